@@ -21,9 +21,34 @@ import pg  # noqa: E402
 
 # Valgrind cannot run what was built with the address sanitizer, and what asks the server alone, by SQL, or what measures
 # would only be run twice.
-collect_ignore = ["bin/test_valgrind.py", "bench", "model", "mutants"] + [
-    f"sql/test_{subject}.py" for subject in ("actor", "alert", "claim", "cron", "defer", "finish", "lease", "limits", "many_queues", "place", "plans", "quota", "roles", "schema",
-                                             "tags", "tick", "track_move", "waits")] if harness.SAN else []
+collect_ignore = (
+    ["bin/test_valgrind.py", "bench", "model", "mutants"]
+    + [
+        f"sql/test_{subject}.py"
+        for subject in (
+            "actor",
+            "alert",
+            "claim",
+            "cron",
+            "defer",
+            "finish",
+            "lease",
+            "limits",
+            "many_queues",
+            "place",
+            "plans",
+            "quota",
+            "roles",
+            "schema",
+            "tags",
+            "tick",
+            "track_move",
+            "waits",
+        )
+    ]
+    if harness.SAN
+    else []
+)
 
 TEMPLATE = "template_" + os.path.basename(harness.BUILD)
 
@@ -105,7 +130,9 @@ def db(cluster, admin, request):
     """A migrated database of the test's own: see harness.Db. Whatever a test does to programs and server, a ready job is beyond the place
     of its lane, left over, or held once; a test that changes these tables by hand is marked `by_hand`."""
     name = f"t{os.getpid()}_{harness.Db.count}"
-    admin.execute(f"create database {name} template {TEMPLATE} strategy file_copy")  # a third of what it takes through the log
+    admin.execute(
+        f"create database {name} template {TEMPLATE} strategy file_copy"
+    )  # a third of what it takes through the log
     d = harness.Db(cluster, name)
     yield d
     astray = []

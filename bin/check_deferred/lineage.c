@@ -40,7 +40,8 @@ static int read_known(const char *path, struct known *known, struct deferred_err
 	known->len = 0;
 	if (fd < 0)
 		return errno == ENOENT ? 0 : error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot open \"%s\"", path);
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    (st.st_mode & (S_IWGRP | S_IWOTH))) {
 		close(fd);
 		return refuse_file(err, path, "it is not a regular file that only this user may write");
 	}
@@ -49,8 +50,8 @@ static int read_known(const char *path, struct known *known, struct deferred_err
 		close(fd);
 		return error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot read \"%s\"", path);
 	}
-	while (known->len < SERVERS_MAX &&
-	       (n = fscanf(f, "%23[0-9] %" SCNd64 "\n", known->server[known->len].system, &known->server[known->len].timeline)) == 2)
+	while (known->len < SERVERS_MAX && (n = fscanf(f, "%23[0-9] %" SCNd64 "\n", known->server[known->len].system,
+						       &known->server[known->len].timeline)) == 2)
 		known->len++;
 	if (!feof(f))
 		n = 0;
@@ -103,9 +104,11 @@ int lineage_check(const char *pidfile, const char *system, int64_t timeline, str
 		return 0;
 	if (i < known.len && known.server[i].timeline > timeline) {
 		error_set(err, DEFERRED_ECONNECT, "lineage",
-			  "old primary refused: the server is on timeline %" PRId64 " of system %s, and \"%s\" knows of timeline %" PRId64, timeline, system, path,
-			  known.server[i].timeline);
-		error_hint(err, "have the failover manager make it a standby of the new primary; if it is right, as after a disk was restored, remove that file");
+			  "old primary refused: the server is on timeline %" PRId64
+			  " of system %s, and \"%s\" knows of timeline %" PRId64,
+			  timeline, system, path, known.server[i].timeline);
+		error_hint(err, "have the failover manager make it a standby of the new primary; if it is right, as "
+				"after a disk was restored, remove that file");
 		return DEFERRED_ECONNECT;
 	}
 	if (i == SERVERS_MAX) { /* the one known longest goes */

@@ -61,12 +61,15 @@ static const struct program_option options[] = {
 	{ "shard", "NAME", "which database of the config file", .setting = "database.shard" },
 	{ "log-level", "LEVEL", "lines to log", .setting = "log_level" },
 	{ "log-format", "FORMAT", "format of log lines", .setting = "log_format" },
-	{ 0 }
+	{ 0 },
 };
 
 static const struct program check_deferred = {
-	.name = "check_deferred", .about = "Runs deferred jobs that are due.", .manual = "check_deferred(1)",
-	.options = options, .list = "queue",
+	.name = "check_deferred",
+	.about = "Runs deferred jobs that are due.",
+	.manual = "check_deferred(1)",
+	.options = options,
+	.list = "queue",
 };
 
 /* What the server refuses and will refuse again until somebody changes something. */
@@ -80,7 +83,8 @@ static const struct refusal *find_refusal(const struct deferred_error *err)
 {
 	static const struct refusal refusals[] = {
 		{ "42501", EX_NOPERM, "grant deferred_worker to the role of database.conninfo" },
-		{ "25006", EX_UNAVAILABLE, "name the server that takes writes, or all of them with target_session_attrs=read-write" },
+		{ "25006", EX_UNAVAILABLE,
+		  "name the server that takes writes, or all of them with target_session_attrs=read-write" },
 	};
 
 	for (size_t i = 0; err->code == DEFERRED_EDB && i < sizeof(refusals) / sizeof(refusals[0]); i++)
@@ -165,8 +169,9 @@ static int split_queues(struct settings *s, struct deferred_error *err)
 		q = trim(q);
 		if (!is_queue_name(q)) {
 			error_set(err, DEFERRED_ECONFIG, "config",
-					"setting \"queue\": queue name \"%.100s\" is invalid", q);
-			error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"; several are separated by commas");
+				  "setting \"queue\": queue name \"%.100s\" is invalid", q);
+			error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"; several are "
+					"separated by commas");
 			return given_as_option(s, "queue") ? EX_USAGE : EX_CONFIG;
 		}
 		s->queues[s->queues_len++] = q;
@@ -178,7 +183,11 @@ static int split_queues(struct settings *s, struct deferred_error *err)
 static int check_intervals(const struct config *c, struct deferred_error *err)
 {
 	struct deferred_backoff b = {
-		config_int(c, "interval_floor"), config_int(c, "interval_ceiling"), config_real(c, "exponent"), config_flag(c, "gradual_decrease"), 0,
+		config_int(c, "interval_floor"),
+		config_int(c, "interval_ceiling"),
+		config_real(c, "exponent"),
+		config_flag(c, "gradual_decrease"),
+		0,
 	};
 
 	return deferred_backoff_check(&b, err);
@@ -261,9 +270,11 @@ static void name_who(void)
 
 	run.queues[0] = run.who[0] = '\0';
 	if (queues)
-		snprintf(run.queues, sizeof(run.queues), "queue%s %.500s", s->queues_len > 1 ? "s" : "", config_text(s->config, "queue"));
+		snprintf(run.queues, sizeof(run.queues), "queue%s %.500s", s->queues_len > 1 ? "s" : "",
+			 config_text(s->config, "queue"));
 	if (pidfile || queues)
-		snprintf(run.who, sizeof(run.who), " (%s%s%s%s)", pidfile ? "pidfile " : "", run.other_pidfile, pidfile && queues ? ", " : "", run.queues);
+		snprintf(run.who, sizeof(run.who), " (%s%s%s%s)", pidfile ? "pidfile " : "", run.other_pidfile,
+			 pidfile && queues ? ", " : "", run.queues);
 }
 
 static void tell_service(void)
@@ -276,9 +287,11 @@ static void tell_service(void)
 		snprintf(runners, sizeof(runners), "%lld to %lld runners", min, max);
 	else
 		snprintf(runners, sizeof(runners), "%lld runner%s", max, plural(max));
-	log_line(LOG_L_INFO, "serves %s with %s; looks for jobs every %g to %g s%s%s%s", run.queues[0] ? run.queues : "all queues", runners,
-		 (double)config_int(c, "interval_floor") / 1000, (double)config_int(c, "interval_ceiling") / 1000,
-		 config_flag(c, "listen") ? ", and is woken by each (listen)" : "", *run.other_pidfile ? "; pidfile " : "", run.other_pidfile);
+	log_line(LOG_L_INFO, "serves %s with %s; looks for jobs every %g to %g s%s%s%s",
+		 run.queues[0] ? run.queues : "all queues", runners, (double)config_int(c, "interval_floor") / 1000,
+		 (double)config_int(c, "interval_ceiling") / 1000,
+		 config_flag(c, "listen") ? ", and is woken by each (listen)" : "",
+		 *run.other_pidfile ? "; pidfile " : "", run.other_pidfile);
 }
 
 static int find_plugin_dir(struct runner_setup *runners, const struct config *config, struct deferred_error *err)
@@ -303,12 +316,15 @@ static int find_plugin_dir(struct runner_setup *runners, const struct config *co
 /* ---- what a service does besides ---------------------------------------------------------------- */
 
 /* Settings that hold for the life of the process: what they decided cannot be taken back under way. */
-static const char *const lasting[] = { "application", "database.conninfo", "database.shard", "pidfile", "user", "allow_root", "balance", "lease", "seed", "loop", "cgroup" };
+static const char *const lasting[] = { "application", "database.conninfo", "database.shard", "pidfile", "user",
+				       "allow_root",  "balance",           "lease",          "seed",    "loop",
+				       "cgroup" };
 
 static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 {
 	for (size_t i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++) {
-		const char *old = config_text(run.settings->config, lasting[i]), *new = config_text(fresh->config, lasting[i]);
+		const char *old = config_text(run.settings->config, lasting[i]),
+			   *new = config_text(fresh->config, lasting[i]);
 		char ms[32];
 
 		if (strcmp(old ? old : "", new ? new : "") == 0)
@@ -316,7 +332,11 @@ static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 		log_line(LOG_L_WARNING, "setting \"%s\" has changed: needs a restart", lasting[i]);
 		/* The canonical text of a span is a number of milliseconds, a bare number would be seconds. */
 		snprintf(ms, sizeof(ms), "%sms", old ? old : "");
-		if (config_override(fresh->config, lasting[i], strcmp(lasting[i], "lease") == 0 ? ms : old ? old : "", lasting[i], err) < 0)
+		if (config_override(fresh->config, lasting[i],
+				    strcmp(lasting[i], "lease") == 0 ? ms
+				    : old                            ? old
+								     : "",
+				    lasting[i], err) < 0)
 			return err->code;
 	}
 	return 0;
@@ -383,7 +403,8 @@ static void use_cgroups(const char *how)
 
 	if (strcmp(how, "0") == 0)
 		return;
-	snprintf(name, sizeof(name), "%llx.%llx", (unsigned long long)run.pidfile.device, (unsigned long long)run.pidfile.inode);
+	snprintf(name, sizeof(name), "%llx.%llx", (unsigned long long)run.pidfile.device,
+		 (unsigned long long)run.pidfile.inode);
 	cgroup_init(name, strcmp(how, "1") == 0);
 }
 
@@ -395,8 +416,8 @@ static int before_work(void *data, struct deferred_error *err)
 	if (config_flag(run.settings->config, "loop")) {
 		tell_service();
 		if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
-			log_line(LOG_L_WARNING,
-				 "functions run as root, as allow_root says; hint: set \"user\" to a user with fewer rights");
+			log_line(LOG_L_WARNING, "functions run as root, as allow_root says; hint: set \"user\" to a "
+						"user with fewer rights");
 	}
 	sigemptyset(&run.signals);
 	sigaddset(&run.signals, SIGTERM);
@@ -432,8 +453,8 @@ static void name_instance(const char *pidfile)
 
 	if (gethostname(run.host, sizeof(run.host) - 1) < 0)
 		snprintf(run.host, sizeof(run.host), "unknown");
-	snprintf(run.instance, sizeof(run.instance), "%s:%s%s", run.host, realpath(pidfile, resolved) ? resolved : pidfile,
-		 run.pidfile.mark);
+	snprintf(run.instance, sizeof(run.instance), "%s:%s%s", run.host,
+		 realpath(pidfile, resolved) ? resolved : pidfile, run.pidfile.mark);
 }
 
 static bool is_proven_dead(void *data, const char *instance)
@@ -450,14 +471,17 @@ static void summarize(const struct worker_summary *s)
 		return;
 	if (s->cancelled + s->snoozed > 0)
 		snprintf(others, sizeof(others), ", %lld cancelled, %lld snoozed", s->cancelled, s->snoozed);
-	log_line(LOG_L_INFO, "run ended: %lld attempt%s, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s, %.1f s%s", s->attempts,
-		 plural(s->attempts), s->ok, s->retried + s->dead, s->retried, s->dead, others, s->seconds, run.who);
+	log_line(LOG_L_INFO,
+		 "run ended: %lld attempt%s, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s, %.1f s%s",
+		 s->attempts, plural(s->attempts), s->ok, s->retried + s->dead, s->retried, s->dead, others, s->seconds,
+		 run.who);
 }
 
 /* How often we show that we live: to the manager of services, and to the next start. */
 static int64_t alive_ms(int64_t lease_ms)
 {
-	int64_t watchdog_ms = notify_watchdog_ms() / 2, own_ms = lease_ms / 4 < PIDFILE_ALIVE_MS ? lease_ms / 4 : PIDFILE_ALIVE_MS;
+	int64_t watchdog_ms = notify_watchdog_ms() / 2,
+		own_ms = lease_ms / 4 < PIDFILE_ALIVE_MS ? lease_ms / 4 : PIDFILE_ALIVE_MS;
 
 	return watchdog_ms > 0 && watchdog_ms < own_ms ? watchdog_ms : own_ms;
 }
@@ -494,12 +518,15 @@ static int run_with_pidfile(void)
 	}
 	signal(SIGTERM, leave);
 	signal(SIGINT, leave);
-	terms = (struct pidfile_terms){ replace, config_int(config, "grace") + config_int(config, "kill_after") + 3000, config_int(config, "lease") };
+	terms = (struct pidfile_terms){ replace, config_int(config, "grace") + config_int(config, "kill_after") + 3000,
+					config_int(config, "lease") };
 	held = pidfile_take(&run.pidfile, pidfile, &terms, &err);
 	if (held != PIDFILE_HELD) {
 		if (held == PIDFILE_BUSY && !replace && !run.pidfile.silent)
 			return EX_TEMPFAIL; /* as asked, and no news: the copy that runs does the work */
-		return program_complain(&err, held == PIDFILE_BUSY ? EX_TEMPFAIL : held == PIDFILE_CANNOT ? EX_CANTCREAT : EX_NOPERM);
+		return program_complain(&err, held == PIDFILE_BUSY     ? EX_TEMPFAIL
+					      : held == PIDFILE_CANNOT ? EX_CANTCREAT
+								       : EX_NOPERM);
 	}
 	if (pidfile != path)
 		snprintf(path, sizeof(path), "%s", pidfile);
@@ -509,12 +536,24 @@ static int run_with_pidfile(void)
 	run.runners.program = runner_program(run.program);
 	run.runners.instance = run.instance;
 	run.worker = (struct worker_setup){
-		.config = config, .runners = &run.runners,
-		.queues = (const char *const *)run.settings->queues, .queues_len = run.settings->queues_len,
-		.instance = run.instance, .host = run.host, .who = run.who, .started_ns = run.started_ns, .signal_fd = -1,
-		.pidfile = run.pidfile.path, .predecessor_killed = run.pidfile.replaced,
-		.before_work = before_work, .lineage = check_lineage, .is_dead = is_proven_dead, .reload = reload,
-		.event = tell_manager, .alive_ms = alive_ms(config_int(config, "lease")), .data = NULL,
+		.config = config,
+		.runners = &run.runners,
+		.queues = (const char *const *)run.settings->queues,
+		.queues_len = run.settings->queues_len,
+		.instance = run.instance,
+		.host = run.host,
+		.who = run.who,
+		.started_ns = run.started_ns,
+		.signal_fd = -1,
+		.pidfile = run.pidfile.path,
+		.predecessor_killed = run.pidfile.replaced,
+		.before_work = before_work,
+		.lineage = check_lineage,
+		.is_dead = is_proven_dead,
+		.reload = reload,
+		.event = tell_manager,
+		.alive_ms = alive_ms(config_int(config, "lease")),
+		.data = NULL,
 	};
 	rc = worker_run(&run.worker, &summary, &err);
 	cgroup_leave();
@@ -524,8 +563,8 @@ static int run_with_pidfile(void)
 			error_hint(&err, "%s", find_refusal(&err)->remedy);
 		program_complain(&err, 0);
 	}
-	/* After a failure the next start must look for what is left of us; and where nothing was due, for what is left of the one
-	 * that died before us. */
+	/* After a failure the next start must look for what is left of us; and where nothing was due, for what is left
+	 * of the one that died before us. */
 	if (rc == 0 && (run.began || !run.pidfile.unclean))
 		pidfile_release(&run.pidfile);
 	return exit_code_of(rc, &err);

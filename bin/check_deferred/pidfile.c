@@ -22,7 +22,7 @@
 
 #define KILL_WAIT_MS 5000 /* from SIGKILL to giving up: a process may be stuck in the kernel */
 #define TAKEOVERS_MAX 1000
-#define SILENT_MIN_MS 5000 /* however short the lease */
+#define SILENT_MIN_MS 5000   /* however short the lease */
 #define SILENT_GRACE_MS 1000 /* for one that shows no sign of life */
 
 static enum pidfile_result refuse(struct deferred_error *err, const char *path, const char *why, const char *remedy)
@@ -70,7 +70,8 @@ static enum pidfile_result open_checked(struct pidfile *p, const char *path, str
 	if (fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return refuse(err, path, "it is not a regular file", "name another file with --pidfile");
 	if (st.st_uid != geteuid())
-		return refuse(err, path, "it belongs to another user", "remove it, or name another file with --pidfile");
+		return refuse(err, path, "it belongs to another user",
+			      "remove it, or name another file with --pidfile");
 	if (st.st_nlink != 1)
 		return refuse(err, path, "it has several names (hard links)", "remove it");
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
@@ -198,7 +199,9 @@ static bool stays_silent(struct pidfile *p)
 {
 	struct timespec last = last_sign(p), next = last;
 
-	for (int ms = 0; ms < PIDFILE_ALIVE_MS + 1000 && next.tv_sec == last.tv_sec && next.tv_nsec == last.tv_nsec && holder(p) != 0; ms += 100) {
+	for (int ms = 0; ms < PIDFILE_ALIVE_MS + 1000 && next.tv_sec == last.tv_sec && next.tv_nsec == last.tv_nsec &&
+			 holder(p) != 0;
+	     ms += 100) {
 		poll(NULL, 0, 100);
 		next = last_sign(p);
 	}
@@ -220,12 +223,14 @@ static bool is_silent(struct pidfile *p, pid_t pid, const char *path, const stru
 	bool stopped = pid > 0 && is_stopped(pid);
 	char name[64];
 
-	if (pid == 0 || ms <= terms->lease_ms || ms <= SILENT_MIN_MS || (!stopped && (terms->replace || !stays_silent(p))))
+	if (pid == 0 || ms <= terms->lease_ms || ms <= SILENT_MIN_MS ||
+	    (!stopped && (terms->replace || !stays_silent(p))))
 		return false;
 	name_holder(pid, name);
 	log_line(LOG_L_WARNING,
-			"%s holds \"%s\" and has shown no sign of life for %.0f s, which is longer than its lease%s; it is %s", name, path,
-		 (double)ms / 1000, stopped ? ": it is stopped, as by SIGSTOP" : "", pid > 0 ? "replaced" : "out of reach");
+		 "%s holds \"%s\" and has shown no sign of life for %.0f s, which is longer than its lease%s; it is %s",
+		 name, path, (double)ms / 1000, stopped ? ": it is stopped, as by SIGSTOP" : "",
+		 pid > 0 ? "replaced" : "out of reach");
 	return true;
 }
 
@@ -249,8 +254,8 @@ static enum pidfile_result say_busy(struct pidfile *p, const char *path, struct 
 	name_holder(pid, name);
 	error_set(err, DEFERRED_ESYSTEM, "pidfile", "%s holds \"%s\"", name, path);
 	if (pid < 0)
-		error_hint(err,
-				"end that copy where it runs, for example in its container; or let both run, with another --pidfile");
+		error_hint(err, "end that copy where it runs, for example in its container; or let both run, with "
+				"another --pidfile");
 	return PIDFILE_BUSY;
 }
 
@@ -281,7 +286,8 @@ static void write_mark(char mark[static PIDFILE_MARK], uint64_t device, uint64_t
 }
 
 /* Many starts at once each end the one before; every round one process is gone. */
-static enum pidfile_result lock(struct pidfile *p, const char *path, const struct pidfile_terms *terms, struct deferred_error *err)
+static enum pidfile_result lock(struct pidfile *p, const char *path, const struct pidfile_terms *terms,
+				struct deferred_error *err)
 {
 	struct stat st;
 
@@ -289,7 +295,8 @@ static enum pidfile_result lock(struct pidfile *p, const char *path, const struc
 		pid_t pid = holder(p);
 
 		p->silent = is_silent(p, pid, path, terms);
-		if ((!terms->replace && !p->silent) || round == TAKEOVERS_MAX || !end_holder(p, pid, p->silent ? SILENT_GRACE_MS : terms->grace_ms))
+		if ((!terms->replace && !p->silent) || round == TAKEOVERS_MAX ||
+		    !end_holder(p, pid, p->silent ? SILENT_GRACE_MS : terms->grace_ms))
 			return say_busy(p, path, err);
 	}
 	p->silent = false;
@@ -297,7 +304,8 @@ static enum pidfile_result lock(struct pidfile *p, const char *path, const struc
 	return PIDFILE_HELD;
 }
 
-enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const struct pidfile_terms *terms, struct deferred_error *err)
+enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const struct pidfile_terms *terms,
+				 struct deferred_error *err)
 {
 	enum pidfile_result rc;
 
@@ -311,7 +319,7 @@ enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const stru
 		rc = lock(p, path, terms, err);
 	if (rc == PIDFILE_HELD && !still_there(p, path)) {
 		error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile \"%s\" was replaced while it was being locked",
-				path);
+			  path);
 		rc = PIDFILE_BUSY;
 	}
 	if (rc == PIDFILE_HELD && write_pid(p) < 0) {
@@ -337,8 +345,10 @@ void pidfile_alive(struct pidfile *p)
 	if (!p->missed && !still_there(p, p->path)) {
 		p->missed = true;
 		log_line(LOG_L_ERROR,
-				"pidfile \"%s\" has been removed or replaced while this copy runs: the next start does not find this copy and runs as well; "
-			 "to stop this copy: kill %d", p->path, (int)getpid());
+			 "pidfile \"%s\" has been removed or replaced while this copy runs: the next start does not "
+			 "find this copy and runs as well; "
+			 "to stop this copy: kill %d",
+			 p->path, (int)getpid());
 	}
 	futimens(p->fd, NULL);
 }

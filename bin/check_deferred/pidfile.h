@@ -11,8 +11,8 @@
  * holder it gets SIGTERM through the pidfd, and SIGKILL after the grace period. So a stale, forged or recycled
  * number harms nobody.
  *
- * While it lives the holder has the time of the file moved on: one that is stopped, or hangs, would be left alone for ever else by starts
- * that leave a running copy alone.
+ * While it lives the holder has the time of the file moved on: one that is stopped, or hangs, would be left alone for
+ * ever else by starts that leave a running copy alone.
  *
  * Closing any descriptor of the file drops the lock: nobody else in this process opens it.
  */
@@ -28,12 +28,12 @@
 
 struct pidfile {
 	int fd;
-	bool held;      /* the lock is ours, and the file says so */
-	bool replaced;  /* a running copy was ended for us */
-	bool unclean;   /* the copy before left without tidying up */
-	bool silent;    /* the copy that holds it has shown no sign of life for a lease, and cannot be ended */
-	bool missed;    /* it was said that the file is gone */
-	const char *path; /* as given to pidfile_take(); may be set to a copy */
+	bool held;              /* the lock is ours, and the file says so */
+	bool replaced;          /* a running copy was ended for us */
+	bool unclean;           /* the copy before left without tidying up */
+	bool silent;            /* the copy that holds it has shown no sign of life for a lease, and cannot be ended */
+	bool missed;            /* it was said that the file is gone */
+	const char *path;       /* as given to pidfile_take(); may be set to a copy */
 	uint64_t device, inode; /* of the file: a new file is another instance */
 	/*
 	 * Names the file that is locked: "#DEVICE.INODE@BOOT". A file keeps these numbers in every namespace while
@@ -51,13 +51,15 @@ enum pidfile_result {
 
 /* How a copy is taken over from, and what it tells of itself. */
 struct pidfile_terms {
-	bool replace;      /* end a copy that runs; else only one that shows no sign of life */
-	int64_t grace_ms;  /* which it has after SIGTERM, if it lives */
-	int64_t lease_ms;  /* so long a sign of life is good for */
+	bool replace;     /* end a copy that runs; else only one that shows no sign of life */
+	int64_t grace_ms; /* which it has after SIGTERM, if it lives */
+	int64_t lease_ms; /* so long a sign of life is good for */
 };
 
-/* Open, check and lock the file. path: borrowed until it is released. err says what was wrong unless PIDFILE_HELD is returned. */
-enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const struct pidfile_terms *terms, struct deferred_error *err);
+/* Open, check and lock the file. path: borrowed until it is released. err says what was wrong unless PIDFILE_HELD is
+ * returned. */
+enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const struct pidfile_terms *terms,
+				 struct deferred_error *err);
 
 #define PIDFILE_ALIVE_MS 15000 /* pidfile_alive() is called that often, at least */
 

@@ -21,14 +21,14 @@
 
 struct adding {
 	struct pg *pg;
-	char *json;                        /* "[line,line" */
+	char *json; /* "[line,line" */
 	size_t len, cap;
-	size_t start[CHUNK_LINES + 1];     /* of each line in json, behind its comma */
-	int64_t number[CHUNK_LINES];       /* of each line in the file, from 1 */
+	size_t start[CHUNK_LINES + 1]; /* of each line in json, behind its comma */
+	int64_t number[CHUNK_LINES];   /* of each line in the file, from 1 */
 	size_t lines;
 	struct added *added;
 	FILE *from;
-	off_t total;                       /* size of the file; 0: unknown */
+	off_t total; /* size of the file; 0: unknown */
 	bool progress;
 };
 
@@ -47,7 +47,8 @@ static void show_progress(const struct adding *a)
 		off_t at = ftello(a->from);
 		int percent = (int)(at >= a->total ? 100 : at * 100 / a->total);
 
-		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu job%s", percent * 40 / 100, bar, percent, a->added->len, plural((int64_t)a->added->len));
+		fprintf(stderr, "\r[%-40.*s] %3d%%  %zu job%s", percent * 40 / 100, bar, percent, a->added->len,
+			plural((int64_t)a->added->len));
 	} else {
 		fprintf(stderr, "\r%zu job%s", a->added->len, plural((int64_t)a->added->len));
 	}
@@ -219,7 +220,8 @@ static void note_stored(struct cli *cli, const struct added *added)
 		largest = added->ids[i] > largest ? added->ids[i] : largest;
 	}
 	if (largest > 0)
-		snprintf(cli->stored, sizeof(cli->stored), "all jobs are stored, ids from %" PRId64 " to %" PRId64, least, largest);
+		snprintf(cli->stored, sizeof(cli->stored), "all jobs are stored, ids from %" PRId64 " to %" PRId64,
+			 least, largest);
 }
 
 void added_free(struct added *added)

@@ -19,7 +19,7 @@
 
 struct shard {
 	const struct config_shard *section;
-	FILE *lines;           /* its own, each with as many line ends in front that it has the number it has in the file */
+	FILE *lines; /* its own, each with as many line ends in front that it has the number it has in the file */
 	int64_t written, first, count;
 };
 
@@ -30,9 +30,9 @@ struct spread {
 	const char **names;    /* of those that accept jobs, */
 	struct shard **routed; /* and they, in the same order */
 	size_t routed_len;
-	struct shard **any;    /* those of them that answer */
+	struct shard **any; /* those of them that answer */
 	size_t any_len, start;
-	struct added added;    /* ADDED_NONE until it is stored */
+	struct added added; /* ADDED_NONE until it is stored */
 };
 
 /* ---- where lines go ----------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static int find_shards(struct spread *s)
 	}
 	if (s->routed_len == 0)
 		return cli_misuse(s->cli, "set accepting = 1 in a shard section of the config file",
-				"no shard accepts jobs");
+				  "no shard accepts jobs");
 	if (s->any_len == 0) /* they will say why */
 		s->any[s->any_len++] = s->routed[0];
 	s->start = (size_t)(random_mix(clock_ns()) % s->any_len);
@@ -95,7 +95,8 @@ static struct shard *shard_with(struct spread *s, int number)
 	return NULL;
 }
 
-static int shard_of_line(struct spread *s, const char *line, size_t len, int64_t number, struct shard **shard, struct deferred_error *err)
+static int shard_of_line(struct spread *s, const char *line, size_t len, int64_t number, struct shard **shard,
+			 struct deferred_error *err)
 {
 	struct params_object *object = params_read(line, len);
 	const char *route;
@@ -107,11 +108,14 @@ static int shard_of_line(struct spread *s, const char *line, size_t len, int64_t
 	route = route ? route : params_text(object, "key");
 	after = params_job(object, "after");
 	after = after ? after : params_job(object, "flow");
-	*shard = after ? shard_with(s, shard_of(after))
+	*shard = after   ? shard_with(s, shard_of(after))
 		 : route ? s->routed[shard_for(s->names, s->routed_len, route)]
 			 : s->any[((size_t)number / BLOCK_LINES + s->start) % s->any_len];
 	params_free(object);
-	return *shard ? 0 : error_set(err, DEFERRED_EINVAL, "add", "line %" PRId64 ": job %" PRId64 " is in none of the %zu shards of the config file", number, after, s->len);
+	return *shard ? 0
+		      : error_set(err, DEFERRED_EINVAL, "add",
+				  "line %" PRId64 ": job %" PRId64 " is in none of the %zu shards of the config file",
+				  number, after, s->len);
 }
 
 static int put_line(void *data, const char *line, size_t len, int64_t number, struct deferred_error *err)
@@ -198,8 +202,9 @@ static int store_in(struct spread *s, struct shard *shard)
 	free(text);
 	if (missing > 0)
 		fprintf(stderr,
-				"deferred: shard \"%s\" returned no ids for %" PRId64 " line%s, the first is line %" PRId64 "\n", shard->section->name, missing,
-			plural(missing), shard->first);
+			"deferred: shard \"%s\" returned no ids for %" PRId64 " line%s, the first is line %" PRId64
+			"\n",
+			shard->section->name, missing, plural(missing), shard->first);
 	return exit_code == EX_OK && missing > 0 ? EX_OSERR : exit_code;
 }
 

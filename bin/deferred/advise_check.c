@@ -16,11 +16,35 @@
 
 #define SECOND INT64_C(1000000)
 #define HOUR_S 3600.0
-#define NEAR 0.2  /* so far from what was predicted is as good as it gets */
+#define NEAR 0.2 /* so far from what was predicted is as good as it gets */
 
 /* Columns of advice_at_work.sql. */
-enum { ID, AT, WHO, QUEUE, SHARE, WITHIN, HEADROOM, LINES, P50, P95, PREDICTED, BOUND, ARRIVE, INSTANCES, WORKERS, PIDFILES, SINCE, UNTIL, SINCE_TEXT, UNTIL_TEXT, AT_WORK, OTHERS,
-       GIVEN, GIVEN_AT };
+enum {
+	ID,
+	AT,
+	WHO,
+	QUEUE,
+	SHARE,
+	WITHIN,
+	HEADROOM,
+	LINES,
+	P50,
+	P95,
+	PREDICTED,
+	BOUND,
+	ARRIVE,
+	INSTANCES,
+	WORKERS,
+	PIDFILES,
+	SINCE,
+	UNTIL,
+	SINCE_TEXT,
+	UNTIL_TEXT,
+	AT_WORK,
+	OTHERS,
+	GIVEN,
+	GIVEN_AT
+};
 
 enum answer { KEPT, NOT_KEPT, TOO_LITTLE, NOT_AT_WORK, NONE };
 static const char *const words[] = { "kept", "not_kept", "too_little", "not_at_work", "none" };
@@ -56,7 +80,8 @@ static int read_advice(struct check *c, struct pg *pg, struct deferred_error *er
 static int measure(struct check *c, struct pg *pg, struct deferred_error *err)
 {
 	const struct advice_history *h = &c->past.history;
-	int rc = store_advise_past(pg, c->o->queue, pg_int(c->res, 0, SINCE), pg_int(c->res, 0, UNTIL), &c->o->bounds, NULL, 0, &c->past, err);
+	int rc = store_advise_past(pg, c->o->queue, pg_int(c->res, 0, SINCE), pg_int(c->res, 0, UNTIL), &c->o->bounds,
+				   NULL, 0, &c->past, err);
 	double s;
 
 	if (rc < 0 || h->len == 0)
@@ -113,8 +138,10 @@ static void tell_none(const struct check *c)
 	if (c->answer == NONE)
 		tell(NULL, "no advice was given for %s: deferred advise gives one, and writes it down", queue);
 	else
-		tell(NULL, "no advice is followed for %s: of %" PRId64 " given, the last one on %s, no worker has registered since with the settings of any", queue,
-		     pg_int(c->res, 0, GIVEN), pg_text(c->res, 0, GIVEN_AT, NULL));
+		tell(NULL,
+		     "no advice is followed for %s: of %" PRId64
+		     " given, the last one on %s, no worker has registered since with the settings of any",
+		     queue, pg_int(c->res, 0, GIVEN), pg_text(c->res, 0, GIVEN_AT, NULL));
 }
 
 static void tell_wait(const char *name, int64_t predicted_us, int64_t measured_us, double share)
@@ -123,7 +150,8 @@ static void tell_wait(const char *name, int64_t predicted_us, int64_t measured_u
 
 	if (predicted_us != ADVICE_NEVER && predicted_us > 0 && measured_us >= 0)
 		snprintf(than, sizeof(than), " (%+.0f %%)", 100 * ((double)measured_us / (double)predicted_us - 1));
-	tell(name, "%.4g %% of the jobs %s within %s, predicted was %s%s", 100 * share, name[0] ? "began" : "in each queue", outlook_us(measured, measured_us),
+	tell(name, "%.4g %% of the jobs %s within %s, predicted was %s%s", 100 * share,
+	     name[0] ? "began" : "in each queue", outlook_us(measured, measured_us),
 	     outlook_us(predicted, predicted_us), than);
 }
 
@@ -138,33 +166,45 @@ static void tell_measured(const struct check *c)
 	tell_wait("", predicted_us, c->measured_us, share);
 	if (c->answer == TOO_LITTLE)
 		return;
-	tell("promise", "%s: %.4g %% within %s was the bound, within %s what was asked for", c->answer == KEPT ? "kept" : "not kept", 100 * share,
-	     outlook_us(bound, pg_int(c->res, 0, BOUND)), outlook_us(within, pg_int(c->res, 0, WITHIN)));
+	tell("promise", "%s: %.4g %% within %s was the bound, within %s what was asked for",
+	     c->answer == KEPT ? "kept" : "not kept", 100 * share, outlook_us(bound, pg_int(c->res, 0, BOUND)),
+	     outlook_us(within, pg_int(c->res, 0, WITHIN)));
 	if (c->answer == KEPT && (double)c->measured_us < (1 - NEAR) * (double)predicted_us)
-		tell("", "more than %.0f %% shorter than predicted: fewer runners or starts may do, deferred advise says", 100 * NEAR);
+		tell("",
+		     "more than %.0f %% shorter than predicted: fewer runners or starts may do, deferred advise says",
+		     100 * NEAR);
 	if (then > 0 && c->arrive_hour > then * pg_float(c->res, 0, HEADROOM))
-		tell("", "%.3g an hour arrive, for %.3g with %.3g times that to spare was the advice: deferred advise gives another one", c->arrive_hour, then,
-		     pg_float(c->res, 0, HEADROOM));
+		tell("",
+		     "%.3g an hour arrive, for %.3g with %.3g times that to spare was the advice: deferred advise "
+		     "gives another one",
+		     c->arrive_hour, then, pg_float(c->res, 0, HEADROOM));
 }
 
 static void print(const struct check *c)
 {
-	int64_t lines = pg_int(c->res, 0, INSTANCES), pidfiles = pg_int(c->res, 0, PIDFILES), others = pg_int(c->res, 0, OTHERS);
+	int64_t lines = pg_int(c->res, 0, INSTANCES), pidfiles = pg_int(c->res, 0, PIDFILES),
+		others = pg_int(c->res, 0, OTHERS);
 	const char *line = pg_text(c->res, 0, LINES, NULL);
 
-	tell("advice", "of %s, to %s, for %s: %s", pg_text(c->res, 0, AT, NULL), pg_text(c->res, 0, WHO, NULL), c->o->queue ? c->o->queue : "all queues", line);
-	tell("at work", "since %s%s%s: %" PRId64 " run%s of %" PRId64 " pid file%s, advised %s %" PRId64, pg_text(c->res, 0, SINCE_TEXT, NULL),
-	     pg_bool(c->res, 0, AT_WORK) ? "" : ", until ", pg_bool(c->res, 0, AT_WORK) ? "" : pg_text(c->res, 0, UNTIL_TEXT, NULL), pg_int(c->res, 0, WORKERS),
+	tell("advice", "of %s, to %s, for %s: %s", pg_text(c->res, 0, AT, NULL), pg_text(c->res, 0, WHO, NULL),
+	     c->o->queue ? c->o->queue : "all queues", line);
+	tell("at work", "since %s%s%s: %" PRId64 " run%s of %" PRId64 " pid file%s, advised %s %" PRId64,
+	     pg_text(c->res, 0, SINCE_TEXT, NULL), pg_bool(c->res, 0, AT_WORK) ? "" : ", until ",
+	     pg_bool(c->res, 0, AT_WORK) ? "" : pg_text(c->res, 0, UNTIL_TEXT, NULL), pg_int(c->res, 0, WORKERS),
 	     plural(pg_int(c->res, 0, WORKERS)), pidfiles, plural(pidfiles), lines == 1 ? "is" : "are", lines);
 	if (others > 0)
-		tell("", "%" PRId64 " other run%s, with other settings or not at its ticks, served the same: what is measured is theirs too", others, plural(others));
+		tell("",
+		     "%" PRId64 " other run%s, with other settings or not at its ticks, served the same: what is "
+		     "measured is theirs too",
+		     others, plural(others));
 	if (pidfiles < lines)
-		tell("", "%" PRId64 " of the lines ha%s not started anything yet, or nothing was left for %s", lines - pidfiles, lines - pidfiles == 1 ? "s" : "ve",
-		     lines - pidfiles == 1 ? "it" : "them");
+		tell("", "%" PRId64 " of the lines ha%s not started anything yet, or nothing was left for %s",
+		     lines - pidfiles, lines - pidfiles == 1 ? "s" : "ve", lines - pidfiles == 1 ? "it" : "them");
 	if (c->answer == TOO_LITTLE)
 		tell("too little",
-				"is known to compare: %zu attempts of %.1f days since then, and %" PRId64 " of at least a day are needed", c->past.history.len, c->days,
-		     c->wanted.attempts);
+		     "is known to compare: %zu attempts of %.1f days since then, and %" PRId64
+		     " of at least a day are needed",
+		     c->past.history.len, c->days, c->wanted.attempts);
 	if (c->past.history.len > 0)
 		tell_measured(c);
 }

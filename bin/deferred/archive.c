@@ -14,8 +14,9 @@
 
 static int not_read(struct deferred_error *err)
 {
-	return errno == EPIPE ? error_set(err, DEFERRED_EFAILED, "archive", "the command ended before it had read all rows")
-			      : error_errno(err, DEFERRED_ESYSTEM, "archive", "write");
+	return errno == EPIPE
+		       ? error_set(err, DEFERRED_EFAILED, "archive", "the command ended before it had read all rows")
+		       : error_errno(err, DEFERRED_ESYSTEM, "archive", "write");
 }
 
 static int write_row(void *command, const char *row, size_t len, struct deferred_error *err)
@@ -30,7 +31,8 @@ static int ended(int status, struct deferred_error *err)
 	if (status == -1)
 		return error_errno(err, DEFERRED_ESYSTEM, "archive", "wait");
 	if (WIFSIGNALED(status))
-		return error_set(err, DEFERRED_EFAILED, "archive", "the command was ended by signal %d", WTERMSIG(status));
+		return error_set(err, DEFERRED_EFAILED, "archive", "the command was ended by signal %d",
+				 WTERMSIG(status));
 	return error_set(err, DEFERRED_EFAILED, "archive", "the command ended with %d", WEXITSTATUS(status));
 }
 
@@ -39,9 +41,11 @@ static void on_pipe(int sig)
 	(void)sig;
 }
 
-static int feed(struct pg *pg, const char *aside, const char *command, const char *name, int64_t *rows, struct deferred_error *err)
+static int feed(struct pg *pg, const char *aside, const char *command, const char *name, int64_t *rows,
+		struct deferred_error *err)
 {
-	struct sigaction no_end = { .sa_handler = on_pipe, .sa_flags = SA_RESTART }, before; /* ignored it would be in the command too */
+	struct sigaction no_end = { .sa_handler = on_pipe, .sa_flags = SA_RESTART },
+			 before; /* ignored it would be in the command too */
 	struct deferred_error why = { 0 };
 	FILE *to;
 	int rc, end;
@@ -60,15 +64,17 @@ static int feed(struct pg *pg, const char *aside, const char *command, const cha
 	return end < 0 ? end : rc;
 }
 
-int archive_table(struct pg *pg, const char *aside, const char *command, char name[ARCHIVE_NAME_MAX], int64_t *rows, struct deferred_error *err)
+int archive_table(struct pg *pg, const char *aside, const char *command, char name[ARCHIVE_NAME_MAX], int64_t *rows,
+		  struct deferred_error *err)
 {
 	bool mine = false;
 	int rc;
 
 	/* It becomes part of a statement, and of a command line. */
-	if (strncmp(aside, PREFIX, strlen(PREFIX)) != 0 || strspn(aside, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(aside))
+	if (strncmp(aside, PREFIX, strlen(PREFIX)) != 0 ||
+	    strspn(aside, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(aside))
 		return error_set(err, DEFERRED_EINVAL, "archive",
-				"\"%.64s\" is not the name of a table that was set aside", aside);
+				 "\"%.64s\" is not the name of a table that was set aside", aside);
 	snprintf(name, ARCHIVE_NAME_MAX, "%s", aside + strlen(PREFIX));
 	if ((rc = pg_begin(pg, err)) < 0)
 		return rc;

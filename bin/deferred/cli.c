@@ -30,7 +30,7 @@ const struct program_option cli_common[] = {
 	{ "lock-timeout", "SPAN", "limit for a lock; 0: none", CLI_OPT_LOCK_TIMEOUT,
 	  .setting = "database.lock_timeout" },
 	{ "help", NULL, "print this help", CLI_OPT_HELP },
-	{ 0 }
+	{ 0 },
 };
 
 bool cli_is_one_of(const char *word, const char *const *words)
@@ -159,7 +159,8 @@ static int limit(int64_t given, const struct config *config, const char *setting
 
 void cli_set_limits(const struct cli *cli, bool takes_long)
 {
-	pg_set_limits(cli->pg, takes_long && !cli->answer_ms ? 0 : limit(cli->answer_ms, cli->config, "database.answer_timeout"),
+	pg_set_limits(cli->pg,
+		      takes_long && !cli->answer_ms ? 0 : limit(cli->answer_ms, cli->config, "database.answer_timeout"),
 		      limit(cli->lock_ms, cli->config, "database.lock_timeout"));
 }
 
@@ -176,7 +177,8 @@ void cli_take_db(struct cli *cli, char *argument)
 }
 
 __attribute__((format(printf, 3, 0)))
-static int misuse(const struct cli *cli, const char *hint, const char *fmt, va_list ap)
+static int
+misuse(const struct cli *cli, const char *hint, const char *fmt, va_list ap)
 {
 	char *text = NULL, *clean;
 
@@ -190,7 +192,7 @@ static int misuse(const struct cli *cli, const char *hint, const char *fmt, va_l
 		fprintf(stderr, "hint: %s\n", hint);
 	else
 		fprintf(stderr, "hint: deferred%s%s --help shows the usage\n", cli->cmd ? " " : "",
-				cli->cmd ? cli->cmd->name : "");
+			cli->cmd ? cli->cmd->name : "");
 	return EX_USAGE;
 }
 
@@ -373,7 +375,8 @@ int cli_connect(struct cli *cli, bool check_schema)
 		return rc;
 	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
 		return cli_fail(cli, &err);
-	pg_set_unnamed(cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
+	pg_set_unnamed(
+		cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
 	pg_set_own_path(cli->pg);
 	cli_set_limits(cli, false);
 	if (!check_schema)
@@ -387,8 +390,10 @@ void cli_warn_unoffered(struct cli *cli, const char *fn)
 	bool unoffered;
 
 	if (store_admin_function_unoffered(cli->pg, fn, &unoffered, &err) == 0 && unoffered)
-		fprintf(stderr, "deferred: function \"%.64s\": no worker offers it\n"
-			"hint: deferred functions lists those that workers offer\n", fn);
+		fprintf(stderr,
+			"deferred: function \"%.64s\": no worker offers it\n"
+			"hint: deferred functions lists those that workers offer\n",
+			fn);
 }
 
 bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t min, int64_t max, int64_t *value)
@@ -419,8 +424,8 @@ bool cli_has_unit(const struct cli *cli, const char *what, const char *text)
 {
 	if (!span_is_bare(text))
 		return true;
-	cli_misuse(cli, "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d",
-		   "%s \"%.64s\" has no unit", what, text);
+	cli_misuse(cli, "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d", "%s \"%.64s\" has no unit",
+		   what, text);
 	return false;
 }
 
@@ -506,7 +511,7 @@ int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
 
 	if (optind == argc)
 		return cli_misuse(cli, "give ids, such as 17 18, or a filter, such as --fn send_mail",
-				"job ids or a filter are missing");
+				  "job ids or a filter are missing");
 	for (int i = optind; i < argc; i++) {
 		if (!cli_int(cli, "job id", argv[i], 1, INT64_MAX, &id))
 			return EX_USAGE;

@@ -16,7 +16,8 @@ int cli_use_shard(struct cli *cli, const char *name)
 {
 	struct deferred_error err = { 0 };
 
-	if (config_override(cli->config, "database.shard", name, "--shard", &err) < 0 || config_use_shard(cli->config, &err) < 0)
+	if (config_override(cli->config, "database.shard", name, "--shard", &err) < 0 ||
+	    config_use_shard(cli->config, &err) < 0)
 		return cli_fail(cli, &err);
 	return 0;
 }
@@ -126,22 +127,24 @@ int cli_choose_shard(struct cli *cli)
 
 	if (cli->conninfo && (cli->shard || cli->all_shards))
 		return cli_misuse(cli, "leave one of the two out", "--db contradicts %s",
-				cli->shard ? "--shard" : "--all-shards");
+				  cli->shard ? "--shard" : "--all-shards");
 	if (cli->shard && cli->all_shards)
 		return cli_misuse(cli, "leave one of the two out", "--shard contradicts --all-shards");
 	if (cli->shard)
 		return cli_use_shard(cli, cli->shard);
 	if (cli->all_shards && len == 0)
 		return cli_misuse(cli, "leave --all-shards out, or add shard sections to the config file",
-				"--all-shards: the config file has no shards");
+				  "--all-shards: the config file has no shards");
 	if (cli->all_shards && cli->cmd->shards == SHARDS_ONE)
 		return cli_misuse(cli, "name the shard with --shard NAME", "command \"%s\" works on one shard only",
-				cli->cmd->name);
+				  cli->cmd->name);
 	if (cli->all_shards || (!cli->conninfo && config_by_shards(cli->config) && cli->cmd->shards == SHARDS_ALL))
 		return in_each(cli, shards, len);
 	if (!cli->conninfo && config_by_shards(cli->config))
 		return cli_misuse(cli,
-				cli->cmd->shards == SHARDS_ONE ? "name the shard with --shard NAME" : "name the shard with --shard NAME, or ask all with --all-shards",
+				  cli->cmd->shards == SHARDS_ONE
+					  ? "name the shard with --shard NAME"
+					  : "name the shard with --shard NAME, or ask all with --all-shards",
 				  "the shard is missing: the config file has %zu", len);
 	return 0;
 }
@@ -160,13 +163,13 @@ int cli_shard_of(struct cli *cli, int64_t id)
 			continue;
 		if (cli->shard && strcmp(cli->shard, shards[i].name) != 0)
 			return cli_misuse(cli, "use one command for each shard",
-					"job %" PRId64 " is in shard \"%s\", not in \"%.64s\"", id, shards[i].name,
-					cli->shard);
+					  "job %" PRId64 " is in shard \"%s\", not in \"%.64s\"", id, shards[i].name,
+					  cli->shard);
 		cli->shard = shards[i].name;
 		return 0;
 	}
 	return cli_misuse(cli, "compare the shard sections of the config file: deferred shard ls",
-			"job %" PRId64 " is in none of the %zu shards of the config file", id, len);
+			  "job %" PRId64 " is in none of the %zu shards of the config file", id, len);
 }
 
 int cli_check_shard(struct cli *cli)
@@ -182,10 +185,13 @@ int cli_check_shard(struct cli *cli)
 	if (found.number == meant->number)
 		return 0;
 	if (found.number)
-		error_set(&err, DEFERRED_ECONFIG, "shard", "shard \"%s\" is number %d in the config file, and its database is number %d", meant->name, meant->number,
-			  found.number);
+		error_set(&err, DEFERRED_ECONFIG, "shard",
+			  "shard \"%s\" is number %d in the config file, and its database is number %d", meant->name,
+			  meant->number, found.number);
 	else
-		error_set(&err, DEFERRED_ECONFIG, "shard", "the database of shard \"%s\" has no number yet", meant->name);
-	error_hint(&err, found.number ? "correct conninfo or number of the section" : "deferred migrate --shard %s", meant->name);
+		error_set(&err, DEFERRED_ECONFIG, "shard", "the database of shard \"%s\" has no number yet",
+			  meant->name);
+	error_hint(&err, found.number ? "correct conninfo or number of the section" : "deferred migrate --shard %s",
+		   meant->name);
 	return cli_fail(cli, &err);
 }

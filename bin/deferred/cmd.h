@@ -30,14 +30,14 @@ struct cli {
 	const char *role;     /* whose rights it takes; NULL: none */
 	const char *conninfo; /* --db; NULL: not given */
 	const char *config_path;
-	const char *shard;    /* --shard; NULL: not given */
-	bool all_shards;      /* --all-shards */
+	const char *shard; /* --shard; NULL: not given */
+	bool all_shards;   /* --all-shards */
 	bool json;
 	struct config *config;
 	int64_t answer_ms, lock_ms; /* --answer-timeout, --lock-timeout; 0: not given, -1: no limit */
 	struct pg *pg;
-	char stored[96]; /* what was done though the answer may not arrive */
-	const char *place;    /* of the options that are shown: for completions, or the word of the command */
+	char stored[96];   /* what was done though the answer may not arrive */
+	const char *place; /* of the options that are shown: for completions, or the word of the command */
 	/* Show the options instead of reading them. NULL: read them. */
 	void (*show)(const char *place, const struct program_option *options);
 };
@@ -47,17 +47,34 @@ struct cmd {
 	const char *usage;   /* what follows the name; several forms are separated by newlines */
 	const char *summary; /* one line, as in its manual page */
 	int (*run)(struct cli *cli, int argc, char **argv);
-	const char *role;    /* as in struct cli */
-	const char *words;   /* its first argument is one of these, for people: "ls, set and rm"; NULL: it is anything */
-	enum { SHARDS_ON_REQUEST, SHARDS_ALL, SHARDS_ONE } shards; /* asked of all of them with --all-shards; anyway; never */
+	const char *role;  /* as in struct cli */
+	const char *words; /* its first argument is one of these, for people: "ls, set and rm"; NULL: it is anything */
+	enum {
+		SHARDS_ON_REQUEST,
+		SHARDS_ALL,
+		SHARDS_ONE
+	} shards; /* asked of all of them with --all-shards; anyway; never */
 };
 
-extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold, cmd_function, cmd_functions, cmd_graph, cmd_history, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue, cmd_retry, cmd_rule, cmd_run,
-	cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_why, cmd_schedule, cmd_shard;
+extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold,
+	cmd_function, cmd_functions, cmd_graph, cmd_history, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge,
+	cmd_queue, cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_why,
+	cmd_schedule, cmd_shard;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
-enum { CLI_OPT_DONE = -1, CLI_OPT_HELP = 1000, CLI_OPT_DB, CLI_OPT_CONFIG, CLI_OPT_JSON, CLI_OPT_VERSION, CLI_OPT_BAD, CLI_OPT_ANSWER_TIMEOUT, CLI_OPT_LOCK_TIMEOUT,
-       CLI_OPT_SHARD, CLI_OPT_ALL_SHARDS };
+enum {
+	CLI_OPT_DONE = -1,
+	CLI_OPT_HELP = 1000,
+	CLI_OPT_DB,
+	CLI_OPT_CONFIG,
+	CLI_OPT_JSON,
+	CLI_OPT_VERSION,
+	CLI_OPT_BAD,
+	CLI_OPT_ANSWER_TIMEOUT,
+	CLI_OPT_LOCK_TIMEOUT,
+	CLI_OPT_SHARD,
+	CLI_OPT_ALL_SHARDS
+};
 
 /* The options that every command has. */
 extern const struct program_option cli_common[];
@@ -90,7 +107,8 @@ struct cli_word {
 	int (*run)(struct cli *cli, int argc, char **argv);
 };
 
-/* Runs the one that the first argument names, with the arguments from it on; complains if it names none. Result: exit code. */
+/* Runs the one that the first argument names, with the arguments from it on; complains if it names none. Result: exit
+ * code. */
 int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char **argv);
 
 /* Complain of what program_getopt() has just refused, with opterr 0 and letters that begin with ":".
@@ -116,15 +134,16 @@ int cli_connect(struct cli *cli, bool check_schema);
 void cli_warn_unoffered(struct cli *cli, const char *fn);
 
 /*
- * cli_shard.c: which of several databases a command is for, where the config file has shards and no other connection is given.
+ * cli_shard.c: which of several databases a command is for, where the config file has shards and no other connection is
+ * given.
  *
- * cli_choose_shard() is called by cli_connect(), with the settings read. With --all-shards, and of what looks at all of them anyway, it
- * goes on in a child process for each, one after the other, whose answers become one; the parent ends there. Returns 0 or the exit code.
- * cli_use_shard(): the one of this name, from here on. Returns as cli_config().
- * cli_start_child(): a process of its own, for that shard. Returns its pid, *fd being what it writes; 0 in the child, *fd being where to; -1 where there is none,
- * which was reported.
- * cli_end_child(): take what it writes, until it ends. *text: given, ended by a NUL; NULL: nothing. Returns its exit code.
- * cli_shard_of(): the command is about that job, so its shard is meant where none is named. Before cli_connect().
+ * cli_choose_shard() is called by cli_connect(), with the settings read. With --all-shards, and of what looks at all of
+ * them anyway, it goes on in a child process for each, one after the other, whose answers become one; the parent ends
+ * there. Returns 0 or the exit code. cli_use_shard(): the one of this name, from here on. Returns as cli_config().
+ * cli_start_child(): a process of its own, for that shard. Returns its pid, *fd being what it writes; 0 in the child,
+ * *fd being where to; -1 where there is none, which was reported.
+ * cli_end_child(): take what it writes, until it ends. *text: given, ended by a NUL; NULL: nothing. Returns its exit
+ * code. cli_shard_of(): the command is about that job, so its shard is meant where none is named. Before cli_connect().
  * cli_check_shard(): the database that was found is the one that the config file means.
  */
 int cli_choose_shard(struct cli *cli);
@@ -137,8 +156,8 @@ int cli_check_shard(struct cli *cli);
 /* --answer-timeout, --lock-timeout. False: it was reported, return EX_USAGE. */
 bool cli_take_limit(struct cli *cli, int c, const char *text);
 
-/* How long the server may take, as cli_connect() has it. takes_long: what is done from here on may, so that of limits of an answer only one on
- * the command line counts. */
+/* How long the server may take, as cli_connect() has it. takes_long: what is done from here on may, so that of limits
+ * of an answer only one on the command line counts. */
 void cli_set_limits(const struct cli *cli, bool takes_long);
 
 /* --db: taken out of what ps shows if there is a password in it. */
@@ -155,7 +174,8 @@ bool cli_has_unit(const struct cli *cli, const char *what, const char *text);
 /* A span, so long ago: *moment is NULL; else *ago_ms is -1, and *moment a timestamp for the database to read. */
 bool cli_moment(const struct cli *cli, const char *what, const char *text, int64_t *ago_ms, const char **moment);
 
-/* Report what the database said to a time that is no span; returns the exit code: that of a wrong option, where the time is what is wrong. */
+/* Report what the database said to a time that is no span; returns the exit code: that of a wrong option, where the
+ * time is what is wrong. */
 int cli_fail_time(const struct cli *cli, const char *what, const char *text, const struct deferred_error *err);
 
 /* Add one --tag to a list of so many, which has room for CLI_TAGS_MAX. False: there is none, which was reported. */
@@ -163,18 +183,17 @@ int cli_fail_time(const struct cli *cli, const char *what, const char *text, con
 bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len);
 
 /*
- * Params as they were given: NULL is {}, "-" all of standard input but the ends of lines at its end. *given is set where they were
- * read, and is the caller's to free. NULL: it failed and was reported, *rc is the exit code.
+ * Params as they were given: NULL is {}, "-" all of standard input but the ends of lines at its end. *given is set
+ * where they were read, and is the caller's to free. NULL: it failed and was reported, *rc is the exit code.
  */
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc);
-
 
 /* Print the values of a column, each JSON, as one JSON array without newline. */
 void cli_print_json_array(const struct pg_result *res, int col);
 void cli_print_json_rows(const struct pg_result *res, size_t n, int col); /* the same of the first n rows */
 
-/* Call f for each id among the arguments from optind on: cancel and retry without a filter. The options were read. `done` is the JSON key and the word
- * that says it worked. */
+/* Call f for each id among the arguments from optind on: cancel and retry without a filter. The options were read.
+ * `done` is the JSON key and the word that says it worked. */
 int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,
 		int (*f)(struct pg *pg, int64_t id, struct deferred_error *err));
 

@@ -72,7 +72,8 @@ static int complete_keys(struct keys *keys, struct deferred_error *err)
 
 static int refuse_key_file(const char *path, const char *what, struct deferred_error *err)
 {
-	error_set(err, DEFERRED_ECONFIG, "account", "%s \"%s\", by which the keys of accounts are encrypted", what, path);
+	error_set(err, DEFERRED_ECONFIG, "account", "%s \"%s\", by which the keys of accounts are encrypted", what,
+		  path);
 	error_hint(err, "get it back from a copy, or from another machine that serves these accounts");
 	return DEFERRED_ECONFIG;
 }
@@ -85,13 +86,14 @@ static bool opens_any(const unsigned char *master, const struct account_row *row
 	size_t len;
 
 	for (size_t i = 0; i < 2 * n && !opens; i++)
-		opens = account_key_decrypt(master, rows[i / 2].name, 1 + (int)(i % 2), rows[i / 2].cipher[i % 2], rows[i / 2].cipher_len[i % 2],
-					    key, &len, NULL) == 0;
+		opens = account_key_decrypt(master, rows[i / 2].name, 1 + (int)(i % 2), rows[i / 2].cipher[i % 2],
+					    rows[i / 2].cipher_len[i % 2], key, &len, NULL) == 0;
 	explicit_bzero(key, sizeof(key));
 	return opens;
 }
 
-/* The first account makes the key file. Later it must be there, and the same: nobody could serve the accounts of both. */
+/* The first account makes the key file. Later it must be there, and the same: nobody could serve the accounts of both.
+ * */
 static int load_master(struct cli *cli, unsigned char master[ACCOUNT_MASTER_BYTES], struct deferred_error *err)
 {
 	const char *path = config_key_file(cli->config);
@@ -109,7 +111,9 @@ static int load_master(struct cli *cli, unsigned char master[ACCOUNT_MASTER_BYTE
 			rc = account_key_load(path, master, err);
 		if (rc == 0)
 			fprintf(stderr,
-					"deferred: created key file \"%s\"\nhint: keep a copy; without it the keys of all accounts are lost\n", path);
+				"deferred: created key file \"%s\"\nhint: keep a copy; without it the keys of all "
+				"accounts are lost\n",
+				path);
 	} else if (rc == DEFERRED_ENOTFOUND) {
 		rc = refuse_key_file(path, "the key file is missing:", err);
 	} else if (rc < 0) {
@@ -124,7 +128,8 @@ static int load_master(struct cli *cli, unsigned char master[ACCOUNT_MASTER_BYTE
 static int encrypt(const unsigned char *master, const char *name, int number, const struct keys *keys,
 		   unsigned char cipher[ACCOUNT_CIPHER_MAX], size_t *len, struct deferred_error *err)
 {
-	return account_key_encrypt(master, name, number, keys->key[number - 1], keys->len[number - 1], cipher, len, err);
+	return account_key_encrypt(master, name, number, keys->key[number - 1], keys->len[number - 1], cipher, len,
+				   err);
 }
 
 /* "http://host:port" to what Azure client libraries take. */
@@ -139,7 +144,8 @@ static void print_connection_string(const char *endpoint, const char *name, cons
 }
 
 /* number 0: both. */
-static void print_keys(const struct cli *cli, const char *name, const struct keys *keys, int number, const char *endpoint)
+static void print_keys(const struct cli *cli, const char *name, const struct keys *keys, int number,
+		       const char *endpoint)
 {
 	int first = number ? number - 1 : 0, last = number ? number - 1 : 1;
 	char text[ACCOUNT_KEY_TEXT];
@@ -251,9 +257,10 @@ static int ls(struct cli *cli)
 	if (cli->json) {
 		putchar('[');
 		for (size_t i = 0; i < n; i++) {
-			printf("%s{\"account\": \"%s\", \"enabled\": %s, \"created_at\": \"%s\", \"key1_since\": \"%s\", \"key2_since\": \"%s\"",
-			       i ? ",\n " : "", rows[i].name, rows[i].enabled ? "true" : "false", rows[i].created, rows[i].key_since[0],
-			       rows[i].key_since[1]);
+			printf("%s{\"account\": \"%s\", \"enabled\": %s, \"created_at\": \"%s\", \"key1_since\": "
+			       "\"%s\", \"key2_since\": \"%s\"",
+			       i ? ",\n " : "", rows[i].name, rows[i].enabled ? "true" : "false", rows[i].created,
+			       rows[i].key_since[0], rows[i].key_since[1]);
 			print_functions(rows[i].functions);
 			putchar('}');
 		}
@@ -274,7 +281,10 @@ static int change(struct cli *cli, const char *verb, const char *name)
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		printf("{\"account\": \"%s\", \"%s\": true}\n", name, strcmp(verb, "rm") == 0 ? "removed" : verb[0] == 'e' ? "enabled" : "disabled");
+		printf("{\"account\": \"%s\", \"%s\": true}\n", name,
+		       strcmp(verb, "rm") == 0 ? "removed"
+		       : verb[0] == 'e'        ? "enabled"
+					       : "disabled");
 	return EX_OK;
 }
 
@@ -297,8 +307,8 @@ static int allow(struct cli *cli, const char *name, bool may, int argc, char **a
 static bool is_endpoint(const char *s)
 {
 	/* It becomes part of a connection string, which ";" would end, and of JSON. */
-	return (strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0) && strpbrk(s, ";\"\\ \t\r\n") == NULL &&
-	       strstr(s, "://")[3] != '\0';
+	return (strncmp(s, "http://", 7) == 0 || strncmp(s, "https://", 8) == 0) &&
+	       strpbrk(s, ";\"\\ \t\r\n") == NULL && strstr(s, "://")[3] != '\0';
 }
 
 static const char *const key_numbers[] = { "1", "2", NULL };
@@ -310,7 +320,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "key", "N", "rotate: which key", OPT_KEY, NULL, key_numbers },
 		{ "keys", "FILE", "add: take the keys from a file; -: standard input", OPT_KEYS },
 		{ "endpoint", "URL", "add, rotate: address in the connection string", OPT_ENDPOINT },
-		{ 0 }
+		{ 0 },
 	};
 	const char *verb, *name, *keys = NULL, *endpoint = NULL;
 	int64_t number = 0;
@@ -326,12 +336,13 @@ static int run(struct cli *cli, int argc, char **argv)
 			keys = optarg;
 		if (c == OPT_ENDPOINT && !is_endpoint(endpoint = optarg))
 			return cli_misuse(cli, "for example http://127.0.0.1:10001",
-					"--endpoint \"%.64s\" is not an address", optarg);
+					  "--endpoint \"%.64s\" is not an address", optarg);
 	}
 	verb = optind < argc ? argv[optind++] : "";
 	name = optind < argc ? argv[optind++] : NULL;
-	if (strcmp(verb, "add") != 0 && strcmp(verb, "ls") != 0 && strcmp(verb, "rotate") != 0 && strcmp(verb, "enable") != 0 &&
-	    strcmp(verb, "disable") != 0 && strcmp(verb, "allow") != 0 && strcmp(verb, "disallow") != 0 && strcmp(verb, "rm") != 0)
+	if (strcmp(verb, "add") != 0 && strcmp(verb, "ls") != 0 && strcmp(verb, "rotate") != 0 &&
+	    strcmp(verb, "enable") != 0 && strcmp(verb, "disable") != 0 && strcmp(verb, "allow") != 0 &&
+	    strcmp(verb, "disallow") != 0 && strcmp(verb, "rm") != 0)
 		return cli_none_of(cli, verb, cli->cmd->words);
 	functions = strcmp(verb, "allow") == 0 || strcmp(verb, "disallow") == 0;
 	if ((optind < argc && !functions) || (name && strcmp(verb, "ls") == 0))
@@ -342,10 +353,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "argument FUNCTION is missing");
 	if (name && !is_account_name(name))
 		return cli_misuse(cli, "a name has 3 to 24 lower-case letters and digits",
-				"account name \"%.64s\" is invalid", name);
+				  "account name \"%.64s\" is invalid", name);
 	if ((number != 0) != (strcmp(verb, "rotate") == 0))
 		return cli_misuse(cli, "write deferred account rotate NAME --key 1 or --key 2",
-				number ? "--key is for rotate only" : "--key is missing");
+				  number ? "--key is for rotate only" : "--key is missing");
 	if ((keys && strcmp(verb, "add") != 0) || (endpoint && strcmp(verb, "add") != 0 && strcmp(verb, "rotate") != 0))
 		return cli_usage(cli, "%2$s is not for account %1$s", verb, keys ? "--keys" : "--endpoint");
 	if ((rc = cli_connect(cli, true)) != 0)
@@ -367,6 +378,8 @@ const struct cmd cmd_account = {
 	"enable|disable NAME\n"
 	"allow|disallow NAME FN...\n"
 	"rm NAME",
-	"manage accounts of the HTTP front", run, "deferred_owner",
+	"manage accounts of the HTTP front",
+	run,
+	"deferred_owner",
 	"add, ls, rotate, enable, disable, allow, disallow and rm",
 };

@@ -42,7 +42,7 @@ static const struct program_option options[] = {
 	{ "after-ended", "ID[,ID]...", "start after these jobs have ended", OPT_AFTER_ENDED },
 	{ "flow", "ID", "add the job to this open flow", 'f' },
 	{ "stdin", NULL, "defer one job per line of JSON", 's' },
-	{ 0 }
+	{ 0 },
 };
 
 /* One option of a job. False: it was wrong, and reported. */
@@ -107,14 +107,15 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 }
 
 /* "17,18": jobs that are waited for, added to those there are. False: it was wrong, and reported. */
-static bool read_after(const struct cli *cli, enum deferred_after_on on, char *list, struct deferred_after *after, size_t *len)
+static bool read_after(const struct cli *cli, enum deferred_after_on on, char *list, struct deferred_after *after,
+		       size_t *len)
 {
 	char *rest = list, *id;
 
 	while ((id = strsep(&rest, ","))) {
 		if (*len == AFTER_MAX) {
 			cli_misuse(cli, "let intermediate jobs wait for some of them",
-					"--after names more than %d jobs", AFTER_MAX);
+				   "--after names more than %d jobs", AFTER_MAX);
 			return false;
 		}
 		if (!cli_int(cli, "job id", id, 1, INT64_MAX, &after[*len].job))
@@ -170,7 +171,8 @@ static int open_context(struct cli *cli, const char *route, struct deferred **d,
 	return route ? open_for(cli, route, d, err) : open_any(cli, d, err);
 }
 
-static int add_one(struct cli *cli, const char *fn, const char *params, const struct deferred_opts *opts, const char *route)
+static int add_one(struct cli *cli, const char *fn, const char *params, const struct deferred_opts *opts,
+		   const char *route)
 {
 	struct deferred_error err = { 0 };
 	struct deferred *d = NULL;
@@ -200,7 +202,8 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	if (rc < 0 && strcmp(err.sqlstate, "42501") == 0)
 		cli_connect(cli, false); /* to learn what the role lacks */
 	/* A script would pay for one more connection for each job. */
-	if (rc == 0 && isatty(STDERR_FILENO) && (cli->conninfo || !config_by_shards(cli->config)) && cli_connect(cli, false) == 0)
+	if (rc == 0 && isatty(STDERR_FILENO) && (cli->conninfo || !config_by_shards(cli->config)) &&
+	    cli_connect(cli, false) == 0)
 		cli_warn_unoffered(cli, fn);
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
@@ -233,7 +236,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (from_stdin) {
 		if (optind < argc || any)
 			return cli_misuse(cli, "write function, params and options of each job into its line",
-					"--stdin does not go with arguments or options of a job");
+					  "--stdin does not go with arguments or options of a job");
 		if (!cli->conninfo && (rc = cli_config(cli)) != 0)
 			return rc;
 		if (!cli->conninfo && !cli->shard && config_by_shards(cli->config))
@@ -253,6 +256,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_add = {
-	"add", "FN [JSON|-] [OPTION...]\n--stdin",
-	"defer calls", run, "deferred_producer", NULL, SHARDS_ONE,
+	"add", "FN [JSON|-] [OPTION...]\n--stdin", "defer calls", run, "deferred_producer", NULL, SHARDS_ONE,
 };

@@ -126,7 +126,12 @@ static void note(const struct outlook *o, const struct cli *cli, const struct ad
 	const struct advice_history *h = &o->histories[0];
 	char text[FORECAST_LINES][PROMISE_LINE], path[PATH_MAX];
 	const char *lines[FORECAST_LINES];
-	struct store_advice advice = { o->queue, &o->wanted, a, lines, advice_quantile_us(h->jobs, h->len, -1, 0.5), advice_quantile_us(h->jobs, h->len, -1, 0.95) };
+	struct store_advice advice = { o->queue,
+				       &o->wanted,
+				       a,
+				       lines,
+				       advice_quantile_us(h->jobs, h->len, -1, 0.5),
+				       advice_quantile_us(h->jobs, h->len, -1, 0.95) };
 	struct deferred_error err = { 0 };
 
 	for (int i = 0; i < a->setting.lines; i++) {
@@ -179,7 +184,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "line", "LINE", "a line of today; may be repeated", OPT_LINE, "those of the last day" },
 		{ "check", NULL, "say what became of earlier advice", OPT_CHECK },
 		PAST_OPTIONS,
-		{ 0 }
+		{ 0 },
 	};
 	struct lines lines = { 0 };
 	struct outlook o;
@@ -212,6 +217,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_advise = {
-	"advise", "[OPTION...]\n--check [--queue NAME]",
-	"recommend crontab lines", run, "deferred_viewer",
+	"advise", "[OPTION...]\n--check [--queue NAME]", "recommend crontab lines", run, "deferred_viewer",
 };

@@ -34,7 +34,8 @@ static int list(struct cli *cli)
 	for (size_t i = 0; !cli->json && i < pg_rows(res); i++) {
 		char age[TABLE_AGE_SIZE], more[64];
 
-		snprintf(more, sizeof(more), " (for %s%s)", table_age(age, pg_int(res, i, 2)), pg_null(res, i, 3) ? ", not told" : "");
+		snprintf(more, sizeof(more), " (for %s%s)", table_age(age, pg_int(res, i, 2)),
+			 pg_null(res, i, 3) ? ", not told" : "");
 		print_line(pg_text(res, i, 4, NULL), pg_text(res, i, 5, NULL), more);
 	}
 	pg_result_free(res);
@@ -94,7 +95,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	static const struct program_option own[] = {
 		{ "list", NULL, "print the present problems", OPT_LIST },
 		{ "print", NULL, "report problems by printing them", OPT_PRINT },
-		{ 0 }
+		{ 0 },
 	};
 	bool stands = false, print = false;
 	int c, rc;
@@ -119,6 +120,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_alert = {
-	"alert", "[--list|--print]",
-	"find problems and report them", run, "deferred_worker",
+	"alert", "[--list|--print]", "find problems and report them", run, "deferred_worker",
 };

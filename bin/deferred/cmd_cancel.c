@@ -29,13 +29,12 @@ static int run(struct cli *cli, int argc, char **argv)
 	static const struct program_option options[] = {
 		FILTER_OPTIONS(states, NULL),
 		{ "dry-run", NULL, "count the jobs and change nothing", 'n' },
-		{ 0 }
+		{ 0 },
 	};
 
 	return filter_run(cli, argc, argv, options, "cancelled", STORE_ADMIN_CANCEL, states, cancel);
 }
 
 const struct cmd cmd_cancel = {
-	"cancel", "ID...\n[--dry-run] FILTER...",
-	"cancel jobs", run, "deferred_producer",
+	"cancel", "ID...\n[--dry-run] FILTER...", "cancel jobs", run, "deferred_producer",
 };

@@ -13,8 +13,16 @@ static const struct {
 	const char *name;
 	void (*run)(struct doctor *d);
 } here[] = {
-	{ "config", doctor_config }, { "connection", doctor_connection }, { "role", doctor_role }, { "user", doctor_user }, { "pidfile", doctor_pidfile },
-	{ "plugins", doctor_plugins }, { "mail", doctor_mail }, { "interval", doctor_intervals }, { "listen", doctor_listen }, { "certificates", doctor_certificates },
+	{ "config", doctor_config },
+	{ "connection", doctor_connection },
+	{ "role", doctor_role },
+	{ "user", doctor_user },
+	{ "pidfile", doctor_pidfile },
+	{ "plugins", doctor_plugins },
+	{ "mail", doctor_mail },
+	{ "interval", doctor_intervals },
+	{ "listen", doctor_listen },
+	{ "certificates", doctor_certificates },
 };
 
 /* ---- the first two checks ------------------------------------------------------------------------ */
@@ -50,8 +58,10 @@ void doctor_connection(struct doctor *d)
 	}
 	doctor_fail(d, "%s", d->host->lost.message);
 	doctor_why(d, "no job is run, and none deferred, while the database cannot be reached from here");
-	doctor_do(d, "%s", d->host->lost.hint[0] ? d->host->lost.hint : file ? "correct database.conninfo in the config file, or start the server"
-								  : "name the database with --db, DEFERRED_DB or database.conninfo in the config file");
+	doctor_do(d, "%s",
+		  d->host->lost.hint[0] ? d->host->lost.hint
+		  : file                ? "correct database.conninfo in the config file, or start the server"
+			 : "name the database with --db, DEFERRED_DB or database.conninfo in the config file");
 }
 
 /* ---- what is found ------------------------------------------------------------------------------ */
@@ -69,7 +79,8 @@ static void print_finding(const struct doctor_finding *f)
 	char label[48];
 
 	if (!f->what) {
-		printf("%-7s %s%s%s%s\n", doctor_word(DOCTOR_OK), f->check, f->note[0] ? " (" : "", f->note, f->note[0] ? ")" : "");
+		printf("%-7s %s%s%s%s\n", doctor_word(DOCTOR_OK), f->check, f->note[0] ? " (" : "", f->note,
+		       f->note[0] ? ")" : "");
 		return;
 	}
 	snprintf(label, sizeof(label), "%-7s %s: ", doctor_word(f->level), f->check);
@@ -114,7 +125,7 @@ static void take(void *data, const struct doctor_finding *f)
 
 static void run_check(struct doctor *d, const struct doctor_check *check)
 {
-	void (*run)(struct doctor *d) = check->run;
+	void (*run)(struct doctor * d) = check->run;
 
 	if (check->needs == DOCTOR_SETTINGS && !d->host->cli->config)
 		return;
@@ -149,6 +160,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_doctor = {
-	"doctor", "",
-	"check the whole installation", run, "deferred_worker", NULL, SHARDS_ONE,
+	"doctor", "", "check the whole installation", run, "deferred_worker", NULL, SHARDS_ONE,
 };

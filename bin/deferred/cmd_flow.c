@@ -117,7 +117,7 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "limit", "N", "flows to list", 'l', "20" },
-		{ 0 }
+		{ 0 },
 	};
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
@@ -157,7 +157,8 @@ static void print_head(const struct pg_result *res)
 {
 	char *label = table_clean(pg_text(res, 0, 1, NULL), LABEL_MAX, TABLE_ONE_LINE);
 
-	printf("flow of %" PRId64 " job%s%s%s\n", pg_int(res, 0, 2), plural(pg_int(res, 0, 2)), label[0] ? ": " : "", label);
+	printf("flow of %" PRId64 " job%s%s%s\n", pg_int(res, 0, 2), plural(pg_int(res, 0, 2)), label[0] ? ": " : "",
+	       label);
 	free(label);
 	printf("states      %s\non failure  %s", pg_text(res, 0, 5, NULL), pg_text(res, 0, 3, NULL));
 	if (!pg_null(res, 0, 4))
@@ -219,7 +220,7 @@ static int flow_show(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "limit", "N", "jobs to show", 'l', "200" },
-		{ 0 }
+		{ 0 },
 	};
 	int64_t id, limit = JOBS;
 	int c, rc;
@@ -275,7 +276,8 @@ static int flow_cancel(struct cli *cli, int argc, char **argv)
 typedef int store_act_fn(struct pg *pg, int64_t flow, bool *done, struct deferred_error *err);
 
 /* json: what the member is called that says whether it was done now. */
-static int act(struct cli *cli, int argc, char **argv, store_act_fn *store, const char *json, const char *done_now, const char *done_before)
+static int act(struct cli *cli, int argc, char **argv, store_act_fn *store, const char *json, const char *done_now,
+	       const char *done_before)
 {
 	struct deferred_error err = { 0 };
 	bool done;
@@ -295,12 +297,14 @@ static int act(struct cli *cli, int argc, char **argv, store_act_fn *store, cons
 
 static int flow_close(struct cli *cli, int argc, char **argv)
 {
-	return act(cli, argc, argv, store_flow_close, "closed", "it ends with the last of its jobs", "it was closed already");
+	return act(cli, argc, argv, store_flow_close, "closed", "it ends with the last of its jobs",
+		   "it was closed already");
 }
 
 static int flow_retry(struct cli *cli, int argc, char **argv)
 {
-	return act(cli, argc, argv, store_flow_retry, "noted", "the next worker begins it again", "it is being begun again already");
+	return act(cli, argc, argv, store_flow_retry, "noted", "the next worker begins it again",
+		   "it is being begun again already");
 }
 
 /* ---- release ---------------------------------------------------------------------------------- */
@@ -325,7 +329,9 @@ static int flow_release(struct cli *cli, int argc, char **argv)
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
-		{ "add", flow_add }, { "open", flow_open }, { "close", flow_close }, { "ls", flow_ls }, { "show", flow_show }, { "cancel", flow_cancel }, { "retry", flow_retry }, { "release", flow_release }, { 0 },
+		{ "add", flow_add },     { "open", flow_open },       { "close", flow_close },
+		{ "ls", flow_ls },       { "show", flow_show },       { "cancel", flow_cancel },
+		{ "retry", flow_retry }, { "release", flow_release }, { 0 },
 	};
 
 	return cli_run_word(cli, words, argc, argv);
@@ -341,6 +347,8 @@ const struct cmd cmd_flow = {
 	"cancel ID\n"
 	"retry ID\n"
 	"release ID",
-	"defer, show and control flows of jobs", run, "deferred_producer",
+	"defer, show and control flows of jobs",
+	run,
+	"deferred_producer",
 	"add, open, close, ls, show, cancel, retry and release",
 };

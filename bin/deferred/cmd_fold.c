@@ -11,7 +11,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	enum { OPT_ANEW };
 	static const struct program_option own[] = {
 		{ "anew", NULL, "compute all sums again from the history", OPT_ANEW },
-		{ 0 }
+		{ 0 },
 	};
 	struct store_folded folded = { 0 };
 	struct deferred_error err = { 0 };
@@ -36,15 +36,16 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		printf("{\"attempts\": %" PRId64 ", \"deferred\": %" PRId64 ", \"done\": %s}\n", folded.attempts, folded.arrived, folded.busy ? "false" : "true");
+		printf("{\"attempts\": %" PRId64 ", \"deferred\": %" PRId64 ", \"done\": %s}\n", folded.attempts,
+		       folded.arrived, folded.busy ? "false" : "true");
 	else if (folded.busy)
 		puts("somebody else is at it");
 	else
-		printf("%" PRId64 " attempts and %" PRId64 " deferred jobs added to the sums\n", folded.attempts, folded.arrived);
+		printf("%" PRId64 " attempts and %" PRId64 " deferred jobs added to the sums\n", folded.attempts,
+		       folded.arrived);
 	return folded.busy ? CLI_NOT_DONE : EX_OK;
 }
 
 const struct cmd cmd_fold = {
-	"fold", "[--anew]",
-	"bring the sums behind figures up to date", run, "deferred_worker",
+	"fold", "[--anew]", "bring the sums behind figures up to date", run, "deferred_worker",
 };

@@ -11,7 +11,8 @@
 
 static void print_functions(const struct pg_result *res)
 {
-	static const char *const headers[] = { "FUNCTION", ">RUNNING", ">MAX", ">RATE", ">BURST", "PAUSED FOR", "ON DEAD" };
+	static const char *const headers[] = { "FUNCTION", ">RUNNING",   ">MAX",   ">RATE",
+					       ">BURST",   "PAUSED FOR", "ON DEAD" };
 	char rate[SETTINGS_RATE_SIZE], age[TABLE_AGE_SIZE];
 	struct table t;
 
@@ -106,7 +107,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	}
 	verb = optind < argc ? argv[optind++] : "";
 	n = argc - optind;
-	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0 && strcmp(verb, "resume") != 0)
+	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0 &&
+	    strcmp(verb, "resume") != 0)
 		return cli_none_of(cli, verb, cli->cmd->words);
 	if (n == 0 && verb[0] != 'l')
 		return cli_usage(cli, "argument FUNCTION is missing");
@@ -131,5 +133,8 @@ const struct cmd cmd_function = {
 	"set FN OPTION...\n"
 	"rm FN\n"
 	"resume FN",
-	"set limits of functions", run, "deferred_worker", "ls, set, rm and resume",
+	"set limits of functions",
+	run,
+	"deferred_worker",
+	"ls, set, rm and resume",
 };

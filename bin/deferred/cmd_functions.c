@@ -12,7 +12,8 @@
 
 static void print_functions(const struct pg_result *res)
 {
-	static const char *const headers[] = { "FUNCTION", "PLUGIN", "VERSION", ">TIMEOUT", ">TRIES", ">MAX", ">RATE", ">HOSTS", ">SEEN", "ON" };
+	static const char *const headers[] = { "FUNCTION", "PLUGIN", "VERSION", ">TIMEOUT", ">TRIES",
+					       ">MAX",     ">RATE",  ">HOSTS",  ">SEEN",    "ON" };
 	char text[SETTINGS_RATE_SIZE], age[TABLE_AGE_SIZE];
 	struct table t;
 
@@ -33,11 +34,13 @@ static void print_functions(const struct pg_result *res)
 
 static void print_unknown(const struct pg_result *res)
 {
-	printf("\njobs wait for functions that no worker has%s:\n", pg_bool(res, 0, 3) ? ", among those looked at" : "");
+	printf("\njobs wait for functions that no worker has%s:\n",
+	       pg_bool(res, 0, 3) ? ", among those looked at" : "");
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		char *fn = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE), age[TABLE_AGE_SIZE];
 
-		printf("  %s: %" PRId64 " job%s, the first deferred %s ago\n", fn, pg_int(res, i, 1), plural(pg_int(res, i, 1)), table_age(age, pg_int(res, i, 2)));
+		printf("  %s: %" PRId64 " job%s, the first deferred %s ago\n", fn, pg_int(res, i, 1),
+		       plural(pg_int(res, i, 1)), table_age(age, pg_int(res, i, 2)));
 		free(fn);
 	}
 }
@@ -91,6 +94,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_functions = {
-	"functions", "[FN]",
-	"list the functions that workers offer", run, "deferred_viewer",
+	"functions", "[FN]", "list the functions that workers offer", run, "deferred_viewer",
 };

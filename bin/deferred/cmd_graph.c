@@ -69,7 +69,8 @@ static int print_text(const struct cli *cli, const struct pg_result *jobs, const
 		const char *waits = pg_text(jobs, i, 5, NULL);
 		int indent = 2 * level[i] < INDENT_MAX ? 2 * level[i] : INDENT_MAX;
 
-		printf("%*s%" PRId64 " %s: %s%s%s\n", indent, "", pg_int(jobs, i, 0), name, pg_text(jobs, i, 3, NULL), waits[0] ? " <- " : "", waits);
+		printf("%*s%" PRId64 " %s: %s%s%s\n", indent, "", pg_int(jobs, i, 0), name, pg_text(jobs, i, 3, NULL),
+		       waits[0] ? " <- " : "", waits);
 		free(name);
 	}
 	free(level);
@@ -148,7 +149,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	static const struct program_option options[] = {
 		{ "dot", NULL, "print input for dot", 'd' },
 		{ "limit", "N", "jobs to draw", 'l', "200" },
-		{ 0 }
+		{ 0 },
 	};
 	int64_t id, limit = JOBS;
 	bool dot = false;
@@ -170,6 +171,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_graph = {
-	"graph", "ID [OPTION...]",
-	"draw which jobs wait for which", run, "deferred_viewer",
+	"graph", "ID [OPTION...]", "draw which jobs wait for which", run, "deferred_viewer",
 };

@@ -56,7 +56,9 @@ static int show_publication(struct cli *cli, int argc, char **argv)
 	     "    with (publish = 'insert', publish_via_partition_root = true);");
 	if (strcmp(level, "logical") != 0)
 		fprintf(stderr,
-				"deferred: wal_level of this server is %s, not logical\nhint: alter system set wal_level = logical; then restart the server\n", level);
+			"deferred: wal_level of this server is %s, not logical\nhint: alter system set wal_level = "
+			"logical; then restart the server\n",
+			level);
 	pg_result_free(res);
 	return EX_OK;
 }
@@ -79,20 +81,27 @@ static int show_subscription(struct cli *cli, int argc, char **argv)
 	     "create index if not exists __deferred_log_finished on deferred.__deferred_log using brin (finished_at);");
 	/* One for each shard, all of them into the same tables. */
 	shard = config_shard(cli->config);
-	printf("create subscription \"" NAME "%s%s\" connection :'conninfo' publication " NAME ";\n", shard ? "_" : "", shard ? shard->name : "");
+	printf("create subscription \"" NAME "%s%s\" connection :'conninfo' publication " NAME ";\n", shard ? "_" : "",
+	       shard ? shard->name : "");
 	pg_result_free(res);
 	return EX_OK;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	static const struct cli_word words[] = { { "publication", show_publication }, { "subscription", show_subscription }, { 0 } };
+	static const struct cli_word words[] = { { "publication", show_publication },
+						 { "subscription", show_subscription },
+						 { 0 } };
 
 	return cli_run_word(cli, words, argc, argv);
 }
 
 const struct cmd cmd_history = {
-	"history", "publication\nsubscription",
-	"print SQL that replicates the history", run, NULL,
-	"publication and subscription", SHARDS_ONE,
+	"history",
+	"publication\nsubscription",
+	"print SQL that replicates the history",
+	run,
+	NULL,
+	"publication and subscription",
+	SHARDS_ONE,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Indexes for searches. Each is built on one partition after the other, by CREATE INDEX CONCURRENTLY, which keeps nobody from deferring or claiming. What is to be done next
- * is found in the catalog, so a call that was interrupted is gone on with by the same call.
+ * Indexes for searches. Each is built on one partition after the other, by CREATE INDEX CONCURRENTLY, which keeps
+ * nobody from deferring or claiming. What is to be done next is found in the catalog, so a call that was interrupted is
+ * gone on with by the same call.
  */
 #include "cmd.h"
 
@@ -50,7 +51,8 @@ static int steps(const struct cli *cli, const char *term, struct deferred_error 
 
 	while ((rc = store_index_next(cli->pg, term, &next, err)) == 0 && !pg_null(next, 0, 0)) {
 		bool waits = pg_null(next, 0, 2);
-		bool again = last && strcmp(pg_text(last, 0, 0, NULL), pg_text(next, 0, 0, NULL)) == 0 && strcmp(pg_text(last, 0, 1, NULL), pg_text(next, 0, 1, NULL)) == 0;
+		bool again = last && strcmp(pg_text(last, 0, 0, NULL), pg_text(next, 0, 0, NULL)) == 0 &&
+			     strcmp(pg_text(last, 0, 1, NULL), pg_text(next, 0, 1, NULL)) == 0;
 
 		if (!again || !waits)
 			say(cli, next);
@@ -60,7 +62,8 @@ static int steps(const struct cli *cli, const char *term, struct deferred_error 
 		if (waits)
 			sleep(WAIT_S);
 		else if (same == SAME_STATEMENTS)
-			rc = error_set(err, DEFERRED_EDB, "index", "deferred.%s does not get its index", pg_text(next, 0, 1, NULL));
+			rc = error_set(err, DEFERRED_EDB, "index", "deferred.%s does not get its index",
+				       pg_text(next, 0, 1, NULL));
 		else
 			rc = store_index_do(cli->pg, pg_text(next, 0, 2, NULL), err);
 		if (rc < 0)
@@ -96,7 +99,7 @@ static int begin(struct cli *cli, int argc, char **argv)
 		return rc ? rc : -1;
 	if (argc - optind != 1)
 		return cli_misuse(cli, "write label, or params. and keys, such as params.customer.id",
-				"argument TERM is missing, or given twice");
+				  "argument TERM is missing, or given twice");
 	cli->role = "deferred_owner";
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
@@ -124,7 +127,8 @@ static int add(struct cli *cli, int argc, char **argv)
 		return EX_OK;
 	}
 	printf("searches use it from now on: %" PRId64 " bytes, about %" PRId64 " jobs in it\n", bytes, jobs);
-	puts("each defer of a job that has such a value now pays for one more row in an index: INDEXES FOR SEARCHES in deferred(1) has what that was measured to be");
+	puts("each defer of a job that has such a value now pays for one more row in an index: INDEXES FOR SEARCHES in "
+	     "deferred(1) has what that was measured to be");
 	return EX_OK;
 }
 
@@ -156,7 +160,8 @@ static void print_table(const struct pg_result *res)
 
 	table_begin(&t, headers, 6);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		int64_t built = pg_int(res, i, 1), parts = pg_int(res, i, 2), bytes = pg_int(res, i, 3), jobs = pg_int(res, i, 4);
+		int64_t built = pg_int(res, i, 1), parts = pg_int(res, i, 2), bytes = pg_int(res, i, 3),
+			jobs = pg_int(res, i, 4);
 
 		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
 		table_cell(&t, "%s", !pg_bool(res, i, 5) ? "going" : built < parts ? "partial" : "built");
@@ -207,6 +212,8 @@ const struct cmd cmd_index = {
 	"add TERM\n"
 	"ls\n"
 	"rm TERM",
-	"index labels or params for searches", run, "deferred_viewer",
+	"index labels or params for searches",
+	run,
+	"deferred_viewer",
 	"add, ls and rm",
 };

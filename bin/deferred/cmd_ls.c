@@ -17,14 +17,13 @@ static const char *const states[] = {
 #define X(name, word) word,
 	JOB_STATES(X)
 #undef X
-	NULL
+		NULL
 };
 
 static void print_table(const struct pg_result *res, size_t n)
 {
-	static const char *const headers[] = {
-		">ID", "STATE", "QUEUE", "FUNCTION", ">PRIO", ">TRIES", ">AGE", ">WHEN", "LAST", "LABEL"
-	};
+	static const char *const headers[] = { ">ID",    "STATE", "QUEUE", "FUNCTION", ">PRIO",
+					       ">TRIES", ">AGE",  ">WHEN", "LAST",     "LABEL" };
 	char age[TABLE_AGE_SIZE], when[TABLE_AGE_SIZE];
 	struct table t;
 
@@ -33,7 +32,8 @@ static void print_table(const struct pg_result *res, size_t n)
 		int64_t due_s = pg_int(res, i, 8);
 
 		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
-		table_cell(&t, pg_null(res, i, 11) ? "%s" : "%s (%s)", pg_text(res, i, 1, NULL), pg_text(res, i, 11, NULL));
+		table_cell(&t, pg_null(res, i, 11) ? "%s" : "%s (%s)", pg_text(res, i, 1, NULL),
+			   pg_text(res, i, 11, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
 		table_cell(&t, "%s", pg_text(res, i, 3, NULL));
 		table_cell(&t, "%" PRId64, pg_int(res, i, 5));
@@ -48,7 +48,8 @@ static void print_table(const struct pg_result *res, size_t n)
 
 static void print_running(const struct pg_result *res, size_t n)
 {
-	static const char *const headers[] = { ">ID", "QUEUE", "FUNCTION", ">TRY", ">FOR", "LEASE", "WORKER", "PROGRESS", "LABEL" };
+	static const char *const headers[] = { ">ID",   "QUEUE",  "FUNCTION", ">TRY", ">FOR",
+					       "LEASE", "WORKER", "PROGRESS", "LABEL" };
 	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE];
 	struct table t;
 
@@ -68,10 +69,11 @@ static void print_running(const struct pg_result *res, size_t n)
 }
 
 /*
- * How many rows to list, and in *after the job to go on after, 0: there are no more. One row more than those wanted was asked for; and the last of
- * those looked at comes even where it does not fit.
+ * How many rows to list, and in *after the job to go on after, 0: there are no more. One row more than those wanted was
+ * asked for; and the last of those looked at comes even where it does not fit.
  */
-static size_t count_rows(const struct pg_result *res, const struct store_admin_filter *filter, int limit, int64_t *after)
+static size_t count_rows(const struct pg_result *res, const struct store_admin_filter *filter, int limit,
+			 int64_t *after)
 {
 	size_t n = pg_rows(res);
 
@@ -86,7 +88,8 @@ static size_t count_rows(const struct pg_result *res, const struct store_admin_f
 	return n;
 }
 
-static void print(const struct cli *cli, const struct store_admin_filter *filter, int limit, const struct pg_result *res)
+static void print(const struct cli *cli, const struct store_admin_filter *filter, int limit,
+		  const struct pg_result *res)
 {
 	int64_t after;
 	size_t n = count_rows(res, filter, limit, &after);
@@ -111,7 +114,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "running", NULL, "jobs that workers hold, longest first", 'r' },
 		{ "limit", "N", "jobs to list", 'l', "50" },
 		{ "after", "ID", "continue behind this job", 'a' },
-		{ 0 }
+		{ 0 },
 	};
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
@@ -144,10 +147,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if (filter.jobs.running && filter.jobs.state)
 		return cli_misuse(cli, "leave --state out: --running lists claimed jobs",
-				"--running contradicts --state \"%.64s\"", filter.jobs.state);
+				  "--running contradicts --state \"%.64s\"", filter.jobs.state);
 	if (filter.jobs.running && (filter.jobs.after || filter.given > !!filter.jobs.queue + !!filter.jobs.fn))
 		return cli_misuse(cli, "use only --queue, --fn and --limit with --running",
-				"--running does not go with other filters");
+				  "--running does not go with other filters");
 	filter.jobs.limit = (int)limit + 1;
 	if ((rc = cli_connect(cli, true)) != 0 || (rc = filter_times(cli, &filter)) != 0)
 		return rc;
@@ -164,6 +167,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_ls = {
-	"ls", "[OPTION...]",
-	"list jobs", run, "deferred_viewer", NULL, SHARDS_ALL,
+	"ls", "[OPTION...]", "list jobs", run, "deferred_viewer", NULL, SHARDS_ALL,
 };

@@ -39,7 +39,8 @@ static int write_file(const char *path, const char *text, size_t len)
 		failed = "rename";
 	if (failed) {
 		fprintf(stderr,
-				"deferred: cannot %s a file next to \"%s\": %s\nhint: name a file with --textfile in a folder that this user may write to\n",
+			"deferred: cannot %s a file next to \"%s\": %s\nhint: name a file with --textfile in a folder "
+			"that this user may write to\n",
 			failed, path, strerror(errno));
 		if (fd >= 0)
 			unlink(beside);
@@ -54,7 +55,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	static const struct program_option own[] = {
 		{ "textfile", "FILE", "write to this file", OPT_TEXTFILE, "standard output" },
 		{ "openmetrics", NULL, "print OpenMetrics", OPT_OPENMETRICS },
-		{ 0 }
+		{ 0 },
 	};
 	struct deferred_error err = { 0 };
 	const char *path = NULL;
@@ -74,7 +75,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if (cli->json)
 		return cli_misuse(cli, "leave --json out; deferred status --json prints JSON",
-				"--json is not possible: metrics have a format of their own");
+				  "--json is not possible: metrics have a format of their own");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = metrics_text(cli->pg, open ? NULL : &text, open ? &text : NULL, &err);
@@ -89,6 +90,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_metrics = {
-	"metrics", "[OPTION...]",
-	"print figures for Prometheus", run, "deferred_viewer", NULL, SHARDS_ONE,
+	"metrics", "[OPTION...]", "print figures for Prometheus", run, "deferred_viewer", NULL, SHARDS_ONE,
 };

@@ -31,10 +31,13 @@ static void print_sql(const struct migrate_item *item, bool first, bool first_so
 		puts(MIGRATE_SOURCES_BEGIN ";");
 	printf("-- %s\n%s", item->name, item->text);
 	if (item->version)
-		printf("insert into deferred.__deferred_migration (version, name) values (%d, '%s');\n", item->version, item->name);
+		printf("insert into deferred.__deferred_migration (version, name) values (%d, '%s');\n", item->version,
+		       item->name);
 	else
 		printf("insert into deferred.__deferred_source (name, checksum) values ('%s', '%s')"
-		       " on conflict (name) do update set checksum = excluded.checksum, applied_at = excluded.applied_at;\n", item->name, item->checksum);
+		       " on conflict (name) do update set checksum = excluded.checksum, applied_at = "
+		       "excluded.applied_at;\n",
+		       item->name, item->checksum);
 }
 
 static void on_item(void *data, const struct migrate_item *item)
@@ -90,7 +93,7 @@ static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "dry-run", NULL, "print the SQL and change nothing", 'n' },
-		{ 0 }
+		{ 0 },
 	};
 	struct progress progress = { 0 };
 	struct deferred_error err = { 0 };
@@ -111,7 +114,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	progress.json = cli->json;
 	if (cli->json)
 		printf("{\"%s\": [", progress.dry_run ? "pending" : "applied");
-	rc = progress.dry_run ? migrate_plan(cli->pg, on_item, &progress, &err) : migrate_run(cli->pg, on_item, &progress, &err);
+	rc = progress.dry_run ? migrate_plan(cli->pg, on_item, &progress, &err)
+			      : migrate_run(cli->pg, on_item, &progress, &err);
 	known = migrate_version(cli->pg, &version, rc == 0 ? &err : NULL) == 0;
 	if (!known && cli->json)
 		puts("], \"version\": null}");
@@ -128,6 +132,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_migrate = {
-	"migrate", "[--dry-run]",
-	"create or upgrade the tables of deferred", run, NULL,
+	"migrate", "[--dry-run]", "create or upgrade the tables of deferred", run, NULL,
 };

@@ -21,7 +21,7 @@
 
 struct purge {
 	struct cli *cli;
-	const char *command; /* of --archive; NULL: none */
+	const char *command;              /* of --archive; NULL: none */
 	int64_t older_ms, dead_ms, batch; /* dead_ms: of dead jobs; below 0: they stay */
 	int64_t partitions, attempts, jobs, workers;
 	char *in_use; /* partitions that go as a whole the next time: "{name,name}" */
@@ -43,7 +43,8 @@ static int leave(struct purge *p, const char *partition, struct deferred_error *
 {
 	char *list;
 
-	if (asprintf(&list, "%.*s%s%s}", (int)strlen(p->in_use) - 1, p->in_use, p->in_use[1] == '}' ? "" : ",", partition) < 0)
+	if (asprintf(&list, "%.*s%s%s}", (int)strlen(p->in_use) - 1, p->in_use, p->in_use[1] == '}' ? "" : ",",
+		     partition) < 0)
 		return error_set(err, DEFERRED_ENOMEM, "purge", "out of memory");
 	free(p->in_use);
 	p->in_use = list;
@@ -86,10 +87,12 @@ static int archive_partitions(struct purge *p, struct deferred_error *err)
 		if (rc < 0)
 			return rc;
 		more = !pg_null(res, 0, 0);
-		if (more && (rc = archive_table(p->cli->pg, pg_text(res, 0, 0, NULL), p->command, name, &rows, err)) == 0)
+		if (more &&
+		    (rc = archive_table(p->cli->pg, pg_text(res, 0, 0, NULL), p->command, name, &rows, err)) == 0)
 			tell(p, name, rows);
 		else if (more)
-			error_hint(err, "deferred.%s stays until a purge with --archive has archived it", pg_text(res, 0, 0, NULL));
+			error_hint(err, "deferred.%s stays until a purge with --archive has archived it",
+				   pg_text(res, 0, 0, NULL));
 		pg_result_free(res);
 	}
 	return rc;
@@ -105,7 +108,8 @@ static int delete_attempts(struct purge *p, struct deferred_error *err)
 		for (int64_t page = 0; rc == 0 && page < pg_int(parts, i, 1); page += pages) {
 			int64_t n = 0;
 
-			rc = store_admin_purge_log(p->cli->pg, pg_text(parts, i, 0, NULL), p->older_ms, p->dead_ms, page, pages, &n, err);
+			rc = store_admin_purge_log(p->cli->pg, pg_text(parts, i, 0, NULL), p->older_ms, p->dead_ms,
+						   page, pages, &n, err);
 			p->attempts += n;
 		}
 	}
@@ -169,7 +173,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "dead-older-than", "SPAN", "delete dead jobs this old too", 'd', "never" },
 		{ "batch", "N", "rows per transaction", 'b', "5000" },
 		{ "archive", "COMMAND", "give old partitions to this command first", 'a' },
-		{ 0 }
+		{ 0 },
 	};
 	struct purge p = { .cli = cli, .older_ms = -1, .dead_ms = -1, .batch = 5000 };
 	struct deferred_error err = { 0 };
@@ -192,7 +196,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		case 'a':
 			if (!*optarg)
 				return cli_misuse(cli, "for example --archive 'gzip > archive.gz'",
-						"--archive: the command is empty");
+						  "--archive: the command is empty");
 			p.command = optarg;
 			break;
 		default:
@@ -205,10 +209,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_misuse(cli, "for example --older-than 30d", "--older-than is missing");
 	if (p.command && p.dead_ms >= 0)
 		return cli_misuse(cli, "leave one of the two out: --archive takes dead jobs too",
-				"--dead-older-than contradicts --archive");
+				  "--dead-older-than contradicts --archive");
 	if (p.dead_ms >= 0 && p.dead_ms < p.older_ms)
 		return cli_misuse(cli, "give a longer span, or leave --dead-older-than out",
-				"--dead-older-than is shorter than --older-than");
+				  "--dead-older-than is shorter than --older-than");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	cli_set_limits(cli, true);
@@ -218,15 +222,14 @@ static int run(struct cli *cli, int argc, char **argv)
 	rc = p.in_use ? purge(&p, &err) : error_set(&err, DEFERRED_ENOMEM, "purge", "out of memory");
 	free(p.in_use);
 	if (cli->json)
-		printf("], \"attempts\": %" PRId64 ", \"jobs\": %" PRId64 ", \"runs\": %" PRId64 "}\n", p.attempts, p.jobs,
-		       p.workers);
+		printf("], \"attempts\": %" PRId64 ", \"jobs\": %" PRId64 ", \"runs\": %" PRId64 "}\n", p.attempts,
+		       p.jobs, p.workers);
 	else if (rc == 0 || p.attempts || p.jobs)
-		printf("deleted %" PRId64 " attempt%s, %" PRId64 " job%s, %" PRId64 " run%s\n", p.attempts, plural(p.attempts), p.jobs, plural(p.jobs),
-		       p.workers, plural(p.workers));
+		printf("deleted %" PRId64 " attempt%s, %" PRId64 " job%s, %" PRId64 " run%s\n", p.attempts,
+		       plural(p.attempts), p.jobs, plural(p.jobs), p.workers, plural(p.workers));
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
 const struct cmd cmd_purge = {
-	"purge", "--older-than SPAN [OPTION...]",
-	"delete or archive old history", run, "deferred_purger",
+	"purge", "--older-than SPAN [OPTION...]", "delete or archive old history", run, "deferred_purger",
 };

@@ -45,13 +45,19 @@ static void cells_limits(struct table *t, const struct pg_result *res, size_t ro
 	else if (pg_null(res, row, col + 3))
 		table_cell(t, "%s", settings_rate(rate, pg_float(res, row, col + 2)));
 	else
-		table_cell(t, "%s burst %" PRId64, settings_rate(rate, pg_float(res, row, col + 2)), pg_int(res, row, col + 3));
+		table_cell(t, "%s burst %" PRId64, settings_rate(rate, pg_float(res, row, col + 2)),
+			   pg_int(res, row, col + 3));
 }
 
 /* Settings that few queues have: a column each where one has. */
-static const struct { const char *header; int col; bool span; } rare[] = {
-	{ ">MIN BACK-OFF", 14, true }, { ">MAX BACK-OFF", 15, true }, { ">EXPONENT", 16, false }, { ">MAX DEQUEUE", 17, false },
-	{ ">MAX PARAMS", 18, false }, { "METADATA", 19, false }, { "ON DEAD", 20, false }
+static const struct {
+	const char *header;
+	int col;
+	bool span;
+} rare[] = {
+	{ ">MIN BACK-OFF", 14, true }, { ">MAX BACK-OFF", 15, true }, { ">EXPONENT", 16, false },
+	{ ">MAX DEQUEUE", 17, false },
+	{ ">MAX PARAMS", 18, false },  { "METADATA", 19, false },     { "ON DEAD", 20, false },
 };
 #define RARE (sizeof(rare) / sizeof(rare[0]))
 
@@ -66,9 +72,8 @@ static bool is_set(const struct pg_result *res, int col)
 
 static void print_queues(const struct pg_result *res)
 {
-	const char *headers[10 + RARE] = {
-		"QUEUE", "PAUSED", ">RUNNING", ">RATE", ">MAX LENGTH", ">LEASE", ">TTL", ">TRIES", ">WEIGHT", "FUNCTION"
-	};
+	const char *headers[10 + RARE] = { "QUEUE",  "PAUSED", ">RUNNING", ">RATE",   ">MAX LENGTH",
+					   ">LEASE", ">TTL",   ">TRIES",   ">WEIGHT", "FUNCTION" };
 	bool shown[RARE];
 	int cols = 10;
 	struct table t;
@@ -157,8 +162,8 @@ static int set_paused(struct cli *cli, char **queues, int n, bool paused)
 	if (cli->json)
 		printf("[");
 	for (int i = 0; i < n; i++)
-		printf(cli->json ? "%s{\"queue\": \"%s\", \"paused\": %s}" : "%s%s %s\n", cli->json && i ? ",\n " : "", queues[i],
-		       cli->json ? (paused ? "true" : "false") : (paused ? "paused" : "resumed"));
+		printf(cli->json ? "%s{\"queue\": \"%s\", \"paused\": %s}" : "%s%s %s\n", cli->json && i ? ",\n " : "",
+		       queues[i], cli->json ? (paused ? "true" : "false") : (paused ? "paused" : "resumed"));
 	if (cli->json)
 		puts("]");
 	return EX_OK;
@@ -170,7 +175,8 @@ static bool confirmed(const char *queue, int64_t hot)
 {
 	char answer[16];
 
-	fprintf(stderr, "cancel %" PRId64 "%s job%s of queue %s? [y/N] ", hot, hot == STORE_ADMIN_COUNT_MAX ? "+" : "", plural(hot), queue);
+	fprintf(stderr, "cancel %" PRId64 "%s job%s of queue %s? [y/N] ", hot, hot == STORE_ADMIN_COUNT_MAX ? "+" : "",
+		plural(hot), queue);
 	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
@@ -203,9 +209,11 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 	if (rc == 0 && rm)
 		rc = store_admin_queue_rm(cli->pg, queue, &err);
 	if (cli->json)
-		printf("{\"queue\": \"%s\", \"cancelled\": %" PRId64 ", \"removed\": %s}\n", queue, cancelled, rm && rc == 0 ? "true" : "false");
+		printf("{\"queue\": \"%s\", \"cancelled\": %" PRId64 ", \"removed\": %s}\n", queue, cancelled,
+		       rm && rc == 0 ? "true" : "false");
 	else if (rc == 0 || cancelled > 0)
-		printf("%s: %" PRId64 " job%s cancelled%s\n", queue, cancelled, plural(cancelled), rm && rc == 0 ? ", removed" : "");
+		printf("%s: %" PRId64 " job%s cancelled%s\n", queue, cancelled, plural(cancelled),
+		       rm && rc == 0 ? ", removed" : "");
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
@@ -232,13 +240,16 @@ static bool is_queue_name(const char *s)
 	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
 }
 
-static int check_arguments(const struct cli *cli, enum verb verb, int argc, char **argv, const struct settings *s, int given)
+static int check_arguments(const struct cli *cli, enum verb verb, int argc, char **argv, const struct settings *s,
+			   int given)
 {
 	int n = argc - optind;
 
 	if (given & ~options_of[verb])
 		return cli_usage(cli, "%2$s is not for queue %1$s", verbs[verb],
-				 given & ~options_of[verb] & OPT_CREATE ? "--create" : given & ~options_of[verb] & OPT_YES ? "--yes" : "--force");
+				 given & ~options_of[verb] & OPT_CREATE ? "--create"
+				 : given & ~options_of[verb] & OPT_YES  ? "--yes"
+									: "--force");
 	if (verb != SET && (s->n > 0 || s->metadata))
 		return cli_usage(cli, "settings are for queue set only");
 	if (n == 0 && verb != LS)
@@ -248,7 +259,7 @@ static int check_arguments(const struct cli *cli, enum verb verb, int argc, char
 	for (int i = optind; i < argc; i++)
 		if (!is_queue_name(argv[i]))
 			return cli_misuse(cli, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"",
-					"queue name \"%.64s\" is invalid", argv[i]);
+					  "queue name \"%.64s\" is invalid", argv[i]);
 	if (verb == SET && s->n == 0 && !s->metadata && !(given & OPT_CREATE))
 		return cli_usage(cli, "a setting is missing");
 	return 0;
@@ -301,6 +312,8 @@ const struct cmd cmd_queue = {
 	"pause|resume QUEUE...\n"
 	"clear QUEUE [--yes]\n"
 	"rm QUEUE [--force]",
-	"set, pause and clear queues", run, "deferred_worker",
+	"set, pause and clear queues",
+	run,
+	"deferred_worker",
 	"ls, set, pause, resume, clear and rm",
 };

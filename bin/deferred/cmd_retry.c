@@ -8,13 +8,12 @@ static int run(struct cli *cli, int argc, char **argv)
 		FILTER_OPTIONS(states, "dead and delayed"),
 		{ "error", "LINE", "ended jobs whose last error begins so", FILTER_ERROR },
 		{ "dry-run", NULL, "count the jobs and change nothing", 'n' },
-		{ 0 }
+		{ 0 },
 	};
 
 	return filter_run(cli, argc, argv, options, "ready", STORE_ADMIN_RETRY, states, store_admin_retry);
 }
 
 const struct cmd cmd_retry = {
-	"retry", "ID...\n[--dry-run] FILTER...",
-	"run jobs again", run, "deferred_worker",
+	"retry", "ID...\n[--dry-run] FILTER...", "run jobs again", run, "deferred_worker",
 };

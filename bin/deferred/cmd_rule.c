@@ -24,7 +24,7 @@ int rule_connect(struct cli *cli)
 	if (rc != 0)
 		return rc;
 	pg_on_notice(cli->pg, NULL, NULL); /* a query may say anything, to whoever runs it */
-	cli_set_limits(cli, true); /* it has a limit of its own */
+	cli_set_limits(cli, true);         /* it has a limit of its own */
 	return 0;
 }
 
@@ -47,8 +47,11 @@ static char *read_query(FILE *fp)
 		text[len] = '\0';
 		return text;
 	}
-	fprintf(stderr, "deferred: cannot read the query: %s\n", !text ? "out of memory"
-		: ferror(fp) ? strerror(errno) : len > QUERY_BYTES_MAX ? "longer than 1 MiB" : "NUL byte");
+	fprintf(stderr, "deferred: cannot read the query: %s\n",
+		!text                   ? "out of memory"
+		: ferror(fp)            ? strerror(errno)
+		: len > QUERY_BYTES_MAX ? "longer than 1 MiB"
+					: "NUL byte");
 	free(text);
 	return NULL;
 }
@@ -163,7 +166,7 @@ static int rule_add(struct cli *cli, int argc, char **argv)
 		{ "max-attempts", "N", "attempts before a job is dead", 'm' },
 		{ "timeout", "SPAN", "limit of one attempt", 't' },
 		{ "statement-timeout", "SPAN", "limit of a run of the rule", 'S', "1h" },
-		{ 0 }
+		{ 0 },
 	};
 	struct adding a = { .rule = { .params = "{}", .statement_timeout_ms = STATEMENT_TIMEOUT_MS } };
 	int c, rc = EX_OK;
@@ -196,9 +199,8 @@ static int rule_add(struct cli *cli, int argc, char **argv)
 
 static void print_rules(const struct pg_result *res)
 {
-	static const char *const headers[] = {
-		"RULE", "FUNCTION", "QUEUE", "OWNER", ">LAST RUN", ">TOOK", ">QUEUED", ">SKIPPED", ">FAILED", "ERROR"
-	};
+	static const char *const headers[] = { "RULE",  "FUNCTION", "QUEUE",    "OWNER",   ">LAST RUN",
+					       ">TOOK", ">QUEUED",  ">SKIPPED", ">FAILED", "ERROR" };
 	char age[TABLE_AGE_SIZE], took[TABLE_AGE_SIZE];
 	struct table t;
 
@@ -260,7 +262,8 @@ static void print_test(const struct pg_result *res)
 
 static void print_test_json(const char *name, const struct pg_result *res)
 {
-	printf("{\"rule\": \"%s\", \"estimate\": %.0f, \"plan\": %s, \"jobs\": [", name, pg_float(res, 0, 0), pg_text(res, 0, 2, NULL));
+	printf("{\"rule\": \"%s\", \"estimate\": %.0f, \"plan\": %s, \"jobs\": [", name, pg_float(res, 0, 0),
+	       pg_text(res, 0, 2, NULL));
 	for (size_t i = 1; i < pg_rows(res); i++)
 		printf("%s%s", i > 1 ? ",\n " : "", pg_text(res, i, 2, NULL));
 	puts("]}");
@@ -270,7 +273,7 @@ static int rule_test(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "limit", "N", "rows to print", 'l', "5" },
-		{ 0 }
+		{ 0 },
 	};
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
@@ -332,7 +335,11 @@ static int rule_rm(struct cli *cli, int argc, char **argv)
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
-		{ "add", rule_add }, { "ls", rule_ls }, { "test", rule_test }, { "run", rule_run }, { "rm", rule_rm },
+		{ "add", rule_add },
+		{ "ls", rule_ls },
+		{ "test", rule_test },
+		{ "run", rule_run },
+		{ "rm", rule_rm },
 		{ 0 },
 	};
 
@@ -346,6 +353,8 @@ const struct cmd cmd_rule = {
 	"test NAME [--limit N]\n"
 	"run [--flow ID] [NAME...]\n"
 	"rm NAME...",
-	"make jobs of the rows of stored queries", run, "deferred_producer",
+	"make jobs of the rows of stored queries",
+	run,
+	"deferred_producer",
 	"add, ls, test, run and rm",
 };

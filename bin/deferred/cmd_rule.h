@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_rule - `deferred rule`: a group of commands about stored queries. Each is given its own arguments, its name in the
- * place of the program, and returns the exit code.
+ * cmd_rule - `deferred rule`: a group of commands about stored queries. Each is given its own arguments, its name in
+ * the place of the program, and returns the exit code.
  */
 #ifndef CMD_RULE_H
 #define CMD_RULE_H

@@ -63,7 +63,8 @@ static int report(const struct cli *cli, const struct attempt *a)
 		if (a->result)
 			printf("%s\n", a->result);
 		if (a->outcome != JOB_OK)
-			complain("%s %s: %s", a->job->fn, job_outcome_text(a->outcome), a->error ? a->error : "no reason given");
+			complain("%s %s: %s", a->job->fn, job_outcome_text(a->outcome),
+				 a->error ? a->error : "no reason given");
 	}
 	for (const struct runner_call *c = a->follow; c && a->outcome == JOB_OK; c = c->next)
 		complain("not deferred, there being no queue: %s %s", c->fn, c->params);
@@ -102,8 +103,9 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
 		fprintf(stderr,
-				"deferred: function \"%s\" is not in a plugin of \"%s\" and not a command of the config file\nhint: list the functions: deferred functions\n", fn,
-			pool->setup.plugin_dir);
+			"deferred: function \"%s\" is not in a plugin of \"%s\" and not a command of the config "
+			"file\nhint: list the functions: deferred functions\n",
+			fn, pool->setup.plugin_dir);
 		rc = EX_UNAVAILABLE;
 	} else if (stopped) {
 		fprintf(stderr, "deferred: interrupted\n");
@@ -133,7 +135,8 @@ static int run_here(struct cli *cli, const char *fn, const char *params, const c
 		return rc;
 	if ((plugin_dir && config_override(cli->config, "plugin_dir", plugin_dir, "--plugin-dir", &err) < 0) ||
 	    (timeout && config_override(cli->config, "timeout", timeout, "--timeout", &err) < 0) ||
-	    config_override(cli->config, "runners", "1", "run", &err) < 0 || runner_user_find(&setup, cli->config, &err) < 0)
+	    config_override(cli->config, "runners", "1", "run", &err) < 0 ||
+	    runner_user_find(&setup, cli->config, &err) < 0)
 		return cli_fail(cli, &err);
 	log_init("deferred", LOG_L_INFO);
 
@@ -169,7 +172,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	static const struct program_option own[] = {
 		{ "plugin-dir", "DIR", "folder of the plugins", 'p', "the setting" },
 		{ "timeout", "SPAN", "limit of the attempt", 't', "the setting" },
-		{ 0 }
+		{ 0 },
 	};
 	const char *plugin_dir = NULL, *timeout = NULL, *params;
 	char *given;
@@ -192,6 +195,8 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_run = {
-	"run", "FN [JSON|-] [OPTION...]",
-	"run a function here and now", run,
+	"run",
+	"FN [JSON|-] [OPTION...]",
+	"run a function here and now",
+	run,
 };

@@ -17,7 +17,8 @@
 
 static void print_schedules(const struct pg_result *res)
 {
-	static const char *const headers[] = { "SCHEDULE", "RULE", "ZONE", "FUNCTION", "QUEUE", "OWNER", "NEXT", "LAST", "WHAT", "ERROR" };
+	static const char *const headers[] = { "SCHEDULE", "RULE", "ZONE", "FUNCTION", "QUEUE",
+					       "OWNER",    "NEXT", "LAST", "WHAT",     "ERROR" };
 	struct table t;
 
 	table_begin(&t, headers, 10);
@@ -64,8 +65,8 @@ static void print_ticks(const struct pg_result *ticks)
 }
 
 /* The number of --ticks, and one name. Returns an exit code, or -1: go on. */
-static int read_ticks(struct cli *cli, int argc, char **argv, const struct program_option *options,
-		      int64_t *ticks, const char **timezone)
+static int read_ticks(struct cli *cli, int argc, char **argv, const struct program_option *options, int64_t *ticks,
+		      const char **timezone)
 {
 	int c;
 
@@ -84,7 +85,7 @@ static int schedule_show(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "ticks", "N", "ticks to print", 'n', "20" },
-		{ 0 }
+		{ 0 },
 	};
 	struct pg_result *res = NULL, *ticks = NULL;
 	struct deferred_error err = { 0 };
@@ -93,7 +94,8 @@ static int schedule_show(struct cli *cli, int argc, char **argv)
 
 	if (rc >= 0 || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	if (store_schedule_ls(cli->pg, argv[optind], &res, &err) < 0 || store_schedule_ticks(cli->pg, argv[optind], (int)n, &ticks, &err) < 0) {
+	if (store_schedule_ls(cli->pg, argv[optind], &res, &err) < 0 ||
+	    store_schedule_ticks(cli->pg, argv[optind], (int)n, &ticks, &err) < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (pg_rows(res) == 0) {
 		error_set(&err, DEFERRED_EDB, "schedule", "schedule \"%.100s\" does not exist", argv[optind]);
@@ -120,7 +122,7 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 	static const struct program_option options[] = {
 		{ "ticks", "N", "ticks to print", 'n', "5" },
 		{ "timezone", "ZONE", "time zone of a rule", 'z', "the setting" },
-		{ 0 }
+		{ 0 },
 	};
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
@@ -151,7 +153,9 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 static int each(struct cli *cli, int argc, char **argv, enum store_schedule_what what)
 {
 	static const char *const done[] = {
-		[STORE_SCHEDULE_PAUSE] = "\"paused\": true", [STORE_SCHEDULE_RESUME] = "\"paused\": false", [STORE_SCHEDULE_REMOVE] = "\"removed\": true",
+		[STORE_SCHEDULE_PAUSE] = "\"paused\": true",
+		[STORE_SCHEDULE_RESUME] = "\"paused\": false",
+		[STORE_SCHEDULE_REMOVE] = "\"removed\": true",
 	};
 	const char *between = "[";
 	int c, rc;
@@ -221,13 +225,16 @@ static int backfill(struct cli *cli, const char *name, const char *from, const c
 		return cli_fail(cli, &err);
 	if (ticks > BACKFILL_MAX && !yes && !dry) {
 		fprintf(stderr,
-				"deferred: schedule \"%s\": %" PRId64 " tick%s without a job\nhint: to defer all of them, add --yes\n", name, ticks, plural(ticks));
+			"deferred: schedule \"%s\": %" PRId64
+			" tick%s without a job\nhint: to defer all of them, add --yes\n",
+			name, ticks, plural(ticks));
 		return CLI_NOT_DONE;
 	}
 	if (!dry && store_schedule_backfill(cli->pg, name, from, to, false, &ticks, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		printf("{\"schedule\": \"%s\", \"ticks\": %" PRId64 ", \"queued\": %s}\n", name, ticks, dry ? "false" : "true");
+		printf("{\"schedule\": \"%s\", \"ticks\": %" PRId64 ", \"queued\": %s}\n", name, ticks,
+		       dry ? "false" : "true");
 	else
 		printf("%s: %" PRId64 " tick%s%s\n", name, ticks, plural(ticks), dry ? " without a job" : " queued");
 	return EX_OK;
@@ -240,7 +247,7 @@ static int schedule_backfill(struct cli *cli, int argc, char **argv)
 		{ "to", "TIME", "last tick", 't' },
 		{ "yes", NULL, "store more than 1,000 jobs", 'y' },
 		{ "dry-run", NULL, "count and change nothing", 'd' },
-		{ 0 }
+		{ 0 },
 	};
 	const char *from = NULL, *to = NULL;
 	bool dry = false, yes = false;
@@ -266,8 +273,16 @@ static int schedule_backfill(struct cli *cli, int argc, char **argv)
 static int run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
-		{ "set", schedule_set },       { "ls", schedule_ls },   { "show", schedule_show }, { "next", schedule_next },         { "pause", schedule_pause },
-		{ "resume", schedule_resume }, { "run", schedule_run }, { "rm", schedule_rm },     { "backfill", schedule_backfill }, { "sync", schedule_sync },
+		{ "set", schedule_set },
+		{ "ls", schedule_ls },
+		{ "show", schedule_show },
+		{ "next", schedule_next },
+		{ "pause", schedule_pause },
+		{ "resume", schedule_resume },
+		{ "run", schedule_run },
+		{ "rm", schedule_rm },
+		{ "backfill", schedule_backfill },
+		{ "sync", schedule_sync },
 		{ 0 },
 	};
 
@@ -283,6 +298,8 @@ const struct cmd cmd_schedule = {
 	"pause|resume|run|rm NAME...\n"
 	"backfill NAME --from TIME --to TIME [OPTION...]\n"
 	"sync FILE... [OPTION...]",
-	"manage recurring jobs", run, "deferred_producer",
+	"manage recurring jobs",
+	run,
+	"deferred_producer",
 	"set, ls, show, next, pause, resume, run, rm, backfill and sync",
 };

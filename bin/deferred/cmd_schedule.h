@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_schedule - `deferred schedule`: a group of commands about recurring jobs. Each is given its own arguments, its name in the
- * place of the program, and returns the exit code.
+ * cmd_schedule - `deferred schedule`: a group of commands about recurring jobs. Each is given its own arguments, its
+ * name in the place of the program, and returns the exit code.
  */
 #ifndef CMD_SCHEDULE_H
 #define CMD_SCHEDULE_H

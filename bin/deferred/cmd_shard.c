@@ -23,9 +23,12 @@ static bool no_options(struct cli *cli, int argc, char **argv, int *code)
 /* ---- ls ----------------------------------------------------------------------------------------- */
 
 /* Whether it answers, and as what. */
-static int look(const struct cli *cli, const struct config_shard *shard, struct store_shard *found, struct deferred_error *err)
+static int look(const struct cli *cli, const struct config_shard *shard, struct store_shard *found,
+		struct deferred_error *err)
 {
-	struct cli one = { .cmd = cli->cmd, .config = cli->config, .answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms };
+	struct cli one = {
+		.cmd = cli->cmd, .config = cli->config, .answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms
+	};
 	int rc = pg_open(&one.pg, shard->conninfo, "deferred", err);
 
 	if (rc == 0)
@@ -35,13 +38,16 @@ static int look(const struct cli *cli, const struct config_shard *shard, struct 
 	if (rc == 0)
 		rc = store_shard_look(one.pg, found, err);
 	if (rc == 0 && found->number != shard->number)
-		rc = found->number ? error_set(err, DEFERRED_ECONFIG, "shard", "its database is number %d", found->number)
-				   : error_set(err, DEFERRED_ECONFIG, "shard", "its database has no number yet: deferred migrate --shard %s", shard->name);
+		rc = found->number
+			     ? error_set(err, DEFERRED_ECONFIG, "shard", "its database is number %d", found->number)
+			     : error_set(err, DEFERRED_ECONFIG, "shard",
+					 "its database has no number yet: deferred migrate --shard %s", shard->name);
 	pg_close(one.pg);
 	return rc;
 }
 
-static void print_one_json(const struct config_shard *shard, const struct store_shard *found, const struct deferred_error *err, bool first)
+static void print_one_json(const struct config_shard *shard, const struct store_shard *found,
+			   const struct deferred_error *err, bool first)
 {
 	struct params_text t = { 0 };
 	struct deferred_error ignored = { 0 };
@@ -138,6 +144,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_shard = {
-	"shard", "ls\nfor ROUTE",
-	"list several databases and find the one of a route", run, NULL, "ls and for", SHARDS_ONE,
+	"shard",      "ls\nfor ROUTE", "list several databases and find the one of a route", run, NULL,
+	"ls and for", SHARDS_ONE,
 };

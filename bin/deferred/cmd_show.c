@@ -28,12 +28,17 @@ static void print_line(const char *name, const char *value)
 
 static void print_job(const struct pg_result *res)
 {
-	static const struct { const char *name; int col; } lines[] = {
-		{ "label", 4 }, { "key", 5 }, { "rule", 23 }, { "tags", 24 }, { "trace", 25 }, { "run at", 11 }, { "expires", 12 }, { "limits", 15 }, { "worker", 14 }
+	static const struct {
+		const char *name;
+		int col;
+	} lines[] = {
+		{ "label", 4 },   { "key", 5 },      { "rule", 23 },   { "tags", 24 },   { "trace", 25 },
+		{ "run at", 11 }, { "expires", 12 }, { "limits", 15 }, { "worker", 14 },
 	};
 	const char *state = pg_text(res, 0, 1, NULL);
-	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE], *queue = table_clean(pg_text(res, 0, 2, NULL), 0, TABLE_ONE_LINE),
-	     *who = table_clean(pg_text(res, 0, 10, NULL), 0, TABLE_ONE_LINE);
+	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE],
+		*queue = table_clean(pg_text(res, 0, 2, NULL), 0, TABLE_ONE_LINE),
+		*who = table_clean(pg_text(res, 0, 10, NULL), 0, TABLE_ONE_LINE);
 
 	printf("job         %" PRId64 "\n", pg_int(res, 0, 0));
 	print_line("state", state);
@@ -43,7 +48,9 @@ static void print_job(const struct pg_result *res)
 	free(queue);
 	free(who);
 	if (!pg_null(res, 0, 13))
-		print_line(strcmp(state, "claimed") == 0 ? "lease ends" : strcmp(state, "ready") == 0 ? "ready since" : "due",
+		print_line(strcmp(state, "claimed") == 0 ? "lease ends"
+			   : strcmp(state, "ready") == 0 ? "ready since"
+							 : "due",
 			   pg_text(res, 0, 13, NULL));
 	print_line("held by", pg_text(res, 0, 22, NULL));
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
@@ -61,9 +68,8 @@ static void cell_us(struct table *t, const struct pg_result *res, size_t row, in
 
 static void print_attempts(const struct pg_result *res)
 {
-	static const char *const headers[] = {
-		">#", "OUTCOME", "STARTED", ">WAITED", ">RAN", ">USER", ">SYS", ">RSS KB", "EXIT", "WORKER", "PLUGIN"
-	};
+	static const char *const headers[] = { ">#",   "OUTCOME", "STARTED", ">WAITED", ">RAN",  ">USER",
+					       ">SYS", ">RSS KB", "EXIT",    "WORKER",  "PLUGIN" };
 	struct table t;
 
 	table_begin(&t, headers, 11);
@@ -95,7 +101,8 @@ static void print_attempts(const struct pg_result *res)
 	}
 }
 
-/* What it waits for, then what waits for it; of each no more than that, behind which the statement has one more row where there are. */
+/* What it waits for, then what waits for it; of each no more than that, behind which the statement has one more row
+ * where there are. */
 #define EDGES_MAX 50
 
 static void print_edges(const struct pg_result *res, bool above)
@@ -113,8 +120,12 @@ static void print_edges(const struct pg_result *res, bool above)
 		}
 		name = table_clean(pg_text(res, i, 3, NULL), 0, TABLE_ONE_LINE);
 		label = table_clean(pg_text(res, i, 6, NULL), 60, TABLE_ONE_LINE);
-		printf("%-11s %" PRId64 " %s%s%s, %s: %s %s\n", n > 1 ? "" : above ? "waits for" : "awaited by", pg_int(res, i, 1), pg_text(res, i, 4, NULL),
-		       name[0] ? " as " : "", name, pg_text(res, i, 2, NULL), pg_text(res, i, 5, NULL), label);
+		printf("%-11s %" PRId64 " %s%s%s, %s: %s %s\n",
+		       n > 1   ? ""
+		       : above ? "waits for"
+			       : "awaited by",
+		       pg_int(res, i, 1), pg_text(res, i, 4, NULL), name[0] ? " as " : "", name,
+		       pg_text(res, i, 2, NULL), pg_text(res, i, 5, NULL), label);
 		free(name);
 		free(label);
 	}
@@ -171,6 +182,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_show = {
-	"show", "ID",
-	"show one job", run, "deferred_reader",
+	"show", "ID", "show one job", run, "deferred_reader",
 };

@@ -28,10 +28,10 @@ static int add_scale(struct question *q, const struct cli *cli, char *text)
 
 	if (!equals || equals == text)
 		return cli_misuse(cli, "write FUNCTION=X, such as send_mail=2",
-				"--run-scale \"%.64s\" is not of the form FUNCTION=X", text);
+				  "--run-scale \"%.64s\" is not of the form FUNCTION=X", text);
 	if (q->o.run_scales_len == SCALES_MAX)
-		return cli_misuse(cli, "scale fewer functions", "--run-scale \"%.64s\": given more than %d times",
-				text, SCALES_MAX);
+		return cli_misuse(cli, "scale fewer functions", "--run-scale \"%.64s\": given more than %d times", text,
+				  SCALES_MAX);
 	if (!past_real(cli, "--run-scale", equals + 1, 0.01, 100, &factor))
 		return EX_USAGE;
 	*equals = '\0';
@@ -86,9 +86,11 @@ static void print(const struct question *q)
 
 	past_waits(&q->o);
 	if (r->runs > 0 || r->skipped > 0)
-		printf("runs: %" PRId64 " had work%s\n", r->runs, r->skipped || r->lost ? "" : ", none met the copy before it");
+		printf("runs: %" PRId64 " had work%s\n", r->runs,
+		       r->skipped || r->lost ? "" : ", none met the copy before it");
 	if (r->skipped > 0)
-		printf("skipped: %" PRId64 " starts found the copy before at work, and --if-running=skip\n", r->skipped);
+		printf("skipped: %" PRId64 " starts found the copy before at work, and --if-running=skip\n",
+		       r->skipped);
 	if (r->lost > 0)
 		printf("lost: %" PRId64 " attempts were cut off by the next start, and tried again\n", r->lost);
 	if (r->left > 0)
@@ -125,7 +127,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "service", "OPTIONS", "the options of a service; may be repeated", OPT_SERVICE },
 		{ "run-scale", "FN=X", "multiply the run time of a function", OPT_RUN_SCALE },
 		PAST_OPTIONS,
-		{ 0 }
+		{ 0 },
 	};
 	struct question q = { 0 };
 	int c, rc = 0;
@@ -150,6 +152,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_simulate = {
-	"simulate", "[OPTION...]",
-	"replay the history with other crontab lines", run, "deferred_viewer",
+	"simulate", "[OPTION...]", "replay the history with other crontab lines", run, "deferred_viewer",
 };

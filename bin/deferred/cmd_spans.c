@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attempts as spans, for a collector of traces. They are read by the time at which they ended, a slice at a time, so that no snapshot is old and no answer large.
+ * Attempts as spans, for a collector of traces. They are read by the time at which they ended, a slice at a time, so
+ * that no snapshot is old and no answer large.
  *
- * What is recorded late stands in a slice that was read before: a worker that had lost its server, a transaction that stayed open after deferred.finish(). So with
- * --follow each slice is read three times, when it is 2 s, 1 min and 70 min old, and what was written before is left out. The last is how far the sums of figures
- * look back, too.
+ * What is recorded late stands in a slice that was read before: a worker that had lost its server, a transaction that
+ * stayed open after deferred.finish(). So with
+ * --follow each slice is read three times, when it is 2 s, 1 min and 70 min old, and what was written before is left
+ * out. The last is how far the sums of figures look back, too.
  */
 #include "cmd.h"
 
@@ -92,10 +94,19 @@ static int write_row(struct spans *s, const struct pg_result *res, size_t row, s
 {
 	int outcome = job_outcome_of(pg_text(res, row, 5, NULL));
 	struct otlp_span span = {
-		.job = pg_int(res, row, 0), .attempt = pg_int(res, row, 1), .queue = pg_text(res, row, 2, NULL), .fn = text_or_null(res, row, 3),
-		.traceparent = pg_text(res, row, 4, NULL), .outcome = pg_text(res, row, 5, NULL), .final = pg_bool(res, row, 6),
-		.failed = outcome != JOB_OK && outcome != JOB_SNOOZED, .start_us = pg_int(res, row, 7) + EPOCH_US, .end_us = pg_int(res, row, 8) + EPOCH_US,
-		.wait_us = pg_null(res, row, 9) ? -1 : pg_int(res, row, 9), .worker = pg_int(res, row, 10), .error = text_or_null(res, row, 11),
+		.job = pg_int(res, row, 0),
+		.attempt = pg_int(res, row, 1),
+		.queue = pg_text(res, row, 2, NULL),
+		.fn = text_or_null(res, row, 3),
+		.traceparent = pg_text(res, row, 4, NULL),
+		.outcome = pg_text(res, row, 5, NULL),
+		.final = pg_bool(res, row, 6),
+		.failed = outcome != JOB_OK && outcome != JOB_SNOOZED,
+		.start_us = pg_int(res, row, 7) + EPOCH_US,
+		.end_us = pg_int(res, row, 8) + EPOCH_US,
+		.wait_us = pg_null(res, row, 9) ? -1 : pg_int(res, row, 9),
+		.worker = pg_int(res, row, 10),
+		.error = text_or_null(res, row, 11),
 	};
 
 	span.id = otlp_span_id(span.job, span.attempt, span.end_us);
@@ -105,7 +116,8 @@ static int write_row(struct spans *s, const struct pg_result *res, size_t row, s
 	return s->len == SPANS_A_LINE ? write_batch(s, err) : 0;
 }
 
-/* One slice; narrower where it has too much, wider where it has little. Times of which there is more than that in a microsecond are read as they are. */
+/* One slice; narrower where it has too much, wider where it has little. Times of which there is more than that in a
+ * microsecond are read as they are. */
 static int read_slice(struct spans *s, int64_t *at, int64_t end, struct deferred_error *err)
 {
 	int64_t to = end - *at < s->slice ? end : *at + s->slice;
@@ -181,7 +193,8 @@ static void tell_end(const struct spans *s)
 
 	if (gmtime_r(&at_s, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
 		fprintf(stderr,
-				"deferred: printed the attempts that ended before %s\nhint: go on with --since and this time\n", text);
+			"deferred: printed the attempts that ended before %s\nhint: go on with --since and this time\n",
+			text);
 }
 
 static int read_all(struct spans *s, const struct store_spans_now *now, struct deferred_error *err)
@@ -202,7 +215,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "since", "TIME", "start at this time, or so long ago", 's', "1h" },
 		{ "follow", NULL, "continue with attempts that end later", 'f' },
 		{ "all", NULL, "include traces that are not sampled", 'a' },
-		{ 0 }
+		{ 0 },
 	};
 	struct spans s = { .cli = cli, .slice = SLICE_FIRST };
 	struct deferred_error err = { 0 };
@@ -244,6 +257,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_spans = {
-	"spans", "[OPTION...]",
-	"write attempts as OpenTelemetry spans", run, "deferred_viewer", NULL, SHARDS_ONE,
+	"spans", "[OPTION...]", "write attempts as OpenTelemetry spans", run, "deferred_viewer", NULL, SHARDS_ONE,
 };

@@ -34,7 +34,8 @@ static void print_queues(const struct pg_result *res)
 		cell_count(&t, pg_int(res, i, 3), more && pg_int(res, i, 3) > 0);
 		table_cell(&t, "%s", pg_null(res, i, 7) ? "" : table_age(age, pg_int(res, i, 7)));
 		if (pg_bool(res, i, 1) && !pg_null(res, i, 11))
-			table_cell(&t, "paused by %s %s ago", pg_text(res, i, 10, NULL), table_age(age, pg_int(res, i, 11)));
+			table_cell(&t, "paused by %s %s ago", pg_text(res, i, 10, NULL),
+				   table_age(age, pg_int(res, i, 11)));
 		else
 			table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : pg_bool(res, i, 8) ? "limits" : "");
 	}
@@ -58,7 +59,8 @@ static void print_absent(const struct pg_result *res)
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		char *name = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE);
 
-		printf("missed: %s %s, seen %s ago", pg_bool(res, i, 3) ? "service" : "check_deferred", name ? name : "", table_age(seen, pg_int(res, i, 6)));
+		printf("missed: %s %s, seen %s ago", pg_bool(res, i, 3) ? "service" : "check_deferred",
+		       name ? name : "", table_age(seen, pg_int(res, i, 6)));
 		if (!pg_bool(res, i, 3))
 			printf("; it used to come every %s", table_age(every, pg_int(res, i, 5)));
 		putchar('\n');
@@ -142,7 +144,8 @@ static void print_durability(const struct pg_result *res)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL, *absent = NULL, *durability = NULL;
+	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL,
+			 *absent = NULL, *durability = NULL;
 	struct deferred_error err = { 0 };
 	int c, rc;
 
@@ -172,8 +175,9 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
-		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64 ",\n \"gone_workers\": %s,\n \"queues\": ", pg_int(all, 0, 0),
-		       pg_int(all, 0, 1), pg_null(all, 0, 2) ? "[]" : pg_text(all, 0, 2, NULL));
+		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64
+		       ",\n \"gone_workers\": %s,\n \"queues\": ",
+		       pg_int(all, 0, 0), pg_int(all, 0, 1), pg_null(all, 0, 2) ? "[]" : pg_text(all, 0, 2, NULL));
 		cli_print_json_array(queues, 9);
 		printf(",\n \"missed\": ");
 		cli_print_json_array(absent, 7);
@@ -184,7 +188,8 @@ static int run(struct cli *cli, int argc, char **argv)
 		cli_print_json_array(unknown, 4);
 		printf(",\n \"alerts\": ");
 		cli_print_json_array(alerts, 6);
-		printf(",\n \"durability\": \"%s\", \"standbys\": %s", pg_text(durability, 0, 0, NULL), pg_null(durability, 0, 2) ? "[]" : pg_text(durability, 0, 2, NULL));
+		printf(",\n \"durability\": \"%s\", \"standbys\": %s", pg_text(durability, 0, 0, NULL),
+		       pg_null(durability, 0, 2) ? "[]" : pg_text(durability, 0, 2, NULL));
 		puts("}");
 	} else {
 		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
@@ -210,6 +215,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_status = {
-	"status", "",
-	"show queues, workers and recent outcomes", run, "deferred_viewer", NULL, SHARDS_ALL,
+	"status", "", "show queues, workers and recent outcomes", run, "deferred_viewer", NULL, SHARDS_ALL,
 };

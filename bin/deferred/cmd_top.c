@@ -67,7 +67,8 @@ static int look_at_chosen(struct top *top, struct pg *pg, struct deferred_error 
 	return rc;
 }
 
-/* Each statement is bounded and takes no lock; between two looks no transaction is open, so that nothing is kept from being vacuumed. */
+/* Each statement is bounded and takes no lock; between two looks no transaction is open, so that nothing is kept from
+ * being vacuumed. */
 static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 {
 	int rc;
@@ -191,7 +192,7 @@ static bool terminal_begin(struct terminal *t)
 	}
 	sigprocmask(SIG_BLOCK, &blocked, &t->while_waiting);
 	raw = t->before;
-	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO);
+	raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO);
 	raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* stopped, it would leave the terminal as it is */
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
 	put("\x1b[?1049h\x1b[?25l", 14);
@@ -242,7 +243,8 @@ static int escaped(void)
 	for (size_t i = 0; i < sizeof(c); i++)
 		if (poll(&fd, 1, 50) <= 0 || read(STDIN_FILENO, &c[i], 1) != 1)
 			return KEY_OTHER;
-	return (c[0] == '[' || c[0] == 'O') && (c[1] == 'A' || c[1] == 'B') ? c[1] == 'A' ? KEY_UP : KEY_DOWN : KEY_OTHER;
+	return (c[0] == '[' || c[0] == 'O') && (c[1] == 'A' || c[1] == 'B') ? c[1] == 'A' ? KEY_UP : KEY_DOWN
+									    : KEY_OTHER;
 }
 
 /* A key; 0: the time has come, -1: a signal or the end of the terminal. */
@@ -284,8 +286,10 @@ static void choose(struct top *top, int step)
 		top->chosen = pg_int(top->panel == TOP_DEAD ? top->dead : top->running, at, 0);
 }
 
-/* Operators act as on a page, and what they do is written down; others as the commands of that name do, with what rights they have. */
-static int act_as_command(struct pg *pg, const char *verb, const struct store_web_target *target, struct deferred_error *err)
+/* Operators act as on a page, and what they do is written down; others as the commands of that name do, with what
+ * rights they have. */
+static int act_as_command(struct pg *pg, const char *verb, const struct store_web_target *target,
+			  struct deferred_error *err)
 {
 	static const char *const paused[] = { "paused" }, *const yes[] = { "true" }, *const no[] = { NULL };
 
@@ -293,10 +297,12 @@ static int act_as_command(struct pg *pg, const char *verb, const struct store_we
 		return store_admin_cancel(pg, target->job, err);
 	if (strcmp(verb, "retry") == 0)
 		return store_admin_retry(pg, target->job, err);
-	return store_admin_queue_set(pg, target->queue, paused, strcmp(verb, "pause") == 0 ? yes : no, 1, NULL, false, err);
+	return store_admin_queue_set(pg, target->queue, paused, strcmp(verb, "pause") == 0 ? yes : no, 1, NULL, false,
+				     err);
 }
 
-static int act(struct pg *pg, const char *verb, const struct store_web_target *target, char refused[200], struct deferred_error *err)
+static int act(struct pg *pg, const char *verb, const struct store_web_target *target, char refused[200],
+	       struct deferred_error *err)
 {
 	const struct passwd *user = getpwuid(getuid());
 	struct store_web_me me = { 0 };
@@ -310,7 +316,7 @@ static int act(struct pg *pg, const char *verb, const struct store_web_target *t
 		rc = act_as_command(pg, verb, target, err);
 		if (rc == DEFERRED_ENOTFOUND)
 			snprintf(refused, 200, "%s",
-					target->queue ? "the queue does not exist" : "nothing can be done here");
+				 target->queue ? "the queue does not exist" : "nothing can be done here");
 		return rc == DEFERRED_ENOTFOUND ? 0 : rc;
 	}
 	rc = store_web_act(pg, verb, target, NULL, user ? user->pw_name : "deferred top", NULL, &res, err);
@@ -323,7 +329,8 @@ static int act(struct pg *pg, const char *verb, const struct store_web_target *t
 /* Once y has answered the question. done: "is cancelled". */
 static void ask(struct top *top, const struct terminal *t, struct pg *pg, const char *verb, const char *done)
 {
-	const struct store_web_target target = { .job = top->panel == TOP_QUEUES ? 0 : top->chosen, .queue = top->panel == TOP_QUEUES ? top->chosen_queue : NULL };
+	const struct store_web_target target = { .job = top->panel == TOP_QUEUES ? 0 : top->chosen,
+						 .queue = top->panel == TOP_QUEUES ? top->chosen_queue : NULL };
 	struct deferred_error err = { 0 };
 	char what[160], refused[200];
 	int answer;
@@ -342,7 +349,8 @@ static void ask(struct top *top, const struct terminal *t, struct pg *pg, const 
 	if (act(pg, verb, &target, refused, &err) < 0)
 		snprintf(top->said, sizeof(top->said), "%s: %.90s", what, err.message);
 	else
-		snprintf(top->said, sizeof(top->said), "%s%s %.90s", what, refused[0] ? ":" : "", refused[0] ? refused : done);
+		snprintf(top->said, sizeof(top->said), "%s%s %.90s", what, refused[0] ? ":" : "",
+			 refused[0] ? refused : done);
 }
 
 /* NULL: the key has something to change. */
@@ -456,7 +464,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "queue", "NAME", "show this queue", OPT_QUEUE, "all queues" },
 		{ "interval", "SPAN", "refresh this often", OPT_INTERVAL, "2s" },
 		{ "once", NULL, "print one frame without escapes", OPT_ONCE },
-		{ 0 }
+		{ 0 },
 	};
 	struct top top = { 0 };
 	int64_t interval_ms = INTERVAL_MS;
@@ -473,7 +481,7 @@ static int run(struct cli *cli, int argc, char **argv)
 				return EX_USAGE;
 			if (interval_ms < INTERVAL_FLOOR_MS || interval_ms > INTERVAL_CEILING_MS)
 				return cli_misuse(cli, "use 100ms to 1h", "--interval \"%.64s\" is out of range",
-						optarg);
+						  optarg);
 			break;
 		case OPT_ONCE:
 			one = true;
@@ -486,12 +494,12 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	rc = one || cli->json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) ? once(cli, &top) : live(cli, &top, interval_ms);
+	rc = one || cli->json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) ? once(cli, &top)
+										 : live(cli, &top, interval_ms);
 	clear(&top);
 	return rc;
 }
 
 const struct cmd cmd_top = {
-	"top", "[OPTION...]",
-	"watch queues, functions and running jobs", run, "deferred_viewer", NULL, SHARDS_ONE,
+	"top", "[OPTION...]", "watch queues, functions and running jobs", run, "deferred_viewer", NULL, SHARDS_ONE,
 };

@@ -94,7 +94,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	static const struct program_option own[] = {
 		{ "queue", "NAME", "explain this queue", OPT_QUEUE, "all queues" },
 		{ "all", NULL, "print every cause", OPT_ALL },
-		{ 0 }
+		{ 0 },
 	};
 	const char *queue = NULL;
 	bool all = false;
@@ -117,7 +117,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
 	if (optind < argc && queue)
 		return cli_misuse(cli, "write deferred why 17, or deferred why --queue mail",
-				"give either a job id or --queue");
+				  "give either a job id or --queue");
 	if (optind < argc && !cli_int(cli, "job id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
 	rc = id > 0 ? cli_shard_of(cli, id) : 0;
@@ -127,6 +127,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_why = {
-	"why", "[ID|--queue NAME] [--all]",
-	"explain why jobs are not done yet", run, "deferred_viewer",
+	"why", "[ID|--queue NAME] [--all]", "explain why jobs are not done yet", run, "deferred_viewer",
 };

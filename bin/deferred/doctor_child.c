@@ -44,7 +44,8 @@ static void __attribute__((noreturn)) child(struct doctor *d, doctor_child *f, i
 	/* What a plugin prints is no part of the answer. */
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0)
 		_exit(1);
-	if (user->switch_user && (initgroups(user->user, user->gid) < 0 || setgid(user->gid) < 0 || setuid(user->uid) < 0))
+	if (user->switch_user &&
+	    (initgroups(user->user, user->gid) < 0 || setgid(user->gid) < 0 || setuid(user->uid) < 0))
 		_exit(1);
 	f(d, fd);
 	_exit(0);

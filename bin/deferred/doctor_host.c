@@ -24,7 +24,8 @@ static void check_home(struct doctor *d, const char *user, uid_t uid, const char
 	if (stat(home, &st) < 0)
 		doctor_warn(d, "HOME of user %s, \"%s\": %s", user, home, strerror(errno));
 	else if (!S_ISDIR(st.st_mode) || (st.st_uid != uid && uid != 0))
-		doctor_warn(d, "HOME of user %s, \"%s\", is %s", user, home, S_ISDIR(st.st_mode) ? "a folder of somebody else's" : "no folder");
+		doctor_warn(d, "HOME of user %s, \"%s\", is %s", user, home,
+			    S_ISDIR(st.st_mode) ? "a folder of somebody else's" : "no folder");
 	else
 		return;
 	doctor_why(d, "functions run as that user with this HOME: what keeps settings, keys or caches there fails");
@@ -38,8 +39,10 @@ void doctor_user(struct doctor *d)
 
 	if (runner_user_find(&d->host->user, d->host->cli->config, &err) < 0) {
 		doctor_fail(d, "%s", err.message);
-		doctor_why(d, "check_deferred does not start as root then: who defers a job chooses what a function does");
-		doctor_do(d, "%s", err.hint[0] ? err.hint : "useradd --system that user, or correct user in the config file");
+		doctor_why(d,
+			   "check_deferred does not start as root then: who defers a job chooses what a function does");
+		doctor_do(d, "%s",
+			  err.hint[0] ? err.hint : "useradd --system that user, or correct user in the config file");
 		/* Nothing is loaded as root that would not be run as root. */
 		if (!d->host->user.switch_user && (pw = getpwnam("nobody"))) {
 			d->host->user.switch_user = true;
@@ -54,7 +57,8 @@ void doctor_user(struct doctor *d)
 	if (d->host->user.switch_user)
 		check_home(d, d->host->user.user, d->host->user.uid, d->host->user.home);
 	else if (pw)
-		check_home(d, pw->pw_name, pw->pw_uid, getenv("HOME") && getenv("HOME")[0] == '/' ? getenv("HOME") : pw->pw_dir);
+		check_home(d, pw->pw_name, pw->pw_uid,
+			   getenv("HOME") && getenv("HOME")[0] == '/' ? getenv("HOME") : pw->pw_dir);
 }
 
 /* ---- the pidfile -------------------------------------------------------------------------------------- */
@@ -72,18 +76,24 @@ void doctor_pidfile(struct doctor *d)
 		doctor_fail(d, "folder of pidfile \"%s\": %s", path, strerror(errno));
 	else if (!S_ISDIR(st.st_mode))
 		doctor_fail(d, "\"%s\", the folder of the pidfile, is not a folder", dir);
-	else if ((st.st_uid != 0 && st.st_uid != geteuid()) || ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
-		doctor_fail(d, "folder \"%s\" of the pidfile can be written by others (owner %u, mode %04o)", dir, (unsigned int)st.st_uid,
-			    (unsigned int)st.st_mode & 07777);
+	else if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
+		 ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
+		doctor_fail(d, "folder \"%s\" of the pidfile can be written by others (owner %u, mode %04o)", dir,
+			    (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777);
 	else if (access(dir, W_OK | X_OK) < 0 && access(path, W_OK) < 0)
 		doctor_fail(d, "pidfile \"%s\": folder \"%s\" cannot be written by this user", path, dir);
-	else if (lstat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_nlink != 1))
-		doctor_fail(d, "pidfile \"%s\" is %s", path, !S_ISREG(st.st_mode) ? "not a regular file" : st.st_uid != geteuid() ? "a file of another user" :
-			    st.st_nlink != 1 ? "a file with several names" : "a file that others can write");
+	else if (lstat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+					   (st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_nlink != 1))
+		doctor_fail(d, "pidfile \"%s\" is %s", path,
+			    !S_ISREG(st.st_mode)     ? "not a regular file"
+			    : st.st_uid != geteuid() ? "a file of another user"
+			    : st.st_nlink != 1       ? "a file with several names"
+						     : "a file that others can write");
 	else
 		return;
 	doctor_why(d, "check_deferred does not start: it could not tell whether another copy runs");
-	doctor_do(d, "run this as the user of cron's line; else chown or remove what is wrong, or set pidfile to a folder of that user's alone");
+	doctor_do(d, "run this as the user of cron's line; else chown or remove what is wrong, or set pidfile to a "
+		     "folder of that user's alone");
 }
 
 /* ---- certificates --------------------------------------------------------------------------------------- */
@@ -104,7 +114,8 @@ static void check_certificate(struct doctor *d, const char *setting, bool all)
 		doctor_why(d, "connections that need it are not made");
 		doctor_do(d, "correct %s in the config file, or the file", setting);
 	} else if (left < SOON_S) {
-		(left < 0 ? doctor_fail : doctor_warn)(d, left < 0 ? "%s \"%s\" ended %s ago" : "%s \"%s\" ends in %s", setting, path, table_age(age, left));
+		(left < 0 ? doctor_fail : doctor_warn)(d, left < 0 ? "%s \"%s\" ended %s ago" : "%s \"%s\" ends in %s",
+						       setting, path, table_age(age, left));
 		doctor_why(d, "then whoever checks it refuses the connection");
 		doctor_do(d, "renew it and put the new one in its place; deferred_http takes it in after SIGHUP");
 	}
@@ -124,12 +135,14 @@ void doctor_intervals(struct doctor *d)
 	char age[TABLE_AGE_SIZE], limit[TABLE_AGE_SIZE];
 
 	doctor_superseded(d);
-	if (config_flag(d->host->cli->config, "loop") || strcmp(config_text(d->host->cli->config, "if_running"), "replace") != 0 ||
+	if (config_flag(d->host->cli->config, "loop") ||
+	    strcmp(config_text(d->host->cli->config, "if_running"), "replace") != 0 ||
 	    !doctor_ask(d, store_doctor_intervals, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		doctor_warn(d, "function %s may take %s, and the next start comes after %s, with pidfile %s", pg_text(res, i, 0, NULL),
-			    table_age(limit, pg_int(res, i, 1) / 1000), table_age(age, pg_int(res, i, 3)), pg_text(res, i, 2, NULL));
+		doctor_warn(d, "function %s may take %s, and the next start comes after %s, with pidfile %s",
+			    pg_text(res, i, 0, NULL), table_age(limit, pg_int(res, i, 1) / 1000),
+			    table_age(age, pg_int(res, i, 3)), pg_text(res, i, 2, NULL));
 		doctor_why(d, "a start terminates the copy before it, and the interrupted job starts again");
 		doctor_do(d, "%s", doctor_skip);
 	}

@@ -28,14 +28,23 @@ static void on_error(const struct deferred_call *call, const char *text, size_t 
 static void check(struct doctor *d, int fd)
 {
 	static const struct deferred_host host = { .size = sizeof(host), .error = on_error, .setting = on_setting };
-	struct deferred_call call = { .size = sizeof(call), .attempt = 1, .fn = "send_mail", .params = "{}", .params_len = 2, .label = "", .traceparent = "", .parents = "",
-				      .host = &host, .host_data = d->host->cli->config };
+	struct deferred_call call = { .size = sizeof(call),
+				      .attempt = 1,
+				      .fn = "send_mail",
+				      .params = "{}",
+				      .params_len = 2,
+				      .label = "",
+				      .traceparent = "",
+				      .parents = "",
+				      .host = &host,
+				      .host_data = d->host->cli->config };
 	struct deferred_error err = { 0 };
 	struct plugin_set *set = NULL;
 	int (*mail_check)(const struct deferred_call *call);
 
 	out = fd;
-	if (plugin_load_one(&set, config_plugin_dir(d->host->cli->config), "send_mail", d->host->user.switch_user ? 0 : geteuid(), &err) < 0) {
+	if (plugin_load_one(&set, config_plugin_dir(d->host->cli->config), "send_mail",
+			    d->host->user.switch_user ? 0 : geteuid(), &err) < 0) {
 		doctor_tell(fd, 'p', err.message);
 		return;
 	}
@@ -50,13 +59,16 @@ static void take(struct doctor *d, char letter, const char *text)
 {
 	doctor_fail(d, "%s", text);
 	doctor_why(d, "no mail is sent from here while that is so");
-	doctor_do(d, letter == 'p' ? "install the plugins of this version: make install" : "correct mail { } in the config file, or have that server take mail from this host");
+	doctor_do(d, letter == 'p'
+			     ? "install the plugins of this version: make install"
+			     : "correct mail { } in the config file, or have that server take mail from this host");
 }
 
 /* Where nothing is set nobody meant to send mail from here. */
 void doctor_mail(struct doctor *d)
 {
-	static const char *const given[] = { "mail.host", "mail.port", "mail.tls", "mail.user", "mail.from", "mail.defer" };
+	static const char *const given[] = { "mail.host", "mail.port", "mail.tls",
+					     "mail.user", "mail.from", "mail.defer" };
 	const struct config *c = d->host->cli->config;
 	bool wanted = false;
 	const char *why;

@@ -46,7 +46,8 @@ static void on_clash(void *data, const char *name, const char *text)
 
 static void load(struct doctor *d, int fd)
 {
-	/* In the process that starts runners it is the owner of that process whose files are trusted: root here, if it is root's. */
+	/* In the process that starts runners it is the owner of that process whose files are trusted: root here, if it
+	 * is root's. */
 	unsigned int owner = d->host->user.switch_user ? 0 : geteuid();
 	struct deferred_error err = { 0 };
 	struct plugin_set *set = NULL;
@@ -125,17 +126,20 @@ static void add_commands(struct doctor *d)
 		for (size_t j = 0; j < plugins; j++) {
 			if (strcmp(d->functions[j], commands[i].name) != 0)
 				continue;
-			doctor_fail(d, "function \"%s\" is both a command of the config file and in a plugin", commands[i].name);
+			doctor_fail(d, "function \"%s\" is both a command of the config file and in a plugin",
+				    commands[i].name);
 			doctor_why(d, "nobody can tell which of the two is meant");
 			doctor_do(d, "rename one of the two");
 		}
 		if (plugin_command_check(commands[i].argv[0], owner, &err) < 0) {
 			doctor_fail(d, "function \"%s\": %s", commands[i].name, err.message);
-			doctor_why(d, "whoever can write it could run programs as the user of functions, so the function is refused");
+			doctor_why(d, "whoever can write it could run programs as the user of functions, so the "
+				      "function is refused");
 			doctor_do(d, "%s", err.hint);
 			error_clear(&err);
 		} else if (access(commands[i].argv[0], X_OK) < 0) {
-			doctor_warn(d, "command of function \"%s\": %s: %s", commands[i].name, commands[i].argv[0], strerror(errno));
+			doctor_warn(d, "command of function \"%s\": %s: %s", commands[i].name, commands[i].argv[0],
+				    strerror(errno));
 			doctor_why(d, "each of its attempts fails");
 			doctor_do(d, "install that program, or correct the path in the config file");
 		}
@@ -155,7 +159,8 @@ void doctor_plugins(struct doctor *d)
 		doctor_why(d, "check_deferred does not start without it");
 		doctor_do(d, "set plugin_dir, --plugin-dir or DEFERRED_PLUGIN_DIR to the folder of the plugins");
 	} else if (stat(dir, &st) == 0 && (why = doctor_in_child(d, load, take))) {
-		doctor_fail(d, "%s%s%s", loading[0] ? loading : "the plugins", loading[0] ? ", when it is loaded, " : " ", why);
+		doctor_fail(d, "%s%s%s", loading[0] ? loading : "the plugins",
+			    loading[0] ? ", when it is loaded, " : " ", why);
 		doctor_why(d, "a runner that loads it ends the same way");
 		doctor_do(d, "have it corrected, or move the file out of \"%s\"", dir);
 	}

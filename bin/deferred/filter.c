@@ -22,7 +22,11 @@ static bool take_state(const struct cli *cli, const char *value, const char *con
 	if (cli_is_one_of(value, states))
 		return true;
 	for (const char *const *s = states; *s; s++)
-		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", s == states ? "" : s[1] ? ", " : " and ", *s);
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			 s == states ? ""
+			 : s[1]      ? ", "
+				     : " and ",
+			 *s);
 	cli_usage(cli, "--state \"%.64s\" is not one of %s", value, list);
 	return false;
 }
@@ -73,10 +77,12 @@ static int fail_times(const struct cli *cli, const struct filter *filter, const 
 	const char *const since[2] = { filter->moment[0] };
 	struct deferred_error ignored = { 0 };
 	struct pg_result *res = NULL;
-	bool until = !filter->moment[0] || (filter->moment[1] && store_admin_times(cli->pg, since, no_span, &res, &ignored) == 0);
+	bool until = !filter->moment[0] ||
+		     (filter->moment[1] && store_admin_times(cli->pg, since, no_span, &res, &ignored) == 0);
 
 	pg_result_free(res);
-	return cli_fail_time(cli, until ? "--until" : "--since", filter->moment[until] ? filter->moment[until] : "", err);
+	return cli_fail_time(cli, until ? "--until" : "--since", filter->moment[until] ? filter->moment[until] : "",
+			     err);
 }
 
 int filter_times(const struct cli *cli, struct filter *filter)
@@ -105,7 +111,8 @@ static void on_interrupt(int number)
 	interrupted = 1;
 }
 
-/* The transaction under way is finished, so that what is told is what was done; a second signal ends the program as ever. */
+/* The transaction under way is finished, so that what is told is what was done; a second signal ends the program as
+ * ever. */
 static void catch_interrupts(void)
 {
 	struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART };
@@ -120,14 +127,15 @@ static void tell_count(const struct cli *cli, const char *verb, const struct sto
 	if (cli->json)
 		printf("{\"jobs\": %" PRId64 ", \"more\": %s}\n", bulk->done, bulk->more ? "true" : "false");
 	else
-		printf("%s%" PRId64 " job%s to %s\n", bulk->more ? "at least " : "", bulk->done, plural(bulk->done), verb);
+		printf("%s%" PRId64 " job%s to %s\n", bulk->more ? "at least " : "", bulk->done, plural(bulk->done),
+		       verb);
 }
 
 static void tell_done(const struct cli *cli, const char *done, const struct store_admin_bulk *bulk)
 {
 	if (cli->json)
-		printf("{\"%s\": %" PRId64 ", \"refused\": %" PRId64 ", \"more\": %s}\n", done, bulk->done, bulk->refused,
-		       bulk->more ? "true" : "false");
+		printf("{\"%s\": %" PRId64 ", \"refused\": %" PRId64 ", \"more\": %s}\n", done, bulk->done,
+		       bulk->refused, bulk->more ? "true" : "false");
 	else
 		printf("%" PRId64 " job%s %s\n", bulk->done, plural(bulk->done), done);
 }
@@ -136,7 +144,8 @@ static void tell_refused(const struct store_admin_bulk *bulk)
 {
 	char *why = table_clean(bulk->why, 0, TABLE_ONE_LINE);
 
-	fprintf(stderr, "deferred: %" PRId64 " job%s refused, the first: %s\n", bulk->refused, plural(bulk->refused), why);
+	fprintf(stderr, "deferred: %" PRId64 " job%s refused, the first: %s\n", bulk->refused, plural(bulk->refused),
+		why);
 	free(why);
 }
 
@@ -186,7 +195,7 @@ int filter_run(struct cli *cli, int argc, char **argv, const struct program_opti
 	}
 	if (filter.given > 0 && optind < argc)
 		return cli_misuse(cli, "give either ids or a filter", "argument \"%.64s\" contradicts the filter",
-				argv[optind]);
+				  argv[optind]);
 	if (filter.given > 0)
 		return run_bulk(cli, &filter, done, verb, dry);
 	if (dry)

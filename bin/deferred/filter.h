@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * filter - the options by which ls, cancel and retry choose jobs. Order of calls: filter_option() for each of FILTER_OPTIONS,
- * cli_connect(), filter_times(), then the statements of store/admin.h with filter.by.
+ * filter - the options by which ls, cancel and retry choose jobs. Order of calls: filter_option() for each of
+ * FILTER_OPTIONS, cli_connect(), filter_times(), then the statements of store/admin.h with filter.by.
  */
 #ifndef FILTER_H
 #define FILTER_H
@@ -11,19 +11,32 @@
 #include "store/admin.h"
 
 /* Codes that are nobody's letter. */
-enum filter_code { FILTER_STATE = 1100, FILTER_FN, FILTER_QUEUE, FILTER_LABEL, FILTER_KEY, FILTER_RULE, FILTER_SINCE, FILTER_UNTIL, FILTER_BY, FILTER_TAG, FILTER_ERROR };
+enum filter_code {
+	FILTER_STATE = 1100,
+	FILTER_FN,
+	FILTER_QUEUE,
+	FILTER_LABEL,
+	FILTER_KEY,
+	FILTER_RULE,
+	FILTER_SINCE,
+	FILTER_UNTIL,
+	FILTER_BY,
+	FILTER_TAG,
+	FILTER_ERROR
+};
 
-#define FILTER_OPTIONS(states, def)                                                                     \
-	{ "state", "STATE", "", FILTER_STATE, def, states },                                            \
-	{ "fn", "NAME", "jobs of this function", FILTER_FN },                                           \
-	{ "queue", "NAME", "jobs of this queue", FILTER_QUEUE },                                        \
-	{ "label", "TEXT", "jobs with this label", FILTER_LABEL },                                      \
-	{ "key", "TEXT", "jobs with this key", FILTER_KEY },                                            \
-	{ "rule", "NAME", "jobs that this rule made", FILTER_RULE },                                    \
-	{ "tag", "TEXT", "jobs with this tag; may be repeated", FILTER_TAG },                           \
-	{ "by", "ROLE", "jobs that this role deferred", FILTER_BY },                                    \
-	{ "since", "TIME", "jobs deferred at this time or later, or so long ago", FILTER_SINCE },       \
-	{ "until", "TIME", "jobs deferred before this time, or earlier", FILTER_UNTIL }
+#define FILTER_OPTIONS(states, def) \
+	{ "state", "STATE", "", FILTER_STATE, def, states }, { "fn", "NAME", "jobs of this function", FILTER_FN }, \
+		{ "queue", "NAME", "jobs of this queue", FILTER_QUEUE }, \
+		{ "label", "TEXT", "jobs with this label", FILTER_LABEL }, \
+		{ "key", "TEXT", "jobs with this key", FILTER_KEY }, \
+		{ "rule", "NAME", "jobs that this rule made", FILTER_RULE }, \
+		{ "tag", "TEXT", "jobs with this tag; may be repeated", FILTER_TAG }, \
+		{ "by", "ROLE", "jobs that this role deferred", FILTER_BY }, \
+		{ "since", "TIME", "jobs deferred at this time or later, or so long ago", FILTER_SINCE }, \
+	{ \
+		"until", "TIME", "jobs deferred before this time, or earlier", FILTER_UNTIL \
+	}
 
 struct filter {
 	struct store_admin_filter jobs;
@@ -36,8 +49,10 @@ struct filter {
 
 void filter_init(struct filter *filter);
 
-/* Take in the option of this code and value. A state is one of `states`, which ends with NULL. False: it was reported, return EX_USAGE. */
-bool filter_option(const struct cli *cli, struct filter *filter, int code, const char *value, const char *const *states);
+/* Take in the option of this code and value. A state is one of `states`, which ends with NULL. False: it was reported,
+ * return EX_USAGE. */
+bool filter_option(const struct cli *cli, struct filter *filter, int code, const char *value,
+		   const char *const *states);
 
 /* Set jobs.since and jobs.until by the clock of the database, once for all statements. Returns 0 or the exit code. */
 int filter_times(const struct cli *cli, struct filter *filter);

@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 static const struct cmd *const commands[] = {
-	&cmd_migrate, &cmd_add, &cmd_ls, &cmd_show, &cmd_cancel, &cmd_retry, &cmd_run, &cmd_rule, &cmd_purge, &cmd_status, &cmd_top, &cmd_why,
-	&cmd_queue, &cmd_function, &cmd_functions, &cmd_doctor, &cmd_account, &cmd_fold, &cmd_metrics, &cmd_schedule, &cmd_alert, &cmd_flow, &cmd_history,
-	&cmd_simulate, &cmd_advise, &cmd_shard, &cmd_graph, &cmd_index, &cmd_spans,
+	&cmd_migrate, &cmd_add,      &cmd_ls,        &cmd_show,   &cmd_cancel,  &cmd_retry,
+	&cmd_run,     &cmd_rule,     &cmd_purge,     &cmd_status, &cmd_top,     &cmd_why,
+	&cmd_queue,   &cmd_function, &cmd_functions, &cmd_doctor, &cmd_account, &cmd_fold,
+	&cmd_metrics, &cmd_schedule, &cmd_alert,     &cmd_flow,   &cmd_history, &cmd_simulate,
+	&cmd_advise,  &cmd_shard,    &cmd_graph,     &cmd_index,  &cmd_spans,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -40,7 +42,8 @@ static const struct topic {
 static void print_usage(FILE *fp)
 {
 	fputs("usage: deferred [OPTION...] COMMAND [ARGUMENT...]\n"
-	      "       deferred help [TOPIC]\n\nCommands:\n", fp);
+	      "       deferred help [TOPIC]\n\nCommands:\n",
+	      fp);
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(fp, "  %-9s  %s\n", commands[i]->name, commands[i]->summary);
 }
@@ -48,8 +51,8 @@ static void print_usage(FILE *fp)
 static void print_topics(FILE *fp)
 {
 	for (size_t i = 0; i < TOPICS; i++)
-		fprintf(fp, "  %s(%s)%*s%s\n", topics[i].page, topics[i].section, (int)(20 - strlen(topics[i].page)), "",
-			topics[i].about);
+		fprintf(fp, "  %s(%s)%*s%s\n", topics[i].page, topics[i].section, (int)(20 - strlen(topics[i].page)),
+			"", topics[i].about);
 }
 
 static void print_help(void)
@@ -98,8 +101,10 @@ static int help(const char *word)
 		fprintf(stderr, "deferred: man: cannot be started (%s)\nhint: apt install man-db\n", strerror(errno));
 		return EX_UNAVAILABLE;
 	} else {
-		fprintf(stderr, "deferred: topic \"%.64s\" is unknown\n"
-			"hint: name a command that \"deferred --help\" lists, or one of these pages:\n", word);
+		fprintf(stderr,
+			"deferred: topic \"%.64s\" is unknown\n"
+			"hint: name a command that \"deferred --help\" lists, or one of these pages:\n",
+			word);
 		print_topics(stderr);
 		return EX_USAGE;
 	}
@@ -112,11 +117,13 @@ static int close_output(const struct cli *cli, int exit_code)
 	errno = 0;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return exit_code;
-	fprintf(stderr, "deferred: cannot write the answer: %s%s%s\n", errno ? strerror(errno) : "output error", cli->stored[0] ? "; " : "", cli->stored);
+	fprintf(stderr, "deferred: cannot write the answer: %s%s%s\n", errno ? strerror(errno) : "output error",
+		cli->stored[0] ? "; " : "", cli->stored);
 	return exit_code ? exit_code : EX_IOERR;
 }
 
-/* What is closed is held, by what cannot be written to: else the first connection would get its number, and the answer. */
+/* What is closed is held, by what cannot be written to: else the first connection would get its number, and the answer.
+ * */
 static void hold_descriptors(void)
 {
 	int fd;

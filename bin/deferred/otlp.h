@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * otlp - spans as lines of JSON, as OTLP has it (https://opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding"): ids are hexadecimal, numbers of 64 bits are texts,
- * enumerations are numbers. Each line is an ExportTraceServiceRequest.
+ * otlp - spans as lines of JSON, as OTLP has it (https://opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding"):
+ * ids are hexadecimal, numbers of 64 bits are texts, enumerations are numbers. Each line is an
+ * ExportTraceServiceRequest.
  */
 #ifndef OTLP_H
 #define OTLP_H

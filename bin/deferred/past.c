@@ -84,7 +84,7 @@ int past_line(struct lines *lines, const struct cli *cli, const char *text, bool
 
 	if (lines->of.n == FORECAST_LINES)
 		return cli_misuse(cli, "give fewer of --line and --service",
-				"line \"%.64s\": more than %d lines and services", text, FORECAST_LINES);
+				  "line \"%.64s\": more than %d lines and services", text, FORECAST_LINES);
 	return lines_add(lines, text, service, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 

@@ -10,12 +10,14 @@
 
 /* Options of both. own of the command begins with these. */
 enum { PAST_QUEUE = 1, PAST_SINCE, PAST_SCALE, PAST_START, PAST_BETWEEN, PAST_OWN };
-#define PAST_OPTIONS                                                                      \
-	{ "queue", "NAME", "only this queue", PAST_QUEUE, "all queues" },                  \
-	{ "since", "SPAN", "replay this much history", PAST_SINCE, "7d" },                 \
-	{ "scale", "X", "multiply the arrivals", PAST_SCALE, "1" },                        \
-	{ "start", "SPAN", "time from a start to its first attempt", PAST_START, "200ms" }, \
-	{ "between", "SPAN", "time between attempts of a runner", PAST_BETWEEN, "25ms" }
+#define PAST_OPTIONS \
+	{ "queue", "NAME", "only this queue", PAST_QUEUE, "all queues" }, \
+		{ "since", "SPAN", "replay this much history", PAST_SINCE, "7d" }, \
+		{ "scale", "X", "multiply the arrivals", PAST_SCALE, "1" }, \
+		{ "start", "SPAN", "time from a start to its first attempt", PAST_START, "200ms" }, \
+	{ \
+		"between", "SPAN", "time between attempts of a runner", PAST_BETWEEN, "25ms" \
+	}
 
 /* One of these options. False: it was reported, return EX_USAGE. */
 bool past_option(struct outlook *o, const struct cli *cli, int c);

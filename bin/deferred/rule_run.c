@@ -28,15 +28,15 @@ static void show_progress(void *data, double queued, double stored, double estim
 	/* Once rows are being stored their number is known. */
 	if (stored > 0)
 		percent = 50 + (int)(stored * 50 / (queued > stored ? queued : stored));
-	fprintf(stderr, "\r%s: [%-40.*s] %3d%%  %.0f of %s%.0f rows", p->name, percent * 40 / 100, bar, percent, stored > 0 ? stored : queued,
-		stored > 0 ? "" : "about ", stored > 0 ? queued : rows);
+	fprintf(stderr, "\r%s: [%-40.*s] %3d%%  %.0f of %s%.0f rows", p->name, percent * 40 / 100, bar, percent,
+		stored > 0 ? stored : queued, stored > 0 ? "" : "about ", stored > 0 ? queued : rows);
 	p->shown = true;
 }
 
 static void print_json(const char *name, const struct store_rule_run *run, int64_t ms)
 {
-	printf("{\"rule\": \"%s\", \"estimate\": %.0f, \"queued\": %" PRId64 ", \"skipped\": %" PRId64 ", \"failed\": %" PRId64
-	       ", \"examples\": %s, \"ms\": %" PRId64 "}",
+	printf("{\"rule\": \"%s\", \"estimate\": %.0f, \"queued\": %" PRId64 ", \"skipped\": %" PRId64
+	       ", \"failed\": %" PRId64 ", \"examples\": %s, \"ms\": %" PRId64 "}",
 	       name, run->estimate, run->queued, run->skipped, run->failed, pg_text(run->examples, 0, 3, NULL), ms);
 }
 
@@ -91,13 +91,13 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 	if (cli->json)
 		print_json(name, &run, ms);
 	else
-		printf("%s: %" PRId64 " queued, %" PRId64 " skipped, %" PRId64 " failed, %.1f s\n", name, run.queued, run.skipped, run.failed,
-		       (double)ms / 1000);
+		printf("%s: %" PRId64 " queued, %" PRId64 " skipped, %" PRId64 " failed, %.1f s\n", name, run.queued,
+		       run.skipped, run.failed, (double)ms / 1000);
 	if (run.failed > 0) {
 		char *examples = table_clean(pg_text(run.examples, 0, 3, NULL), 0, TABLE_ONE_LINE);
 
-		fprintf(stderr, "deferred: rule \"%s\": %" PRId64 " row%s could not become jobs, such as %s\n", name, run.failed,
-			plural(run.failed), examples);
+		fprintf(stderr, "deferred: rule \"%s\": %" PRId64 " row%s could not become jobs, such as %s\n", name,
+			run.failed, plural(run.failed), examples);
 		free(examples);
 	}
 	pg_result_free(run.examples);
@@ -129,9 +129,9 @@ int rule_run(struct cli *cli, int argc, char **argv)
 	struct pg_result *res = NULL;
 	static const struct program_option options[] = {
 		{ "flow", "ID", "add the jobs to this open flow", 'f' },
-		{ 0 }
+		{ 0 },
 	};
-	const char **all = NULL, *const *names;
+	const char **all = NULL, *const * names;
 	int c, n = 0, rc, exit_code = EX_OK;
 	int64_t flow = 0;
 

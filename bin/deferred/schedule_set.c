@@ -31,7 +31,7 @@ static const struct program_option options[] = {
 	{ "backoff-exponent", "X", "factor from one delay to the next", 14 },
 	{ "concurrency-key", "TEXT", "limit running jobs with this text", 15 },
 	{ "concurrency", "N", "most running jobs with that text", 16, "1" },
-	{ 0 }
+	{ 0 },
 };
 
 /* One option, as a member of the last argument of deferred.schedule(). False: it was wrong, and reported. */

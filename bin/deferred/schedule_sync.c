@@ -29,8 +29,8 @@ static int missing(const struct config *config, const struct config_schedule *s,
 		for (size_t k = 0; k < s->len; k++)
 			found |= strcmp(s->members[k].name, arguments[i].member) == 0;
 		if (!found)
-			return error_set(err, DEFERRED_ECONFIG, "schedule", "%.256s: schedule \"%.100s\" has no %s", config_path(config), s->name,
-					 arguments[i].member);
+			return error_set(err, DEFERRED_ECONFIG, "schedule", "%.256s: schedule \"%.100s\" has no %s",
+					 config_path(config), s->name, arguments[i].member);
 	}
 	return 0;
 }
@@ -106,7 +106,7 @@ int schedule_sync(struct cli *cli, int argc, char **argv)
 	static const struct program_option options[] = {
 		{ "prune", NULL, "remove schedules that left the file", 'p' },
 		{ "dry-run", NULL, "change nothing", 'd' },
-		{ 0 }
+		{ 0 },
 	};
 	bool prune = false, dry = false;
 	int c, rc;

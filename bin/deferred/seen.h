@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* seen - numbers that were met not long ago: two sets, of which the elder is thrown away in time, or when the younger is full. */
+/* seen - numbers that were met not long ago: two sets, of which the elder is thrown away in time, or when the younger
+ * is full. */
 #ifndef SEEN_H
 #define SEEN_H
 

@@ -12,11 +12,11 @@
 #define SETTINGS_MAX 32
 
 struct settings {
-	const char *name[SETTINGS_MAX]; /* column */
+	const char *name[SETTINGS_MAX];  /* column */
 	const char *value[SETTINGS_MAX]; /* NULL: default */
 	char text[SETTINGS_MAX][40];
 	size_t n;
-	const char *metadata;           /* JSON; NULL: not given */
+	const char *metadata; /* JSON; NULL: not given */
 };
 
 /* Which of the settings a command takes. */

@@ -164,7 +164,7 @@ const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const struct pg_result
 	if (n > 0 && !pg_null(res, row, col + 1))
 		n += snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, " of %" PRId64 " (%.0f %%)", total,
 			      100.0 * (double)done / (double)total);
-	snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, "%s%s%s%s ago", n > 0 && text[0] ? ", " : "", text, n > 0 || text[0] ? ", " : "",
-		 table_age(age, pg_int(res, row, col + 3)));
+	snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, "%s%s%s%s ago", n > 0 && text[0] ? ", " : "", text,
+		 n > 0 || text[0] ? ", " : "", table_age(age, pg_int(res, row, col + 3)));
 	return buf;
 }

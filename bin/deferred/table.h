@@ -3,8 +3,8 @@
  * table - aligned columns for people to read.
  *
  * table_begin() with the headers, table_cell() for each cell from left to right, table_end() prints. A header that
- * begins with ">" is aligned to the right. A cell shows its text as visible.h does, so that no text of a job can play with
- * the terminal.
+ * begins with ">" is aligned to the right. A cell shows its text as visible.h does, so that no text of a job can play
+ * with the terminal.
  */
 #ifndef TABLE_H
 #define TABLE_H
@@ -27,7 +27,8 @@ void table_end(struct table *t);
 #define TABLE_AGE_SIZE 32
 const char *table_age(char buf[TABLE_AGE_SIZE], int64_t seconds);
 
-/* How far a job is, from columns col.. of a result: done, total, text, seconds since it was said. "" where it is not said. */
+/* How far a job is, from columns col.. of a result: done, total, text, seconds since it was said. "" where it is not
+ * said. */
 struct pg_result;
 #define TABLE_PROGRESS_SIZE 320
 const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const struct pg_result *res, size_t row, int col);
@@ -35,8 +36,8 @@ const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const struct pg_result
 /* A time in microseconds: 250us, 1.5ms, 12.3s. */
 const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us);
 
-/* Copy of text as visible.h shows it, cut to max characters if max > 0. Its lines after the first begin with so many blanks, so that none
- * looks like one of ours; TABLE_ONE_LINE: it has no other lines. Given. */
+/* Copy of text as visible.h shows it, cut to max characters if max > 0. Its lines after the first begin with so many
+ * blanks, so that none looks like one of ours; TABLE_ONE_LINE: it has no other lines. Given. */
 #define TABLE_ONE_LINE (-1)
 char *table_clean(const char *text, size_t max, int indent);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top - what `deferred top` shows: cmd_top.c reads it and has the terminal, top_frame.c makes a screen of it, and knows of no terminal.
+ * top - what `deferred top` shows: cmd_top.c reads it and has the terminal, top_frame.c makes a screen of it, and knows
+ * of no terminal.
  */
 #ifndef TOP_H
 #define TOP_H
@@ -14,17 +15,17 @@
 #define TOP_JOBS_MAX 200 /* jobs looked at, of those that run, and of the dead */
 
 /* X(name, word): what functions are sorted by. */
-#define TOP_SORTS(X)          \
-	X(ENDED, "ended")     \
-	X(RUN, "run time")    \
-	X(CPU, "CPU")         \
+#define TOP_SORTS(X) \
+	X(ENDED, "ended") \
+	X(RUN, "run time") \
+	X(CPU, "CPU") \
 	X(FAILED, "failures")
 
 enum top_sort {
 #define X(name, word) TOP_BY_##name,
 	TOP_SORTS(X)
 #undef X
-	TOP_SORTS_LEN
+		TOP_SORTS_LEN
 };
 
 /* Among what one is chosen. */
@@ -42,10 +43,10 @@ struct top {
 	/* The job that somebody has chosen, 0: none; or the queue, "": none. */
 	int64_t chosen;
 	char chosen_queue[128];
-	bool of_chosen;         /* what is said is why that one is not done */
+	bool of_chosen; /* what is said is why that one is not done */
 	struct cause job_causes[CAUSES_MAX];
 	size_t job_causes_len;
-	char said[256];         /* of what was done, or is asked; "": nothing, and keys are told */
+	char said[256]; /* of what was done, or is asked; "": nothing, and keys are told */
 };
 
 /* Rows of the panel; and the one that is chosen: how many there are, where it is not among them. */
@@ -56,8 +57,8 @@ size_t top_chosen(const struct top *top);
 void top_sort_queues(struct top *top);
 
 /*
- * Print a frame: at most so many lines of so many columns, 0: as many as there are. terminal: with what makes headers bold and what clears the
- * rest of a line; else not a single escape.
+ * Print a frame: at most so many lines of so many columns, 0: as many as there are. terminal: with what makes headers
+ * bold and what clears the rest of a line; else not a single escape.
  */
 void top_frame(const struct top *top, FILE *out, int rows, int cols, bool terminal);
 

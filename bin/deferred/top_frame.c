@@ -17,7 +17,8 @@ struct frame {
 };
 
 __attribute__((format(printf, 3, 0)))
-static void put(struct frame *f, bool bold, const char *fmt, va_list ap)
+static void
+put(struct frame *f, bool bold, const char *fmt, va_list ap)
 {
 	char *text = NULL, *clean;
 
@@ -29,7 +30,8 @@ static void put(struct frame *f, bool bold, const char *fmt, va_list ap)
 	if (!f->terminal)
 		fprintf(f->out, "%s\n", clean);
 	else /* no line end behind the last one, or the screen would roll */
-		fprintf(f->out, "%s%s%s%s\x1b[K", f->n ? "\n" : "", bold ? "\x1b[1m" : "", clean, bold ? "\x1b[0m" : "");
+		fprintf(f->out, "%s%s%s%s\x1b[K", f->n ? "\n" : "", bold ? "\x1b[1m" : "", clean,
+			bold ? "\x1b[0m" : "");
 	f->n++;
 	free(clean);
 	free(text);
@@ -66,7 +68,8 @@ static size_t find(const struct top *top, const char *queue, const char *fn)
 	size_t i = 0;
 
 	for (; i < ROWS(top->recent); i++)
-		if (pg_null(top->recent, i, 0) == !queue && pg_null(top->recent, i, 1) == !fn && (!queue || strcmp(queue, pg_text(top->recent, i, 0, NULL)) == 0) &&
+		if (pg_null(top->recent, i, 0) == !queue && pg_null(top->recent, i, 1) == !fn &&
+		    (!queue || strcmp(queue, pg_text(top->recent, i, 0, NULL)) == 0) &&
 		    (!fn || strcmp(fn, pg_text(top->recent, i, 1, NULL)) == 0))
 			break;
 	return i;
@@ -79,7 +82,8 @@ static int64_t figure(const struct top *top, size_t row, int col)
 
 static const char *mean(char buf[TABLE_AGE_SIZE], const struct top *top, size_t row, int col)
 {
-	return row < ROWS(top->recent) && !pg_null(top->recent, row, col) ? table_us(buf, pg_int(top->recent, row, col)) : "";
+	return row < ROWS(top->recent) && !pg_null(top->recent, row, col) ? table_us(buf, pg_int(top->recent, row, col))
+									  : "";
 }
 
 static void print_head(struct frame *f, const struct top *top)
@@ -99,11 +103,15 @@ static void print_head(struct frame *f, const struct top *top)
 	}
 	ended = figure(top, all, 4);
 	failed = figure(top, all, 5);
-	head(f, "%s%s%s  live workers: %" PRId64 "  ready: %" PRId64 "%s  late by: %s  claimed: %" PRId64, pg_text(top->arrivals, 0, 4, NULL), top->queue ? "  queue " : "",
-	     top->queue ? top->queue : "", pg_int(top->arrivals, 0, 5), ready, more ? "+" : "", table_age(age, late), running);
-	line(f, "a minute, over the last 1, 5, 15: arrived %.1f %.1f %.1f%s  ended %.1f %.1f %.1f%s  failed %.1f %%", (double)pg_int(top->arrivals, 0, 0),
-	     (double)pg_int(top->arrivals, 0, 1) / 5, (double)pg_int(top->arrivals, 0, 2) / 15, pg_bool(top->arrivals, 0, 3) ? "+" : "", (double)figure(top, all, 2),
-	     (double)figure(top, all, 3) / 5, (double)ended / 15, all < ROWS(top->recent) && pg_bool(top->recent, all, 9) ? "+" : "", ended ? 100.0 * (double)failed / (double)ended : 0);
+	head(f, "%s%s%s  live workers: %" PRId64 "  ready: %" PRId64 "%s  late by: %s  claimed: %" PRId64,
+	     pg_text(top->arrivals, 0, 4, NULL), top->queue ? "  queue " : "", top->queue ? top->queue : "",
+	     pg_int(top->arrivals, 0, 5), ready, more ? "+" : "", table_age(age, late), running);
+	line(f, "a minute, over the last 1, 5, 15: arrived %.1f %.1f %.1f%s  ended %.1f %.1f %.1f%s  failed %.1f %%",
+	     (double)pg_int(top->arrivals, 0, 0), (double)pg_int(top->arrivals, 0, 1) / 5,
+	     (double)pg_int(top->arrivals, 0, 2) / 15, pg_bool(top->arrivals, 0, 3) ? "+" : "",
+	     (double)figure(top, all, 2), (double)figure(top, all, 3) / 5, (double)ended / 15,
+	     all < ROWS(top->recent) && pg_bool(top->recent, all, 9) ? "+" : "",
+	     ended ? 100.0 * (double)failed / (double)ended : 0);
 }
 
 /* ---- queues, the latest first --------------------------------------------------------------------- */
@@ -133,17 +141,25 @@ static size_t first_shown(size_t n, size_t chosen, int max)
 static void print_queues(struct frame *f, const struct top *top, int max)
 {
 	const struct cause_backlog *b = &top->why.backlog;
-	size_t chosen = top->panel == TOP_QUEUES ? top_chosen(top) : b->queues_len, first = first_shown(b->queues_len, chosen, max);
+	size_t chosen = top->panel == TOP_QUEUES ? top_chosen(top) : b->queues_len,
+	       first = first_shown(b->queues_len, chosen, max);
 	char age[TABLE_AGE_SIZE], wait[TABLE_AGE_SIZE];
 
-	head(f, "%-*s %8s %8s %8s %6s %8s %8s  %s", f->name, "QUEUE", "READY", "CLAIMED", "DELAYED", "LATE", "ENDED/5m", "WAIT", "HELD BY");
+	head(f, "%-*s %8s %8s %8s %6s %8s %8s  %s", f->name, "QUEUE", "READY", "CLAIMED", "DELAYED", "LATE", "ENDED/5m",
+	     "WAIT", "HELD BY");
 	for (size_t i = first; i < b->queues_len && (max < 0 || i - first < (size_t)max); i++) {
 		const struct cause_queue *q = &b->queues[i];
 		size_t row = find(top, q->name, NULL);
 		int wide = f->name - (i == chosen);
 
-		(i == chosen ? head : line)(f, "%s%-*.*s %7" PRId64 "%s %8" PRId64 " %8" PRId64 " %6s %8" PRId64 " %8s  %s", i == chosen ? ">" : "", wide, wide, q->name, q->ready, q->more ? "+" : " ", q->running, q->delayed,
-		     q->ready > 0 ? table_age(age, q->oldest_s) : "", figure(top, row, 3), mean(wait, top, row, 6), q->paused ? "paused" : q->limit_used_up ? "limits" : "");
+		(i == chosen ? head
+			     : line)(f, "%s%-*.*s %7" PRId64 "%s %8" PRId64 " %8" PRId64 " %6s %8" PRId64 " %8s  %s",
+				     i == chosen ? ">" : "", wide, wide, q->name, q->ready, q->more ? "+" : " ",
+				     q->running, q->delayed, q->ready > 0 ? table_age(age, q->oldest_s) : "",
+				     figure(top, row, 3), mean(wait, top, row, 6),
+				     q->paused          ? "paused"
+				     : q->limit_used_up ? "limits"
+							: "");
 	}
 }
 
@@ -160,7 +176,9 @@ static int by_key(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
 
-	return x->key != y->key ? (x->key < y->key) - (x->key > y->key) : x->running != y->running ? (x->running < y->running) - (x->running > y->running) : strcmp(x->fn, y->fn);
+	return x->key != y->key           ? (x->key < y->key) - (x->key > y->key)
+	       : x->running != y->running ? (x->running < y->running) - (x->running > y->running)
+					  : strcmp(x->fn, y->fn);
 }
 
 static struct function *function_of(struct function *functions, size_t *n, const char *fn)
@@ -197,7 +215,8 @@ static void print_functions(struct frame *f, const struct top *top, int max)
 	char run[TABLE_AGE_SIZE], age[TABLE_AGE_SIZE];
 	size_t n = 0;
 
-	head(f, "%-*s %8s %8s %8s %8s %8s  by %s", f->name, "FUNCTION", "CLAIMED", "LONGEST", "ENDED/5m", "FAIL/15m", top->sort == TOP_BY_CPU ? "CPU" : "RUN", words[top->sort]);
+	head(f, "%-*s %8s %8s %8s %8s %8s  by %s", f->name, "FUNCTION", "CLAIMED", "LONGEST", "ENDED/5m", "FAIL/15m",
+	     top->sort == TOP_BY_CPU ? "CPU" : "RUN", words[top->sort]);
 	if (!functions)
 		return;
 	for (size_t i = 0; i < ROWS(top->recent); i++)
@@ -218,8 +237,9 @@ static void print_functions(struct frame *f, const struct top *top, int max)
 	for (size_t i = 0; i < n && (max < 0 || (int)i < max); i++) {
 		const struct function *fn = &functions[i];
 
-		line(f, "%-*.*s %8" PRId64 " %8s %8" PRId64 " %8" PRId64 " %8s", f->name, f->name, fn->fn, fn->running, fn->running ? table_age(age, fn->longest_s) : "", figure(top, fn->row, 3),
-		     figure(top, fn->row, 5), mean(run, top, fn->row, top->sort == TOP_BY_CPU ? 10 : 7));
+		line(f, "%-*.*s %8" PRId64 " %8s %8" PRId64 " %8" PRId64 " %8s", f->name, f->name, fn->fn, fn->running,
+		     fn->running ? table_age(age, fn->longest_s) : "", figure(top, fn->row, 3), figure(top, fn->row, 5),
+		     mean(run, top, fn->row, top->sort == TOP_BY_CPU ? 10 : 7));
 	}
 	free(functions);
 }
@@ -240,7 +260,8 @@ size_t top_chosen(const struct top *top)
 {
 	size_t i = 0, n = top_rows(top);
 
-	while (i < n && (top->panel == TOP_QUEUES ? strcmp(top->why.backlog.queues[i].name, top->chosen_queue) != 0 : pg_int(jobs_of(top), i, 0) != top->chosen))
+	while (i < n && (top->panel == TOP_QUEUES ? strcmp(top->why.backlog.queues[i].name, top->chosen_queue) != 0
+						  : pg_int(jobs_of(top), i, 0) != top->chosen))
 		i++;
 	return i;
 }
@@ -250,25 +271,34 @@ static void print_dead(struct frame *f, const struct top *top, int max)
 	size_t n = ROWS(top->dead), chosen = top_chosen(top), first = first_shown(n, chosen, max);
 	char age[TABLE_AGE_SIZE];
 
-	head(f, "%12s %-*s %-*s %6s %8s  %s", "DEAD JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "ATTEMPTS", "OUTCOME");
+	head(f, "%12s %-*s %-*s %6s %8s  %s", "DEAD JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "ATTEMPTS",
+	     "OUTCOME");
 	for (size_t i = first; i < n && (max < 0 || i - first < (size_t)max); i++)
-		(i == chosen ? head : line)(f, "%s%*" PRId64 " %-*.*s %-*.*s %6s %8" PRId64 "  %s", i == chosen ? ">" : "", i == chosen ? 11 : 12, pg_int(top->dead, i, 0), f->name, f->name,
-		     pg_text(top->dead, i, 1, NULL), f->name - 4, f->name - 4, pg_text(top->dead, i, 2, NULL), table_age(age, pg_int(top->dead, i, 3)), pg_int(top->dead, i, 4),
-		     pg_text(top->dead, i, 5, NULL));
+		(i == chosen ? head : line)(f, "%s%*" PRId64 " %-*.*s %-*.*s %6s %8" PRId64 "  %s",
+					    i == chosen ? ">" : "", i == chosen ? 11 : 12, pg_int(top->dead, i, 0),
+					    f->name, f->name, pg_text(top->dead, i, 1, NULL), f->name - 4, f->name - 4,
+					    pg_text(top->dead, i, 2, NULL), table_age(age, pg_int(top->dead, i, 3)),
+					    pg_int(top->dead, i, 4), pg_text(top->dead, i, 5, NULL));
 }
 
 static void print_running(struct frame *f, const struct top *top, int max)
 {
 	char age[TABLE_AGE_SIZE], lease[TABLE_AGE_SIZE];
-	size_t n = ROWS(top->running), chosen = top->panel == TOP_RUNNING ? top_chosen(top) : n, first = first_shown(n, chosen, max);
+	size_t n = ROWS(top->running), chosen = top->panel == TOP_RUNNING ? top_chosen(top) : n,
+	       first = first_shown(n, chosen, max);
 
-	head(f, "%12s %-*s %-*s %6s %6s  %s", "JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "LEASE", "WORKER, PROGRESS");
+	head(f, "%12s %-*s %-*s %6s %6s  %s", "JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "LEASE",
+	     "WORKER, PROGRESS");
 	for (size_t i = first; i < n && (max < 0 || i - first < (size_t)max); i++) {
 		const char *progress = pg_text(top->running, i, 7, NULL);
 
-		(i == chosen ? head : line)(f, "%s%*" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", i == chosen ? ">" : "", i == chosen ? 11 : 12, pg_int(top->running, i, 0), f->name, f->name, pg_text(top->running, i, 1, NULL),
-		     f->name - 4, f->name - 4, pg_text(top->running, i, 2, NULL), table_age(age, pg_int(top->running, i, 3)), table_age(lease, pg_int(top->running, i, 4)), pg_text(top->running, i, 5, NULL),
-		     pg_int(top->running, i, 6), progress[0] ? ", " : "", progress);
+		(i == chosen ? head
+			     : line)(f, "%s%*" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s",
+				     i == chosen ? ">" : "", i == chosen ? 11 : 12, pg_int(top->running, i, 0), f->name,
+				     f->name, pg_text(top->running, i, 1, NULL), f->name - 4, f->name - 4,
+				     pg_text(top->running, i, 2, NULL), table_age(age, pg_int(top->running, i, 3)),
+				     table_age(lease, pg_int(top->running, i, 4)), pg_text(top->running, i, 5, NULL),
+				     pg_int(top->running, i, 6), progress[0] ? ", " : "", progress);
 	}
 }
 
@@ -291,10 +321,13 @@ static int at_most(size_t n, int max)
 void top_frame(const struct top *top, FILE *out, int rows, int cols, bool terminal)
 {
 	struct frame f = { out, rows, cols, 0, terminal, cols > 0 && cols < 100 ? 18 : 32 };
-	const struct cause *c = top->of_chosen && top->job_causes_len > 0 ? top->job_causes : top->causes_len > 0 ? top->causes : NULL;
+	const struct cause *c = top->of_chosen && top->job_causes_len > 0 ? top->job_causes
+				: top->causes_len > 0                     ? top->causes
+									  : NULL;
 	int room = rows > FIXED ? rows - FIXED : 0, queues = -1, functions = -1, running = -1;
 
-	if (rows > 0) { /* each has a third where there is too much of all; queues take what the others leave, and jobs the rest */
+	if (rows >
+	    0) { /* each has a third where there is too much of all; queues take what the others leave, and jobs the rest */
 		functions = at_most(ROWS(top->recent) + ROWS(top->running), room / 3);
 		queues = at_most(top->why.backlog.queues_len, room - functions - at_most(ROWS(jobs_of(top)), room / 3));
 		running = room - queues - functions;

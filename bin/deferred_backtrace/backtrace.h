@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deferred_backtrace - names the frames of a function that crashed: file, symbol, and the line where there is debug information.
+ * deferred_backtrace - names the frames of a function that crashed: file, symbol, and the line where there is debug
+ * information.
  *
- * Started by the process that crashed, in the handler of the signal (bin/deferred_runner/crash.c), with its rights, limits of its own, no
- * environment and nothing open but what it reads: nothing of that process is in its memory. What comes on standard input, and what the
- * files hold, may be anything: it is bounded, checked and cleaned, and a file that makes this program crash costs the names.
+ * Started by the process that crashed, in the handler of the signal (bin/deferred_runner/crash.c), with its rights,
+ * limits of its own, no environment and nothing open but what it reads: nothing of that process is in its memory. What
+ * comes on standard input, and what the files hold, may be anything: it is bounded, checked and cleaned, and a file
+ * that makes this program crash costs the names.
  *
  *     main.c     frames come in, lines go out
  *     symbol.c   the function an address is in
@@ -19,8 +21,8 @@
 #define SYMBOL_SIZE 129
 #define SOURCE_SIZE 81
 
-/* Name of the function at an address of the object in these bytes, cut where it is too long, and where in it that is. Returns 0, -1: no
- * name is known. */
+/* Name of the function at an address of the object in these bytes, cut where it is too long, and where in it that is.
+ * Returns 0, -1: no name is known. */
 int symbol_find(const unsigned char *image, size_t size, uint64_t address, char name[SYMBOL_SIZE], uint64_t *offset);
 
 /* File without folder, and line. fd stays open. Returns 0, -1: not known. */

@@ -27,7 +27,8 @@ static char *clean(char *text)
 	return text;
 }
 
-/* What people know the file by. Of a plugin a copy in memory was loaded, by its descriptor, which we have too; it has the name of the file. */
+/* What people know the file by. Of a plugin a copy in memory was loaded, by its descriptor, which we have too; it has
+ * the name of the file. */
 static void display_name(const char *path, char name[NAME_SIZE])
 {
 	static const char gone[] = " (deleted)", memory[] = "memfd:";
@@ -52,7 +53,8 @@ static void display_name(const char *path, char name[NAME_SIZE])
 }
 
 /* One frame: address within the object, and where to look for it: of a caller, that is in the call before. */
-static void print_known(int fd, const unsigned char *image, size_t size, const char *object, uint64_t address, uint64_t look)
+static void print_known(int fd, const unsigned char *image, size_t size, const char *object, uint64_t address,
+			uint64_t look)
 {
 	char symbol[SYMBOL_SIZE], file[SOURCE_SIZE];
 	uint64_t offset;
@@ -90,7 +92,8 @@ static void print_frame(const char *path, uint64_t address, uint64_t look)
 		close(fd);
 }
 
-/* "ADDRESS CALLER PATH": hexadecimal, 1 for a frame that called the one before it; without path the address is not in any object. */
+/* "ADDRESS CALLER PATH": hexadecimal, 1 for a frame that called the one before it; without path the address is not in
+ * any object. */
 static void take_line(char *line)
 {
 	char *end;
@@ -112,7 +115,8 @@ int main(void)
 	ssize_t n;
 	char *next = input, *line;
 
-	while (len < INPUT_MAX && ((n = read(STDIN_FILENO, input + len, INPUT_MAX - len)) > 0 || (n < 0 && errno == EINTR)))
+	while (len < INPUT_MAX &&
+	       ((n = read(STDIN_FILENO, input + len, INPUT_MAX - len)) > 0 || (n < 0 && errno == EINTR)))
 		len += n > 0 ? (size_t)n : 0;
 	for (int frames = 0; frames < FRAMES_MAX && (line = strsep(&next, "\n")); frames++)
 		take_line(line);

@@ -8,10 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Debug information that lies in a file of its own is found where distributions put it. There is no environment, so no server is asked. */
+/* Debug information that lies in a file of its own is found where distributions put it. There is no environment, so no
+ * server is asked. */
 int source_find(int fd, uint64_t address, char file[SOURCE_SIZE], int *line)
 {
-	static const Dwfl_Callbacks callbacks = { .find_debuginfo = dwfl_standard_find_debuginfo, .section_address = dwfl_offline_section_address };
+	static const Dwfl_Callbacks callbacks = { .find_debuginfo = dwfl_standard_find_debuginfo,
+						  .section_address = dwfl_offline_section_address };
 	Dwfl *dwfl = dwfl_begin(&callbacks);
 	Dwfl_Module *module = NULL;
 	Dwfl_Line *at = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deferred_config - read a config file from standard input and say what is in it: the child of lib/port/config_reader.c, whose header has
- * the form of the answer. Memory may end here, with the process, at any moment: only an answer with a last record counts.
+ * deferred_config - read a config file from standard input and say what is in it: the child of
+ * lib/port/config_reader.c, whose header has the form of the answer. Memory may end here, with the process, at any
+ * moment: only an answer with a last record counts.
  *
  * libconfuse sees text only: it knows grammar and lines, the table knows types.
  */
@@ -79,7 +80,8 @@ static const char list[] = "deferred.conf(5) lists the settings";
 static int value_line; /* where the last value was read */
 
 __attribute__((format(printf, 2, 0)))
-static void on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
+static void
+on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 {
 	const char *hint = list;
 	char text[384];
@@ -134,14 +136,16 @@ static int on_function(cfg_t *cfg, cfg_opt_t *opt)
 	const char *gains = cfg_size(sec, "new_privileges") > 0 ? cfg_getstr(sec, "new_privileges") : "0";
 
 	if (!is_function_name(name))
-		return fail(cfg, list,
-				"function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
-				     "letter or \"_\"", name);
+		return fail(
+			cfg, list,
+			"function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
+			"letter or \"_\"",
+			name);
 	if (cfg_size(sec, "command") == 0)
 		return fail(cfg, list, "function \"%s\" has no command", name);
 	if (cfg_getnstr(sec, "command", 0)[0] != '/')
 		return fail(cfg, list, "function \"%s\": command \"%.64s\" is not an absolute path", name,
-				cfg_getnstr(sec, "command", 0));
+			    cfg_getnstr(sec, "command", 0));
 	if (strcmp(gains, "0") != 0 && strcmp(gains, "1") != 0)
 		return fail(cfg, list, "function \"%s\": new_privileges must be 0 or 1, not \"%.64s\"", name, gains);
 	return 0;
@@ -160,29 +164,48 @@ static int on_shard(cfg_t *cfg, cfg_opt_t *opt)
 {
 	unsigned int last = cfg_opt_size(opt) - 1;
 	cfg_t *sec = cfg_opt_getnsec(opt, last);
-	const char *name = cfg_title(sec), *accepting = cfg_size(sec, "accepting") > 0 ? cfg_getstr(sec, "accepting") : "1";
+	const char *name = cfg_title(sec),
+		   *accepting = cfg_size(sec, "accepting") > 0 ? cfg_getstr(sec, "accepting") : "1";
 	int number = shard_number(sec);
 
 	if (!name[0] || name[0] == '.' || name[0] == '-' || strlen(name) > 32 ||
 	    name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")])
 		return fail(cfg, list, "shard \"%.64s\": a name has 1 to 32 letters, digits, \"_\", \".\" and \"-\"",
-				name);
+			    name);
 	if (number < 1 || number > SHARD_MAX)
-		return fail(cfg,
-				"add number = N; deferred migrate --shard NAME then stores the number in the database for good",
-			    "shard \"%s\" has no number from 1 to %d", name, SHARD_MAX);
+		return fail(
+			cfg,
+			"add number = N; deferred migrate --shard NAME then stores the number in the database for good",
+			"shard \"%s\" has no number from 1 to %d", name, SHARD_MAX);
 	if (strcmp(accepting, "0") != 0 && strcmp(accepting, "1") != 0)
 		return fail(cfg, list, "shard \"%s\": value \"%.64s\" of accepting is not 0 or 1", name, accepting);
 	for (unsigned int i = 0; i < last; i++)
 		if (shard_number(cfg_opt_getnsec(opt, i)) == number)
 			return fail(cfg, list, "shards \"%s\" and \"%s\" have the same number, %d",
-					cfg_title(cfg_opt_getnsec(opt, i)), name, number);
+				    cfg_title(cfg_opt_getnsec(opt, i)), name, number);
 	return 0;
 }
 
 static const char *const schedule_members[] = {
-	"rule", "function", "params", "timezone", "queue", "missed", "late", "overlap", "jitter", "label", "priority", "expires", "max_attempts", "timeout",
-	"backoff_floor", "backoff_ceiling", "backoff_exponent", "concurrency_key", "concurrency",
+	"rule",
+	"function",
+	"params",
+	"timezone",
+	"queue",
+	"missed",
+	"late",
+	"overlap",
+	"jitter",
+	"label",
+	"priority",
+	"expires",
+	"max_attempts",
+	"timeout",
+	"backoff_floor",
+	"backoff_ceiling",
+	"backoff_exponent",
+	"concurrency_key",
+	"concurrency",
 };
 #define SCHEDULE_MEMBERS (sizeof(schedule_members) / sizeof(schedule_members[0]))
 
@@ -190,21 +213,19 @@ static const char *const schedule_members[] = {
 static cfg_t *new_grammar(void)
 {
 	static const cfg_opt_t end = CFG_END();
-	cfg_opt_t function[] = {
-		CFG_STR_LIST("command", NULL, CFGF_NODEFAULT), CFG_STR("timeout", NULL, CFGF_NODEFAULT),
-		CFG_STR("max_attempts", NULL, CFGF_NODEFAULT), CFG_STR("new_privileges", NULL, CFGF_NODEFAULT), CFG_END()
-	};
+	cfg_opt_t function[] = { CFG_STR_LIST("command", NULL, CFGF_NODEFAULT),
+				 CFG_STR("timeout", NULL, CFGF_NODEFAULT),
+				 CFG_STR("max_attempts", NULL, CFGF_NODEFAULT),
+				 CFG_STR("new_privileges", NULL, CFGF_NODEFAULT), CFG_END() };
 	cfg_opt_t free_form[] = { CFG_END() };
-	cfg_opt_t shard[] = {
-		CFG_STR("number", NULL, CFGF_NODEFAULT), CFG_STR("conninfo", NULL, CFGF_NODEFAULT), CFG_STR("accepting", NULL, CFGF_NODEFAULT), CFG_END()
-	};
+	cfg_opt_t shard[] = { CFG_STR("number", NULL, CFGF_NODEFAULT), CFG_STR("conninfo", NULL, CFGF_NODEFAULT),
+			      CFG_STR("accepting", NULL, CFGF_NODEFAULT), CFG_END() };
 	cfg_opt_t schedule[SCHEDULE_MEMBERS + 1];
-	cfg_opt_t titled[] = {
-		CFG_SEC("function", function, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-		CFG_SEC("settings", free_form, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES | CFGF_KEYSTRVAL),
-		CFG_SEC("schedule", schedule, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-		CFG_SEC("shard", shard, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES), CFG_END()
-	};
+	cfg_opt_t titled[] = { CFG_SEC("function", function, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+			       CFG_SEC("settings", free_form,
+				       CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES | CFGF_KEYSTRVAL),
+			       CFG_SEC("schedule", schedule, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+			       CFG_SEC("shard", shard, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES), CFG_END() };
 	cfg_opt_t top[SETTINGS_MAX + 5], members[SETTINGS_MAX * 2];
 	size_t tops = 0, n = 0, sections = 0;
 	char names[SECTIONS_MAX][32];
@@ -296,7 +317,8 @@ static void put_shards(cfg_t *cfg)
 		char number[16];
 
 		snprintf(number, sizeof(number), "%d", shard_number(sec));
-		put_record("H", cfg_title(sec), number, cfg_size(sec, "conninfo") > 0 ? cfg_getstr(sec, "conninfo") : "");
+		put_record("H", cfg_title(sec), number,
+			   cfg_size(sec, "conninfo") > 0 ? cfg_getstr(sec, "conninfo") : "");
 		put_record("h", cfg_size(sec, "accepting") > 0 ? cfg_getstr(sec, "accepting") : "1", NULL, NULL);
 	}
 }

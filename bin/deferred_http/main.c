@@ -26,7 +26,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define LARGE_BYTES (128 * 1024) /* are given back to the system when they are freed */
+#define LARGE_BYTES (128 * 1024)           /* are given back to the system when they are freed */
 #define RESERVED_FILES (64 + SERVER_SPARE) /* descriptors that are no connections */
 
 static const struct program_option options[] = {
@@ -43,11 +43,13 @@ static const struct program_option options[] = {
 	{ "db", "CONNINFO", "connection string of libpq", .setting = "database.conninfo" },
 	{ "shard", "NAME", "which database of the config file", .setting = "database.shard" },
 	{ "log-level", "LEVEL", "lines to log", .setting = "log_level" },
-	{ 0 }
+	{ 0 },
 };
 
 static const struct program deferred_http = {
-	.name = "deferred_http", .about = "Serves the queues of the database over the Azure Queue protocol.", .manual = "deferred_http(8)",
+	.name = "deferred_http",
+	.about = "Serves the queues of the database over the Azure Queue protocol.",
+	.manual = "deferred_http(8)",
 	.options = options,
 };
 
@@ -67,7 +69,8 @@ static int read_settings(struct settings *s, struct deferred_error *err)
 	certificate = config_text(s->config, "http.tls_certificate");
 	key = config_text(s->config, "http.tls_key");
 	if (!certificate != !key || (config_text(s->config, "http.listen_tls") && !certificate)) {
-		error_set(err, DEFERRED_ECONFIG, "config", "setting \"%s\" is missing", certificate ? "http.tls_key" : "http.tls_certificate");
+		error_set(err, DEFERRED_ECONFIG, "config", "setting \"%s\" is missing",
+			  certificate ? "http.tls_key" : "http.tls_certificate");
 		error_hint(err, "HTTPS needs http.listen_tls, http.tls_certificate and http.tls_key");
 		return EX_CONFIG;
 	}
@@ -97,14 +100,16 @@ static void reload(void *data)
 	struct settings fresh = { .line = run->settings->line };
 	struct deferred_error err = { 0 };
 
-	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 || (run->front.log && access_log_reopen(run->front.log, &err) < 0)) {
+	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 ||
+	    (run->front.log && access_log_reopen(run->front.log, &err) < 0)) {
 		program_complain(&err, 0);
 		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay");
 		config_free(fresh.config);
 	} else {
 		for (const struct config_setting *s = config_settings; s->name; s++) {
 			static const char *const taken[] = { "http.tls_certificate", "http.tls_key", "log_level" };
-			const char *old = config_text(run->settings->config, s->name), *new = config_text(fresh.config, s->name);
+			const char *old = config_text(run->settings->config, s->name),
+				   *new = config_text(fresh.config, s->name);
 			bool is_ours = strncmp(s->name, "http.", 5) == 0 || strcmp(s->name, "database.conninfo") == 0;
 
 			for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
@@ -127,13 +132,15 @@ static int fit_connections(const struct config *config)
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return wanted;
 	if (limit.rlim_cur < (rlim_t)wanted + RESERVED_FILES) {
-		limit.rlim_cur = limit.rlim_max < (rlim_t)wanted + RESERVED_FILES ? limit.rlim_max : (rlim_t)wanted + RESERVED_FILES;
+		limit.rlim_cur = limit.rlim_max < (rlim_t)wanted + RESERVED_FILES ? limit.rlim_max
+										  : (rlim_t)wanted + RESERVED_FILES;
 		setrlimit(RLIMIT_NOFILE, &limit);
 		getrlimit(RLIMIT_NOFILE, &limit);
 	}
 	if (limit.rlim_cur >= (rlim_t)wanted + RESERVED_FILES)
 		return wanted;
-	log_line(LOG_L_WARNING, "only %lld files may be open: http.connections_max is lowered", (long long)limit.rlim_cur);
+	log_line(LOG_L_WARNING, "only %lld files may be open: http.connections_max is lowered",
+		 (long long)limit.rlim_cur);
 	return limit.rlim_cur > 2 * RESERVED_FILES ? (int)(limit.rlim_cur - RESERVED_FILES) : RESERVED_FILES;
 }
 
@@ -141,11 +148,14 @@ static int start_servers(struct run *run, struct deferred_error *err)
 {
 	const struct config *config = run->settings->config;
 	struct server_setup setup = {
-		.app = &exchange_app, .threads = (int)config_int(config, "http.threads"),
+		.app = &exchange_app,
+		.threads = (int)config_int(config, "http.threads"),
 		.connections_max = fit_connections(config),
 		.connections_per_address = (int)config_int(config, "http.connections_per_address"),
-		.idle_ms = config_int(config, "http.idle_timeout"), .header_ms = config_int(config, "http.header_timeout"),
-		.body_ms = config_int(config, "http.body_timeout"), .send_ms = config_int(config, "http.send_timeout"),
+		.idle_ms = config_int(config, "http.idle_timeout"),
+		.header_ms = config_int(config, "http.header_timeout"),
+		.body_ms = config_int(config, "http.body_timeout"),
+		.send_ms = config_int(config, "http.send_timeout"),
 	};
 
 	for (int i = 0; i < run->sockets.len; i++) {
@@ -154,21 +164,26 @@ static int start_servers(struct run *run, struct deferred_error *err)
 
 		if (s->tls && !config_text(config, "http.tls_certificate")) {
 			error_set(err, DEFERRED_ECONFIG, "listen", "%s is for HTTPS, but the certificate is missing",
-					s->name);
+				  s->name);
 			error_hint(err, "set http.tls_certificate and http.tls_key");
 			return DEFERRED_ECONFIG;
 		}
 		if (metrics && !listen_is_local(s)) {
-			error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and metrics are for whoever asks there", s->name);
+			error_set(err, DEFERRED_ECONFIG, "listen",
+				  "%s is open beyond this machine, and metrics are for whoever asks there", s->name);
 			error_hint(err, "set http.listen_metrics to an address of loopback or a Unix socket");
 			return DEFERRED_ECONFIG;
 		}
 		if (!s->tls && !listen_is_local(s))
-			log_line(LOG_L_WARNING, "%s speaks HTTP beyond this machine: signatures are safe, messages can be read on the way", s->name);
+			log_line(LOG_L_WARNING,
+				 "%s speaks HTTP beyond this machine: signatures are safe, messages can be read on the "
+				 "way",
+				 s->name);
 		setup.data = metrics ? &run->metrics : &run->front;
 		if (servers_add(&run->servers, &setup, s, err) < 0)
 			return DEFERRED_ESYSTEM;
-		log_line(LOG_L_INFO, "listening on %s, %s%s", s->name, s->tls ? "HTTPS" : "HTTP", metrics ? ", for metrics" : "");
+		log_line(LOG_L_INFO, "listening on %s, %s%s", s->name, s->tls ? "HTTPS" : "HTTP",
+			 metrics ? ", for metrics" : "");
 	}
 	return 0;
 }
@@ -191,14 +206,19 @@ static int start(void *data, struct deferred_error *err)
 		error_set(err, DEFERRED_ENOMEM, "tally", "out of memory");
 		return EX_OSERR;
 	}
-	snprintf(run->front.keep_alive, sizeof(run->front.keep_alive), "timeout=%lld", (long long)config_int(config, "http.idle_timeout") / 1000);
+	snprintf(run->front.keep_alive, sizeof(run->front.keep_alive), "timeout=%lld",
+		 (long long)config_int(config, "http.idle_timeout") / 1000);
 	run->front.keeper = keeper_start(conninfo, config_key_file(config), err);
 	if (!run->front.keeper)
 		return EX_CONFIG;
 	run->front.fold = fold_start(conninfo, (int)config_int(config, "http.db_connections"), err);
 	if (!run->front.fold)
 		return EX_OSERR;
-	run->metrics = (struct front){ .fold = run->front.fold, .keeper = run->front.keeper, .tally = run->front.tally, .log = run->front.log, .metrics_only = true };
+	run->metrics = (struct front){ .fold = run->front.fold,
+				       .keeper = run->front.keeper,
+				       .tally = run->front.tally,
+				       .log = run->front.log,
+				       .metrics_only = true };
 	strcpy(run->metrics.keep_alive, run->front.keep_alive);
 	if (start_servers(run, err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
@@ -250,7 +270,13 @@ static void release(void *data)
 }
 
 static const struct daemon_work work = {
-	.start = start, .tick = tick, .reload = reload, .quiesce = quiesce, .busy = busy, .flush = flush, .release = release,
+	.start = start,
+	.tick = tick,
+	.reload = reload,
+	.quiesce = quiesce,
+	.busy = busy,
+	.flush = flush,
+	.release = release,
 };
 
 int main(int argc, char **argv)

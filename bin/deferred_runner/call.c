@@ -98,7 +98,8 @@ static void host_progress(const struct deferred_call *call, int64_t done, int64_
 static void host_log(const struct deferred_call *call, int level, const char *text, size_t len)
 {
 	int32_t level32 = level;
-	struct frame_part parts[] = { { &level32, sizeof(level32) }, { text, len < JOB_TEXT_MAX ? len : JOB_TEXT_MAX } };
+	struct frame_part parts[] = { { &level32, sizeof(level32) },
+				      { text, len < JOB_TEXT_MAX ? len : JOB_TEXT_MAX } };
 
 	(void)call;
 	send_frame(FRAME_LOG, current.slot, parts, 2);
@@ -236,7 +237,8 @@ static void send_text(enum frame_type type, unsigned int slot, const struct text
 }
 
 /* Run the function and send its texts. */
-static int run_function(const struct plugin_function *fn, const struct command *command, const struct deferred_call *call)
+static int run_function(const struct plugin_function *fn, const struct command *command,
+			const struct deferred_call *call)
 {
 	sigset_t mask;
 	int result;
@@ -276,8 +278,9 @@ static void on_time_up(int sig)
 }
 
 /*
- * RLIMIT_CPU counts whole seconds, so a timer has the rest: it is this process's own, and stays over an exec. What it sends is told as what the limit
- * sends: a function gets that from the handler, for a command, which has none, command_run() says it.
+ * RLIMIT_CPU counts whole seconds, so a timer has the rest: it is this process's own, and stays over an exec. What it
+ * sends is told as what the limit sends: a function gets that from the handler, for a command, which has none,
+ * command_run() says it.
  */
 void limit_cpu(int64_t ms)
 {
@@ -301,8 +304,8 @@ static int64_t tighter(int64_t a, int64_t b)
 /* What the process of a job sends is passed on frame by frame, so that whatever it writes into descriptors it
  * happens to find, the parent only meets whole frames about that job. */
 struct relay {
-	int fd;         /* our end; the process has the other one in the place of the socket */
-	int bell;       /* rung when it is to look at its page; it has it in the place of ours */
+	int fd;   /* our end; the process has the other one in the place of the socket */
+	int bell; /* rung when it is to look at its page; it has it in the place of ours */
 	struct board_page *page;
 	uint32_t reported; /* number of the last report passed on */
 	struct frame_buf in;
@@ -312,8 +315,9 @@ struct relay {
 
 static bool may_pass(const struct frame_head *head)
 {
-	return head->slot == current.slot && (head->type == FRAME_RESULT || head->type == FRAME_ERROR || head->type == FRAME_LOG ||
-					      head->type == FRAME_FOLLOW || head->type == FRAME_REMOVE_AFTER);
+	return head->slot == current.slot &&
+	       (head->type == FRAME_RESULT || head->type == FRAME_ERROR || head->type == FRAME_LOG ||
+		head->type == FRAME_FOLLOW || head->type == FRAME_REMOVE_AFTER);
 }
 
 /* Pass on what has arrived. Returns false when nothing more can come. */
@@ -356,13 +360,16 @@ static void relay_page(struct relay *relay, bool rung)
 	if (!board_read_progress(&relay->page->progress, &copy) || copy.seq == relay->reported)
 		return;
 	relay->reported = copy.seq;
-	board_report(&state.board->progress, current.slot, copy.done, copy.total, copy.text, copy.text_len, copy.reported_ns);
+	board_report(&state.board->progress, current.slot, copy.done, copy.total, copy.text, copy.text_len,
+		     copy.reported_ns);
 }
 
 /* Pass on what the process sends until it ends. A process it left behind may keep the other end open. */
 static void relay_until_end(struct relay *relay, int pidfd)
 {
-	struct pollfd fds[] = { { .fd = relay->fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN }, { .fd = FRAME_STOP_FD, .events = POLLIN } };
+	struct pollfd fds[] = { { .fd = relay->fd, .events = POLLIN },
+				{ .fd = pidfd, .events = POLLIN },
+				{ .fd = FRAME_STOP_FD, .events = POLLIN } };
 
 	while (!(fds[1].revents & POLLIN)) {
 		if (poll(fds, 3, PROGRESS_MS) < 0 && errno != EINTR)
@@ -408,8 +415,9 @@ static void leave_runner(const struct relay *relay, const int pair[2])
 	close(relay->bell);
 }
 
-static void __attribute__((noreturn)) run_in_child(const struct relay *relay, const struct plugin_function *fn, const struct command *command,
-						  const struct deferred_call *call, const int pair[2], const sigset_t *mask)
+static void __attribute__((noreturn))
+run_in_child(const struct relay *relay, const struct plugin_function *fn, const struct command *command,
+	     const struct deferred_call *call, const int pair[2], const sigset_t *mask)
 {
 	int64_t cpu_ms = tighter(fn ? fn->fn.cpu_ms : 0, state.start.cpu_ms);
 	int64_t memory = tighter(fn ? fn->fn.memory_bytes : 0, state.start.memory_bytes);
@@ -596,8 +604,9 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	fn = command ? NULL : catalog_find(call.fn, &err);
 	state.plugin = fn ? fn->plugin : NULL;
 	state.plain_crash = fixed.plain_crash;
-	forked = state.start.isolate_job || state.start.cpu_ms > 0 ||
-		 (fn && ((fn->fn.flags & DEFERRED_ISOLATE_JOB) || fn->fn.cpu_ms || fn->fn.memory_bytes || fn->fn.files));
+	forked =
+		state.start.isolate_job || state.start.cpu_ms > 0 ||
+		(fn && ((fn->fn.flags & DEFERRED_ISOLATE_JOB) || fn->fn.cpu_ms || fn->fn.memory_bytes || fn->fn.files));
 	if (!command && !fn) {
 		keep(&current.error, err.message, strlen(err.message));
 		send_text(FRAME_ERROR, slot_no, &current.error);

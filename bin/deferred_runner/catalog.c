@@ -71,7 +71,8 @@ static void on_refused(void *data, const char *file, const char *text)
 	send_texts(FRAME_REFUSED, 0, file, text);
 }
 
-static void send_function(enum frame_type type, const char *name, const char *plugin, const struct frame_function *fixed)
+static void send_function(enum frame_type type, const char *name, const char *plugin,
+			  const struct frame_function *fixed)
 {
 	struct frame_part parts[] = {
 		{ fixed, sizeof(*fixed) },
@@ -120,7 +121,8 @@ static void send_command(const struct command *c)
 		snprintf(text, sizeof(text), "function \"%s\": %.300s", c->name, err.message);
 		on_clash(NULL, c->name, text);
 	} else if (catalog.plugins && plugin_find(catalog.plugins, c->name)) {
-		snprintf(text, sizeof(text), "function \"%s\" is both a command of the config file and in a plugin", c->name);
+		snprintf(text, sizeof(text), "function \"%s\" is both a command of the config file and in a plugin",
+			 c->name);
 		on_clash(NULL, c->name, text);
 	} else {
 		send_function(FRAME_FUNCTION, c->name, "command", &fixed);
@@ -184,7 +186,8 @@ static void add_entry(const char *payload, size_t len)
 	catalog.entries[catalog.len++] = (struct entry){ name, file };
 }
 
-/* Pass on what the child finds, frame by frame. It ends with READY, which is ours to say. Returns false if that did not come. */
+/* Pass on what the child finds, frame by frame. It ends with READY, which is ours to say. Returns false if that did not
+ * come. */
 static bool relay_survey(int fd)
 {
 	struct frame_buf in = { 0 };
@@ -193,13 +196,14 @@ static bool relay_survey(int fd)
 	int rc;
 
 	do {
-		while ((rc = frame_take(&in, &head, &payload, FRAME_FROM_RUNNER_MAX)) == 1 && head.type != FRAME_READY) {
+		while ((rc = frame_take(&in, &head, &payload, FRAME_FROM_RUNNER_MAX)) == 1 &&
+		       head.type != FRAME_READY) {
 			struct frame_part part = { payload, head.len };
 
 			if (head.type == FRAME_ENTRY)
 				add_entry(payload, head.len);
-			else if (head.type == FRAME_FUNCTION || head.type == FRAME_LOADING || head.type == FRAME_REFUSED ||
-				 head.type == FRAME_CLASH || head.type == FRAME_FATAL)
+			else if (head.type == FRAME_FUNCTION || head.type == FRAME_LOADING ||
+				 head.type == FRAME_REFUSED || head.type == FRAME_CLASH || head.type == FRAME_FATAL)
 				send_frame(head.type, head.slot, &part, 1);
 			else
 				rc = -1;

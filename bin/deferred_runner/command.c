@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXIT_CANCEL 79  /* behind those of <sysexits.h>, which programs mean otherwise */
+#define EXIT_CANCEL 79 /* behind those of <sysexits.h>, which programs mean otherwise */
 #define SNOOZE_MAX_MS (365.0 * 86400 * 1000)
 #define PROGRESS_FD 3 /* where a command may say how far it is; the environment tells it the number */
 #define PARENTS_FD 4  /* where it reads how the jobs ended that its own waited for, if it did; the same */
@@ -72,7 +72,8 @@ static void set_alert(const char *label)
 	setenv("DEFERRED_ALERT_TEXT", colon + 2, 1);
 }
 
-/* The moment of a tick, as RFC 3339 has it, to the microsecond where the rule is about seconds or less, or a person ran the schedule. */
+/* The moment of a tick, as RFC 3339 has it, to the microsecond where the rule is about seconds or less, or a person ran
+ * the schedule. */
 static void set_tick(const char *name, int64_t us)
 {
 	time_t at = (time_t)(us / 1000000);
@@ -127,7 +128,8 @@ static unsigned int put_parents(const struct deferred_call *call)
 	return PARENTS_FD + 1;
 }
 
-static void exec_command(const struct command *command, const struct deferred_call *call, pid_t parent, int in, int out, int err, int progress)
+static void exec_command(const struct command *command, const struct deferred_call *call, pid_t parent, int in, int out,
+			 int err, int progress)
 {
 	unsigned int end;
 	char number[32];
@@ -158,11 +160,12 @@ static void exec_command(const struct command *command, const struct deferred_ca
 		setenv("TRACEPARENT", call->traceparent, 1);
 	else
 		unsetenv("TRACEPARENT"); /* of what check_deferred was started in */
-	unsetenv("TRACESTATE"); /* which belongs to that */
+	unsetenv("TRACESTATE");          /* which belongs to that */
 	if (strcmp(call->fn, JOB_HOOK_FN) == 0)
 		set_alert(call->label);
 	progress = fcntl(progress, F_DUPFD, 10); /* off the number it is to have, where dup2() would do nothing */
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 || dup2(progress, PROGRESS_FD) < 0)
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 ||
+	    dup2(progress, PROGRESS_FD) < 0)
 		_exit(EX_OSERR);
 	end = put_parents(call);
 	syscall(SYS_close_range, end, ~0u, 0u);
@@ -217,8 +220,8 @@ static bool read_progress(const struct deferred_call *call, struct progress *p)
 	return true;
 }
 
-/* The bell has rung: silence it. It may have been for an earlier call. Returns false when it is of no further use: the command
- * has been asked to end, or some plugin has put something else into its place. */
+/* The bell has rung: silence it. It may have been for an earlier call. Returns false when it is of no further use: the
+ * command has been asked to end, or some plugin has put something else into its place. */
 static bool hear_bell(const struct deferred_call *call, int pidfd)
 {
 	uint64_t rung;
@@ -250,7 +253,8 @@ static int failed(const struct deferred_call *call, const char *what)
 	return DEFERRED_FAILED;
 }
 
-/* What EX_TEMPFAIL and nothing but a span with a unit on standard output mean: not yet, but then. Who did not mean that says more, or nothing. -1: not so. */
+/* What EX_TEMPFAIL and nothing but a span with a unit on standard output mean: not yet, but then. Who did not mean that
+ * says more, or nothing. -1: not so. */
 static int64_t snooze_ms(const struct output *out)
 {
 	size_t len = trimmed(out);
@@ -266,8 +270,8 @@ static int64_t snooze_ms(const struct output *out)
 	return (int64_t)span;
 }
 
-/* Exit codes are the outcome: 0 done, 65 (data error) failed for good, 75 (temporary) with a span not yet, 79 cancelled, anything else to
- * be tried again. */
+/* Exit codes are the outcome: 0 done, 65 (data error) failed for good, 75 (temporary) with a span not yet, 79
+ * cancelled, anything else to be tried again. */
 static int outcome(const struct deferred_call *call, struct board_slot *slot, int status, const struct output *out,
 		   const struct output *err)
 {
@@ -320,8 +324,8 @@ int command_run(const struct command *command, const struct deferred_call *call,
 		rc = DEFERRED_UNREADY;
 		goto done;
 	}
-	if (in < 0 || pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0 || pipe2(progress_pipe, O_CLOEXEC) < 0 ||
-	    (pid = fork()) < 0) {
+	if (in < 0 || pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0 ||
+	    pipe2(progress_pipe, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
 		rc = failed(call, "cannot start the command");
 		goto done;
 	}
@@ -338,7 +342,10 @@ int command_run(const struct command *command, const struct deferred_call *call,
 
 	/* Until the command is gone; what its own children still write then is not waited for. */
 	for (;;) {
-		struct pollfd fds[] = { { out.fd, POLLIN, 0 }, { err.fd, POLLIN, 0 }, { exited, POLLIN, 0 }, { progress.fd, POLLIN, 0 },
+		struct pollfd fds[] = { { out.fd, POLLIN, 0 },
+					{ err.fd, POLLIN, 0 },
+					{ exited, POLLIN, 0 },
+					{ progress.fd, POLLIN, 0 },
 					{ bell, POLLIN, 0 } };
 
 		if (poll(fds, 5, -1) < 0)
@@ -351,7 +358,8 @@ int command_run(const struct command *command, const struct deferred_call *call,
 			progress.fd = -1;
 		if (fds[4].revents && !hear_bell(call, exited))
 			bell = -1;
-		if ((fds[2].revents && !fds[0].revents && !fds[1].revents && !fds[3].revents) || (exited < 0 && out.fd < 0 && err.fd < 0))
+		if ((fds[2].revents && !fds[0].revents && !fds[1].revents && !fds[3].revents) ||
+		    (exited < 0 && out.fd < 0 && err.fd < 0))
 			break;
 	}
 	while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR)

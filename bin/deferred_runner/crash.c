@@ -2,8 +2,9 @@
 /*
  * The first crash of a function in a minute is recorded with symbols. Later ones have none, because
  * resolving symbols keeps a runner busy.
- * The frames are told by deferred_backtrace, a process of its own: here, where anything may be broken, nothing is allocated, locked or looked
- * up but in a table made before. Where that process cannot be started or does not come to its end, they are told without symbols.
+ * The frames are told by deferred_backtrace, a process of its own: here, where anything may be broken, nothing is
+ * allocated, locked or looked up but in a table made before. Where that process cannot be started or does not come to
+ * its end, they are told without symbols.
  */
 #include "runner.h"
 
@@ -26,7 +27,7 @@
 #define FRAMES_MAX 32
 #define MODULES_MAX 128
 #define PATH_SIZE 256
-#define HELPER_CPU_S 2  /* and so long on the clock as well, and a second more */
+#define HELPER_CPU_S 2 /* and so long on the clock as well, and a second more */
 #define HELPER_MEMORY ((rlim_t)1 << 30)
 #define OBJECT_FD "/proc/self/fd/" /* a plugin is loaded by its descriptor, which stays open */
 
@@ -166,7 +167,9 @@ static void tell_plainly(void *const *frames, int n)
 		uintptr_t pc = (uintptr_t)frames[i];
 		const struct module *m = module_of(pc);
 		const char *path = m ? m->path : "";
-		ssize_t len = strncmp(path, OBJECT_FD, sizeof(OBJECT_FD) - 1) == 0 ? readlink(path, target, sizeof(target) - 1) : -1;
+		ssize_t len = strncmp(path, OBJECT_FD, sizeof(OBJECT_FD) - 1) == 0
+				      ? readlink(path, target, sizeof(target) - 1)
+				      : -1;
 		size_t at = 0;
 
 		if (len > 0)
@@ -217,8 +220,8 @@ static void __attribute__((noreturn)) become_helper(int in)
 }
 
 /*
- * Returns whether they have been told. A pipe holds all of them at once; one that the kernel made small, because its user has many, holds the
- * innermost, and the rest is left out: nobody reads yet, so a write would wait for ever.
+ * Returns whether they have been told. A pipe holds all of them at once; one that the kernel made small, because its
+ * user has many, holds the innermost, and the rest is left out: nobody reads yet, so a write would wait for ever.
  */
 static bool tell_by_helper(void *const *frames, int n)
 {

@@ -158,8 +158,9 @@ static void limit(int resource, int64_t value)
 	setrlimit((__rlimit_resource_t)resource, &rl);
 }
 
-/* A core would hold the params of jobs. Processes of the same user, other functions among them, must not read or write our memory,
- * nor take our descriptors; where they are root nothing keeps them from it. What functions execute needs none of the descriptors. */
+/* A core would hold the params of jobs. Processes of the same user, other functions among them, must not read or write
+ * our memory, nor take our descriptors; where they are root nothing keeps them from it. What functions execute needs
+ * none of the descriptors. */
 static void protect(void)
 {
 	struct rlimit none = { 0, 0 };
@@ -222,8 +223,8 @@ static void take_frame(const struct frame_head *head, const char *payload)
 		break;
 	case FRAME_REMOVE:
 		if (beneath_redeem(payload) < 0 && errno != ENOENT)
-			fprintf(stderr, "cannot remove \"%s\": %s\n", payload[1] == '/' ? strchr(payload + 2,
-					'/') : payload,
+			fprintf(stderr, "cannot remove \"%s\": %s\n",
+				payload[1] == '/' ? strchr(payload + 2, '/') : payload,
 				errno == ESTALE ? "another file has its place" : strerror(errno));
 		break;
 	}
@@ -238,7 +239,7 @@ static bool leaks_files(void)
 
 	if (too_many >= 0)
 		return fcntl(too_many, F_GETFD) >= 0; /* numbers are given out from the lowest on */
-	fd = fcntl(FRAME_SOCKET_FD, F_DUPFD, 0); /* the lowest free one */
+	fd = fcntl(FRAME_SOCKET_FD, F_DUPFD, 0);      /* the lowest free one */
 	if (fd < 0)
 		return errno == EMFILE;
 	close(fd);
@@ -260,7 +261,9 @@ int main(int argc, char **argv)
 	}
 	snprintf(build, sizeof(build), FRAME_BUILD_FORMAT, FRAME_BUILD_ARGS);
 	if (strcmp(build, argv[2]) != 0) {
-		fprintf(stderr, "deferred_runner is of another build (%s) than check_deferred (%s): install both together\n", build, argv[2]);
+		fprintf(stderr,
+			"deferred_runner is of another build (%s) than check_deferred (%s): install both together\n",
+			build, argv[2]);
 		return EX_CONFIG;
 	}
 	begin_process();

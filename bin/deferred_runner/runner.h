@@ -30,24 +30,24 @@ struct command {
 
 /* The state of the process. */
 struct runner_state {
-	pid_t pid;                 /* of this process */
-	struct board *board;       /* NULL in the process of a call */
+	pid_t pid;           /* of this process */
+	struct board *board; /* NULL in the process of a call */
 	/* what the function being run reaches: of the board, or of the page of its process */
 	struct board_slot *slot;
 	struct board_progress *progress;
 	_Atomic uint32_t *stop;
 	struct frame_buf in, out;
-	uint64_t bytes_sent;       /* frames handed to the socket, in all */
+	uint64_t bytes_sent; /* frames handed to the socket, in all */
 	struct command *commands;
 	size_t commands_len;
-	char **settings;           /* name, value, name, value, ... */
+	char **settings; /* name, value, name, value, ... */
 	size_t settings_len;
-	char **passed_over;        /* plugin files not to load */
+	char **passed_over; /* plugin files not to load */
 	size_t passed_over_len;
 	struct frame_start start;
-	const char *plugin;        /* of the function being run; NULL: none */
-	bool plain_crash;          /* it has crashed lately: no symbols */
-	int64_t cpu_ms;            /* limit of processor time of the call this process is for; 0: none */
+	const char *plugin; /* of the function being run; NULL: none */
+	bool plain_crash;   /* it has crashed lately: no symbols */
+	int64_t cpu_ms;     /* limit of processor time of the call this process is for; 0: none */
 };
 extern struct runner_state state;
 
@@ -60,7 +60,8 @@ bool is_a_copy(void);
 /* The board is not for a process in which code of others runs and that need not have it. */
 void leave_board(void);
 
-/* Make the end of a pair of sockets the one to talk to: what this process sends goes to the runner, not to the parent. */
+/* Make the end of a pair of sockets the one to talk to: what this process sends goes to the runner, not to the parent.
+ * */
 void talk_to_runner(const int pair[2]);
 
 /* Is it still what is where we have it? */
@@ -83,8 +84,8 @@ const struct plugin_function *catalog_find(const char *name, struct deferred_err
 /* Make one call: payload of FRAME_CALL. */
 void call_run(unsigned int slot, const char *payload, size_t len);
 
-/* SIGTERM goes to the whole group, and a child dies with this process. So while a child does the work, the signal waits for it to
- * have ended: then, with the mask `before` restored, it ends this process. */
+/* SIGTERM goes to the whole group, and a child dies with this process. So while a child does the work, the signal waits
+ * for it to have ended: then, with the mask `before` restored, it ends this process. */
 void hold_sigterm(sigset_t *before);
 
 /* What a process that has been waited for used, it and those that it waited for. */
@@ -97,7 +98,8 @@ void limit_cpu(int64_t ms);
 /* Neither this process nor what it executes gains rights from now on. */
 void keep_privileges(void);
 
-/* Run a command for a call, through the callbacks of its host; its exit status or signal, and what it used, go to the slot.
+/* Run a command for a call, through the callbacks of its host; its exit status or signal, and what it used, go to the
+ * slot.
  * Returns enum deferred_result, or -1 when a signal ended it. */
 int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot);
 

@@ -40,7 +40,9 @@ void action_leads_back(struct visit *v, const char *verb, bool refused)
 static int act(struct visit *v, const char *verb, const char *settings, struct deferred_error *err)
 {
 	const struct store_web_target target = {
-		.job = v->name ? 0 : v->number, .queue = is_below(v, "/queues/") ? v->name : NULL, .fn = is_below(v, "/functions/") ? v->name : NULL,
+		.job = v->name ? 0 : v->number,
+		.queue = is_below(v, "/queues/") ? v->name : NULL,
+		.fn = is_below(v, "/functions/") ? v->name : NULL,
 		.schedule = is_below(v, "/recurring/") ? v->name : NULL,
 	};
 	struct pg_result *res = NULL;
@@ -105,15 +107,24 @@ void action_said(struct visit *v)
 {
 	static const struct {
 		const char *place, *verb, *text;
-	} said[] = { /* the first that fits */
-		{ "/recurring/", "pause", "The schedule is paused." }, { "/recurring/", "resume", "The schedule is active again, from now on." }, { "/recurring/", "run", "One job was deferred." },
+	} said[] = {
+		/* the first that fits */
+		{ "/recurring/", "pause", "The schedule is paused." },
+		{ "/recurring/", "resume", "The schedule is active again, from now on." },
+		{ "/recurring/", "run", "One job was deferred." },
 		{ "/recurring/", "set", "The schedule is saved." },
-		{ "/flow/", "retry", "The flow will run again: its failed jobs, with all their attempts, and the jobs that were skipped because of them." },
+		{ "/flow/", "retry",
+		  "The flow will run again: its failed jobs, with all their attempts, and the jobs that were skipped "
+		  "because of them." },
 		{ "/flow/", "cancel", "All jobs that had not ended were cancelled." },
-		{ "/", "retry", "The job will run again, with all its attempts." }, { "/", "run", "The job is ready now." }, { "/", "cancel", "The job was cancelled." },
+		{ "/", "retry", "The job will run again, with all its attempts." },
+		{ "/", "run", "The job is ready now." },
+		{ "/", "cancel", "The job was cancelled." },
 		{ "/", "defer", "The job is deferred." },
-		{ "/", "pause", "The queue is paused. Running jobs finish, and workers start no others." }, { "/", "resume", "The queue is active again." },
-		{ "/", "set", "The settings are saved." }, { "/", "nothing", "No setting was changed." },
+		{ "/", "pause", "The queue is paused. Running jobs finish, and workers start no others." },
+		{ "/", "resume", "The queue is active again." },
+		{ "/", "set", "The settings are saved." },
+		{ "/", "nothing", "No setting was changed." },
 	};
 	const char *done = pages_text(v, "done"), *refused = pages_text(v, "refused");
 
@@ -124,7 +135,8 @@ void action_said(struct visit *v)
 		if (!is_below(v, said[i].place) || strcmp(done ? done : refused ? refused : "", said[i].verb) != 0)
 			continue;
 		buf_text(&v->reply.body, done ? "<p class=\"done\">" : "<p class=\"trouble\">");
-		html_text(&v->reply.body, done ? said[i].text : "That was refused. The reason is below, under Actions.");
+		html_text(&v->reply.body,
+			  done ? said[i].text : "That was refused. The reason is below, under Actions.");
 		html_raw(&v->reply.body, "</p>");
 		break;
 	}

@@ -3,9 +3,11 @@
 
 #include <string.h>
 
-#define EMBED(name)                                                                                                                  \
-	__asm__(".section .rodata\n.global asset_" #name "\n.hidden asset_" #name "\nasset_" #name ":\n.incbin \"" ASSETS_FOLDER #name ".gz\"\n" \
-		".global asset_" #name "_end\n.hidden asset_" #name "_end\nasset_" #name "_end:\n.byte 0\n.previous\n");                     \
+#define EMBED(name) \
+	__asm__(".section .rodata\n.global asset_" #name "\n.hidden asset_" #name "\nasset_" #name \
+		":\n.incbin \"" ASSETS_FOLDER #name ".gz\"\n" \
+		".global asset_" #name "_end\n.hidden asset_" #name "_end\nasset_" #name \
+		"_end:\n.byte 0\n.previous\n"); \
 	extern const unsigned char asset_##name[], asset_##name##_end[]
 
 EMBED(style_css);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* assets - files that are part of the program. Their addresses have a hash of what is in them, so that browsers may keep them for ever. */
+/* assets - files that are part of the program. Their addresses have a hash of what is in them, so that browsers may
+ * keep them for ever. */
 #ifndef ASSETS_H
 #define ASSETS_H
 

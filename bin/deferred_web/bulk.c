@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is done to all jobs that fit a search: a page that counts them, then a step of 1,000 for each time its button is pressed, by a script or by hand,
- * until none is left or somebody stops. Where a step ended is in the form that leads to the next one, so nothing has to be kept here.
+ * What is done to all jobs that fit a search: a page that counts them, then a step of 1,000 for each time its button is
+ * pressed, by a script or by hand, until none is left or somebody stops. Where a step ended is in the form that leads
+ * to the next one, so nothing has to be kept here.
  */
 #include "pages.h"
 
@@ -20,7 +21,9 @@ static const char *const verbs[] = { "retry", "cancel" };
 /* States that a verb is for. */
 static bool is_for(const char *verb, const char *state)
 {
-	static const char *const retried[] = { "dead", "cancelled", "expired", "delayed" }, *const cancelled[] = { "ready", "delayed", "waiting", "claimed" };
+	static const char *const retried[] = { "dead", "cancelled", "expired", "delayed" }, *const cancelled[] = {
+		"ready", "delayed", "waiting", "claimed"
+	};
 	const char *const *states = strcmp(verb, "retry") == 0 ? retried : cancelled;
 
 	for (size_t i = 0; state && i < 4; i++)
@@ -38,7 +41,9 @@ void bulk_links(struct visit *v, const struct search *s)
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
 		if (!is_for(verbs[i], s->filter.state))
 			continue;
-		buf_text(b, i == 0 || !is_for(verbs[0], s->filter.state) ? "<p class=\"pager\">All matching jobs: <a href=\"/jobs/all?" : " \xc2\xb7 <a href=\"/jobs/all?");
+		buf_text(b, i == 0 || !is_for(verbs[0], s->filter.state)
+				    ? "<p class=\"pager\">All matching jobs: <a href=\"/jobs/all?"
+				    : " \xc2\xb7 <a href=\"/jobs/all?");
 		search_query(v, s, true);
 		buf_printf(b, "verb=%s\">%s</a>", verbs[i], i == 0 ? "retry" : "cancel");
 	}
@@ -52,12 +57,17 @@ static bool read_filter(struct visit *v, struct search *s, const char *verb, int
 	if (*rc < 0)
 		return false;
 	if (s->id > 0 || s->too_many || !search_has_index(s)) {
-		visit_refuse(v, 400, "Retry and cancel need a search by state, queue, function, time, or words such as label:\"the whole label\", key:, tag:, rule: and by:.");
+		visit_refuse(v, 400,
+			     "Retry and cancel need a search by state, queue, function, time, or words such as "
+			     "label:\"the whole label\", key:, tag:, rule: and by:.");
 		return false;
 	}
 	s->filter.error = pages_text(v, "error");
 	if (!is_for(verb, s->filter.state) || (s->filter.error && strcmp(verb, "retry") != 0)) {
-		visit_refuse(v, 400, strcmp(verb, "retry") == 0 ? "Only jobs that are dead, cancelled, expired or delayed can be retried." : "Only jobs that have not ended can be cancelled.");
+		visit_refuse(v, 400,
+			     strcmp(verb, "retry") == 0
+				     ? "Only jobs that are dead, cancelled, expired or delayed can be retried."
+				     : "Only jobs that have not ended can be cancelled.");
 		return false;
 	}
 	return true;
@@ -85,11 +95,13 @@ static void facts(struct visit *v, const struct search *s)
 }
 
 /* at: where the step begins, NULL: at the beginning. goes_on: a script presses it. */
-static void step_form(struct visit *v, const struct search *s, const char *verb, const char *label, const char *at, int64_t done, int64_t refused)
+static void step_form(struct visit *v, const struct search *s, const char *verb, const char *label, const char *at,
+		      int64_t done, int64_t refused)
 {
 	struct buf *b = &v->reply.body;
 
-	buf_text(b, at ? "<div class=\"acts\"><form class=\"act\" method=\"post\" data-go action=\"/jobs/all/" : "<div class=\"acts\"><form class=\"act\" method=\"post\" action=\"/jobs/all/");
+	buf_text(b, at ? "<div class=\"acts\"><form class=\"act\" method=\"post\" data-go action=\"/jobs/all/"
+		       : "<div class=\"acts\"><form class=\"act\" method=\"post\" action=\"/jobs/all/");
 	html_text(b, verb);
 	html_raw(b, "?");
 	search_query(v, s, true);
@@ -98,7 +110,10 @@ static void step_form(struct visit *v, const struct search *s, const char *verb,
 	if (at) {
 		html_raw(b, "<input type=\"hidden\" name=\"at\" value=\"");
 		html_text(b, at);
-		buf_printf(b, "\"><input type=\"hidden\" name=\"done\" value=\"%" PRId64 "\"><input type=\"hidden\" name=\"refused\" value=\"%" PRId64 "\">", done, refused);
+		buf_printf(b,
+			   "\"><input type=\"hidden\" name=\"done\" value=\"%" PRId64
+			   "\"><input type=\"hidden\" name=\"refused\" value=\"%" PRId64 "\">",
+			   done, refused);
 	}
 	buf_text(b, at ? "<button>" : "<button class=\"careful\">");
 	html_text(b, label);
@@ -133,7 +148,8 @@ int page_bulk(struct visit *v, struct deferred_error *err)
 	if (!read_filter(v, &s, verb, &rc, err))
 		return rc;
 	do {
-		rc = store_web_act_some(v->pg, verb, &s.filter, last ? pg_text(last, 0, 3, NULL) : NULL, true, "", NULL, &res, err);
+		rc = store_web_act_some(v->pg, verb, &s.filter, last ? pg_text(last, 0, 3, NULL) : NULL, true, "", NULL,
+					&res, err);
 		pg_result_free(last);
 		last = res;
 		n += rc == 0 ? pg_int(res, 0, 0) : 0;
@@ -148,9 +164,16 @@ int page_bulk(struct visit *v, struct deferred_error *err)
 		} else {
 			facts(v, &s);
 			buf_printf(&v->reply.body, "<p>%s%" PRId64 " job%s.", more ? "More than " : "", n, plural(n));
-			buf_text(&v->reply.body, strcmp(verb, "retry") == 0 ? " Each job runs again, with all its attempts.</p>" : " Running attempts are terminated.</p>");
+			buf_text(&v->reply.body, strcmp(verb, "retry") == 0
+							 ? " Each job runs again, with all its attempts.</p>"
+							 : " Running attempts are terminated.</p>");
 			if (n > 0 || more)
-				step_form(v, &s, verb, arena_printf(&v->arena, "%s %s", what, more ? "all of them" : n == 1 ? "it" : "them"), NULL, 0, 0);
+				step_form(v, &s, verb,
+					  arena_printf(&v->arena, "%s %s", what,
+						       more     ? "all of them"
+						       : n == 1 ? "it"
+								: "them"),
+					  NULL, 0, 0);
 		}
 		page_end(v);
 	}
@@ -168,7 +191,8 @@ static int step(struct visit *v, const char *verb, struct deferred_error *err)
 
 	if (!read_filter(v, &s, verb, &rc, err))
 		return rc;
-	rc = store_web_act_some(v->pg, verb, &s.filter, pages_field(v, "at"), false, visit_who(v), visit_address(v), &res, err);
+	rc = store_web_act_some(v->pg, verb, &s.filter, pages_field(v, "at"), false, visit_who(v), visit_address(v),
+				&res, err);
 	if (rc == 0) {
 		const char *at = pg_null(res, 0, 3) ? NULL : pg_text(res, 0, 3, NULL);
 
@@ -182,10 +206,15 @@ static int step(struct visit *v, const char *verb, struct deferred_error *err)
 			html_json(b, at);
 		} else {
 			facts(v, &s);
-			buf_printf(b, "<div role=\"status\"><p class=\"done\">%" PRId64 " job%s %s%s</p>", done, plural(done),
-				   strcmp(verb, "retry") == 0 ? (done == 1 ? "is ready again" : "are ready again") : done == 1 ? "was cancelled" : "were cancelled", at ? " so far." : ".");
+			buf_printf(b, "<div role=\"status\"><p class=\"done\">%" PRId64 " job%s %s%s</p>", done,
+				   plural(done),
+				   strcmp(verb, "retry") == 0 ? (done == 1 ? "is ready again" : "are ready again")
+				   : done == 1                ? "was cancelled"
+							      : "were cancelled",
+				   at ? " so far." : ".");
 			if (refused > 0)
-				buf_printf(b, "<p class=\"trouble\">%" PRId64 " %s refused.</p>", refused, refused == 1 ? "was" : "were");
+				buf_printf(b, "<p class=\"trouble\">%" PRId64 " %s refused.</p>", refused,
+					   refused == 1 ? "was" : "were");
 			if (!pg_null(res, 0, 2)) {
 				html_raw(b, "<p class=\"hint\"><bdi>");
 				html_text(b, pg_text(res, 0, 2, NULL));

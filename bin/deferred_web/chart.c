@@ -29,7 +29,7 @@ static const struct range {
 	{ "24h", "24 hours", "10 minutes", 600, 144, STORE_MINUTES },
 	{ "7d", "7 days", "hour", 3600, 168, STORE_HOURS },
 	{ "90d", "90 days", "day", 86400, 90, STORE_HOURS },
-	{ "400d", "400 days", "day", 86400, 400, STORE_HOURS }, /* as long as hours are kept */
+	{ "400d", "400 days", "day", 86400, 400, STORE_HOURS },       /* as long as hours are kept */
 };
 #define RANGES (sizeof(ranges) / sizeof(ranges[0]))
 
@@ -80,7 +80,10 @@ static const char *when(const struct chart *c, int64_t at_s, char text[32])
 	struct tm tm;
 
 	gmtime_r(&t, &tm);
-	strftime(text, 32, c->range->width_s >= 86400 ? "%Y-%m-%d" : c->range->width_s > 60 ? "%m-%d %H:%M" : "%H:%M",
+	strftime(text, 32,
+		 c->range->width_s >= 86400 ? "%Y-%m-%d"
+		 : c->range->width_s > 60   ? "%m-%d %H:%M"
+					    : "%H:%M",
 		 &tm);
 	return text;
 }
@@ -242,7 +245,8 @@ static void as_of(struct visit *v, const struct store_figures *figures)
 	char text[32];
 
 	gmtime_r(&t, &tm);
-	strftime(text, sizeof(text), figures->now_s - figures->folded_s < 86400 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &tm);
+	strftime(text, sizeof(text), figures->now_s - figures->folded_s < 86400 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S",
+		 &tm);
 	html_raw(&v->reply.body, "<p class=\"hint\">As of ");
 	html_text(&v->reply.body, text);
 	html_raw(&v->reply.body, " UTC. Attempts that ended later are not counted yet.</p>");
@@ -300,10 +304,12 @@ static void axes(struct buf *b, const struct chart *c, const struct figure *f, d
 		value_text(b, f, (int64_t)(end * half / 2));
 		html_raw(b, "</span>");
 	}
-	buf_printf(b, "</div><div class=\"plot\" data-bars=\"%zu\" data-from=\"%" PRId64 "\" data-width=\"%" PRId64 "\">",
+	buf_printf(b,
+		   "</div><div class=\"plot\" data-bars=\"%zu\" data-from=\"%" PRId64 "\" data-width=\"%" PRId64 "\">",
 		   c->n, c->point[0].at_s, c->range->width_s);
-	buf_printf(b, "<svg viewBox=\"0 0 %zu 100\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"t-%s\">"
-		      "<title id=\"t-%s\">%s per %s, %s, maximum ",
+	buf_printf(b,
+		   "<svg viewBox=\"0 0 %zu 100\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"t-%s\">"
+		   "<title id=\"t-%s\">%s per %s, %s, maximum ",
 		   c->n, f->id, f->id, f->title, c->range->bar, c->range->title);
 	value_text(b, f, (int64_t)max);
 	buf_printf(b, "</title><path class=\"grid\" d=\"M0 0H%zuM0 50H%zuM0 100H%zu\"/>", c->n, c->n, c->n);
@@ -363,9 +369,11 @@ static void json(struct visit *v, const struct chart *c, const struct store_figu
 	for (size_t i = 0; i < c->n; i++) {
 		const struct point *p = &c->point[i];
 
-		buf_printf(b, "%s{\"at\":%" PRId64 ",\"ok\":%" PRId64 ",\"failed\":%" PRId64 ",\"deferred\":%" PRId64, i > 0 ? ",\n" : "", p->at_s, p->ok, p->failed, p->deferred);
+		buf_printf(b, "%s{\"at\":%" PRId64 ",\"ok\":%" PRId64 ",\"failed\":%" PRId64 ",\"deferred\":%" PRId64,
+			   i > 0 ? ",\n" : "", p->at_s, p->ok, p->failed, p->deferred);
 		for (int q = 0; q < SERIES && histogram_count(&p->wait) > 0; q++)
-			buf_printf(b, ",\"wait_p%d_us\":%" PRId64 ",\"run_p%d_us\":%" PRId64, (int)(quantiles[q] * 100 + 0.5), histogram_quantile_us(&p->wait, quantiles[q]),
+			buf_printf(b, ",\"wait_p%d_us\":%" PRId64 ",\"run_p%d_us\":%" PRId64,
+				   (int)(quantiles[q] * 100 + 0.5), histogram_quantile_us(&p->wait, quantiles[q]),
 				   (int)(quantiles[q] * 100 + 0.5), histogram_quantile_us(&p->run, quantiles[q]));
 		html_raw(b, "}");
 	}
@@ -380,8 +388,13 @@ static void json(struct visit *v, const struct chart *c, const struct store_figu
 int chart_figures(struct visit *v, const char *queue, const char *fn, struct deferred_error *err)
 {
 	struct chart c = { .range = asked_range(v) };
-	struct store_figures_query query = { .span = c.range->span, .by = queue ? STORE_BY_QUEUE : fn ? STORE_BY_FUNCTION : STORE_BY_NOTHING, .queue = queue,
-					     .fn = fn, .back_s = (int64_t)c.range->n * c.range->width_s };
+	struct store_figures_query query = { .span = c.range->span,
+					     .by = queue ? STORE_BY_QUEUE
+						   : fn  ? STORE_BY_FUNCTION
+							 : STORE_BY_NOTHING,
+					     .queue = queue,
+					     .fn = fn,
+					     .back_s = (int64_t)c.range->n * c.range->width_s };
 	struct store_figures figures = { 0 };
 	struct pg_result *marks = NULL;
 	int rc = store_figures(v->pg, &query, &figures, err);

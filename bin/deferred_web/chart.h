@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* chart - what ended, how long it waited and how long it ran, drawn by time: as SVG, with the numbers beside it for who cannot see it. */
+/* chart - what ended, how long it waited and how long it ran, drawn by time: as SVG, with the numbers beside it for who
+ * cannot see it. */
 #ifndef CHART_H
 #define CHART_H
 

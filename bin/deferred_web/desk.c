@@ -11,15 +11,18 @@
 #define THREADS_MAX 32
 #define SESSIONS_MAX 64 /* idle ones */
 #define KEEP_NS (60 * NS_PER_S)
-#define OLDEST_NS (300 * NS_PER_S) /* since the login: a password that was changed or a login that was taken away counts by then */
-/* Tries that may fail in a minute, of a name at an address or of an address, before others have to wait for their turn. */
+#define OLDEST_NS \
+	(300 * \
+	 NS_PER_S) /* since the login: a password that was changed or a login that was taken away counts by then */
+/* Tries that may fail in a minute, of a name at an address or of an address, before others have to wait for their turn.
+ * */
 #define TRIES 5
-#define TURN_NS NS_PER_S                 /* of a name at an address */
-#define ADDRESS_TURN_NS (NS_PER_S / 5)   /* of an address: it may be that of a proxy */
+#define TURN_NS NS_PER_S               /* of a name at an address */
+#define ADDRESS_TURN_NS (NS_PER_S / 5) /* of an address: it may be that of a proxy */
 #define TRIERS 256
 #define KNOWN 256
 #define KNOWN_NS (12 * 3600 * NS_PER_S)
-#define TURN_WAIT_NS (8 * NS_PER_S)      /* a later turn is not waited for */
+#define TURN_WAIT_NS (8 * NS_PER_S) /* a later turn is not waited for */
 #define WAIT_NS (10 * NS_PER_S)
 #define WAITING_MAX 32 /* visits of one group */
 
@@ -61,7 +64,8 @@ struct desk {
 
 static bool password_mac(const struct desk *d, const struct visit *v, unsigned char mac[CRYPTO_SHA256_BYTES])
 {
-	return crypto_hmac_sha256(d->web->key, GUARD_KEY_BYTES, v->password ? v->password : "", v->password ? strlen(v->password) : 0, mac);
+	return crypto_hmac_sha256(d->web->key, GUARD_KEY_BYTES, v->password ? v->password : "",
+				  v->password ? strlen(v->password) : 0, mac);
 }
 
 /* ---- whose turn it is ------------------------------------------------------------------------- */
@@ -69,7 +73,8 @@ static bool password_mac(const struct desk *d, const struct visit *v, unsigned c
 /* A number for two texts, which nobody can choose. */
 static uint64_t number_of(const struct desk *d, char kind, const char *name, const void *more, size_t len)
 {
-	unsigned char text[1 + GUARD_NAME_SIZE + sizeof(((struct visit *)0)->address)] = { 0 }, mac[CRYPTO_SHA256_BYTES] = { 0 };
+	unsigned char text[1 + GUARD_NAME_SIZE + sizeof(((struct visit *)0)->address)] = { 0 },
+								       mac[CRYPTO_SHA256_BYTES] = { 0 };
 	uint64_t number;
 
 	text[0] = (unsigned char)kind;
@@ -83,7 +88,8 @@ static uint64_t number_of(const struct desk *d, char kind, const char *name, con
 /* The address of who asks. A proxy that is trusted adds the one that it sees to the list. */
 static void client_of(const struct visit *v, char address[sizeof(v->address)])
 {
-	const char *list = guard_peer(&v->request, v->web->proxies) ? request_value(&v->request, "x-forwarded-for") : NULL;
+	const char *list =
+		guard_peer(&v->request, v->web->proxies) ? request_value(&v->request, "x-forwarded-for") : NULL;
 	const char *comma = list ? strrchr(list, ',') : NULL, *from = list ? (comma ? comma + 1 : list) : v->address;
 
 	strncpy(address, from + strspn(from, " "), sizeof(v->address) - 1);
@@ -189,8 +195,8 @@ static size_t count_of(const struct visit *list, uint64_t group)
 	return n;
 }
 
-/* Locked. No group has more than half of the threads. First goes a visit whose group has the fewest threads; of several, the
- * one that found the fewest visits of its group when it came. */
+/* Locked. No group has more than half of the threads. First goes a visit whose group has the fewest threads; of
+ * several, the one that found the fewest visits of its group when it came. */
 static struct visit *next_visit(struct desk *d)
 {
 	size_t share = (size_t)(d->threads + 1) / 2, fewest = SIZE_MAX;
@@ -418,7 +424,8 @@ struct desk *desk_start(struct web *web, int threads, struct deferred_error *err
 	d->last = &d->first;
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->more, NULL);
-	while (d->threads < threads && d->threads < THREADS_MAX && pthread_create(&d->thread[d->threads], NULL, serve, d) == 0)
+	while (d->threads < threads && d->threads < THREADS_MAX &&
+	       pthread_create(&d->thread[d->threads], NULL, serve, d) == 0)
 		d->threads++;
 	if (d->threads == 0) {
 		error_set(err, DEFERRED_ESYSTEM, "desk", "cannot start a thread");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * desk - threads that serve visits, and the sessions of the database that they do it by. A session is one user's, and kept for a minute after its last
- * visit and five after its login, found again by name and a keyed hash of the password.
+ * desk - threads that serve visits, and the sessions of the database that they do it by. A session is one user's, and
+ * kept for a minute after its last visit and five after its login, found again by name and a keyed hash of the
+ * password.
  */
 #ifndef DESK_H
 #define DESK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A picture of what waits for what: jobs that wait for none on the left, each other one right of all it waits for. It says nothing that the table beside it
- * does not, so it is one image to who cannot see it.
+ * A picture of what waits for what: jobs that wait for none on the left, each other one right of all it waits for. It
+ * says nothing that the table beside it does not, so it is one image to who cannot see it.
  */
 #include "pages.h"
 
@@ -38,7 +38,8 @@ static size_t find(const struct pg_result *jobs, size_t n, int64_t id)
 }
 
 /* A parent is older than its child and edges come in the order of children: one look at each. */
-static void place(const struct pg_result *jobs, size_t n, const struct pg_result *edges, struct node nodes[GRAPH_MAX], int *columns, int *rows)
+static void place(const struct pg_result *jobs, size_t n, const struct pg_result *edges, struct node nodes[GRAPH_MAX],
+		  int *columns, int *rows)
 {
 	int used[GRAPH_MAX] = { 0 };
 
@@ -62,7 +63,8 @@ static void line(struct buf *b, const struct node *from, const struct node *to, 
 {
 	int x1 = x_of(from) + WIDTH, y1 = y_of(from) + HEIGHT / 2, x2 = x_of(to), y2 = y_of(to) + HEIGHT / 2;
 
-	buf_printf(b, "<path class=\"%s\" d=\"M%d %dC%d %d %d %d %d %d\"/>", is_ok ? "edge" : "edge else", x1, y1, x1 + GAP_X / 2, y1, x2 - GAP_X / 2, y2, x2, y2);
+	buf_printf(b, "<path class=\"%s\" d=\"M%d %dC%d %d %d %d %d %d\"/>", is_ok ? "edge" : "edge else", x1, y1,
+		   x1 + GAP_X / 2, y1, x2 - GAP_X / 2, y2, x2, y2);
 }
 
 static void some_letters(struct buf *b, const char *text)
@@ -79,12 +81,15 @@ static void some_letters(struct buf *b, const char *text)
 
 static void box(struct buf *b, const struct pg_result *jobs, size_t row, const struct node *at)
 {
-	const char *name = pg_text(jobs, row, 1, NULL), *fn = pg_text(jobs, row, 2, NULL), *state = pg_text(jobs, row, 3, NULL);
+	const char *name = pg_text(jobs, row, 1, NULL), *fn = pg_text(jobs, row, 2, NULL),
+		   *state = pg_text(jobs, row, 3, NULL);
 
 	/* An image of its own, beyond whose edge no text is drawn. */
-	buf_printf(b, "<svg x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"node is-", x_of(at), y_of(at), WIDTH, HEIGHT);
+	buf_printf(b, "<svg x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"node is-", x_of(at), y_of(at), WIDTH,
+		   HEIGHT);
 	html_text(b, state);
-	buf_printf(b, "\"><rect x=\"1\" y=\"1\" width=\"%d\" height=\"%d\" rx=\"5\"/><text x=\"8\" y=\"16\">", WIDTH - 2, HEIGHT - 2);
+	buf_printf(b, "\"><rect x=\"1\" y=\"1\" width=\"%d\" height=\"%d\" rx=\"5\"/><text x=\"8\" y=\"16\">",
+		   WIDTH - 2, HEIGHT - 2);
 	some_letters(b, *name ? name : *fn ? fn : pg_text(jobs, row, 0, NULL));
 	html_raw(b, "</text><text x=\"8\" y=\"32\">");
 	html_text(b, pg_text(jobs, row, 0, NULL));
@@ -105,8 +110,11 @@ void flow_graph(struct visit *v, const struct pg_result *jobs, const struct pg_r
 	place(jobs, n, edges, nodes, &columns, &rows);
 	width = 2 * MARGIN + columns * (WIDTH + GAP_X) - GAP_X;
 	height = 2 * MARGIN + rows * (HEIGHT + GAP_Y) - GAP_Y;
-	buf_printf(b, "<section><h2>Graph</h2><div class=\"scroll graph\" role=\"region\" tabindex=\"0\" aria-label=\"Graph\"><svg role=\"img\" width=\"%d\" height=\"%d\" "
-		      "viewBox=\"0 0 %d %d\" aria-label=\"Graph of the jobs in the table and what they wait for\">", width, height, width, height);
+	buf_printf(b,
+		   "<section><h2>Graph</h2><div class=\"scroll graph\" role=\"region\" tabindex=\"0\" "
+		   "aria-label=\"Graph\"><svg role=\"img\" width=\"%d\" height=\"%d\" "
+		   "viewBox=\"0 0 %d %d\" aria-label=\"Graph of the jobs in the table and what they wait for\">",
+		   width, height, width, height);
 	for (size_t i = 0; i < pg_rows(edges); i++) {
 		size_t parent = find(jobs, n, pg_int(edges, i, 0)), child = find(jobs, n, pg_int(edges, i, 1));
 
@@ -115,6 +123,7 @@ void flow_graph(struct visit *v, const struct pg_result *jobs, const struct pg_r
 	}
 	for (size_t i = 0; i < n; i++)
 		box(b, jobs, i, &nodes[i]);
-	html_raw(b, "</svg></div><p class=\"hint\">A job on the right waits for the jobs on its left. A dashed line waits for a failure, or for any end."
+	html_raw(b, "</svg></div><p class=\"hint\">A job on the right waits for the jobs on its left. A dashed line "
+		    "waits for a failure, or for any end."
 		    "</p></section>");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Flows, jobs that were deferred together and wait for each other: what became of them, and where a job stands among others. */
+/* Flows, jobs that were deferred together and wait for each other: what became of them, and where a job stands among
+ * others. */
 #include "pages.h"
 
 #include "store/flow.h"
@@ -13,8 +14,14 @@
 int page_flows(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FLOW, "id", "Flow" }, { 2, CELL_INT, "jobs", "Jobs" }, { 7, CELL_TEXT, "says", "States" }, { 6, CELL_JOB, "failed", "First failure" },
-		{ 5, CELL_TEXT, "on_failure", "On failure" }, { 3, CELL_TEXT, "created_at", "Deferred" }, { 4, CELL_TEXT, "created_by", "By" }, { 1, CELL_TEXT, "label", "Label" },
+		{ 0, CELL_FLOW, "id", "Flow" },
+		{ 2, CELL_INT, "jobs", "Jobs" },
+		{ 7, CELL_TEXT, "says", "States" },
+		{ 6, CELL_JOB, "failed", "First failure" },
+		{ 5, CELL_TEXT, "on_failure", "On failure" },
+		{ 3, CELL_TEXT, "created_at", "Deferred" },
+		{ 4, CELL_TEXT, "created_by", "By" },
+		{ 1, CELL_TEXT, "label", "Label" },
 		{ 8, CELL_WHOLE, NULL, NULL },
 	};
 	static const struct part part = PART("flows", NULL, "No flows found.", columns);
@@ -26,14 +33,17 @@ int page_flows(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Flows");
 		if (!v->json)
-			html_raw(b, "<p class=\"hint\">A flow is a set of jobs that wait for each other. Newest first, with the states of the first 200 jobs of each.</p>");
+			html_raw(b, "<p class=\"hint\">A flow is a set of jobs that wait for each other. Newest first, "
+				    "with the states of the first 200 jobs of each.</p>");
 		page_live(v, "flows");
 		page_part(v, &part, res, NULL);
 		page_live_end(v);
 		if (n == FLOWS && v->json)
 			buf_printf(b, ",\"after\":%" PRId64, pg_int(res, n - 1, 0));
 		else if (n == FLOWS)
-			buf_printf(b, "<p class=\"pager\"><a href=\"/flows?after=%" PRId64 "\" rel=\"next\">Older</a></p>", pg_int(res, n - 1, 0));
+			buf_printf(b,
+				   "<p class=\"pager\"><a href=\"/flows?after=%" PRId64 "\" rel=\"next\">Older</a></p>",
+				   pg_int(res, n - 1, 0));
 		page_end(v);
 	}
 	pg_result_free(res);
@@ -47,7 +57,8 @@ static void facts(struct visit *v, const struct pg_result *head)
 	static const struct {
 		int at;
 		const char *name;
-	} list[] = { { 2, "Jobs" }, { 5, "States" }, { 3, "On failure" }, { 7, "Deferred" }, { 8, "By" }, { 6, "Last retry" } };
+	} list[] = { { 2, "Jobs" },     { 5, "States" }, { 3, "On failure" },
+		     { 7, "Deferred" }, { 8, "By" },     { 6, "Last retry" } };
 	struct buf *b = &v->reply.body;
 
 	html_raw(b, "<dl class=\"facts\">");
@@ -64,8 +75,14 @@ static void facts(struct visit *v, const struct pg_result *head)
 static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_JOB, "id", "Job" }, { 1, CELL_TEXT, "name", "Name" }, { 2, CELL_FN, "fn", "Function" }, { 3, CELL_STATE, "state", "State" },
-		{ 8, CELL_STATE, "last_outcome", "Last" }, { 5, CELL_TEXT, "says", "Waits for" }, { 4, CELL_TEXT, "label", "Label" }, { 7, CELL_WHOLE, NULL, NULL },
+		{ 0, CELL_JOB, "id", "Job" },
+		{ 1, CELL_TEXT, "name", "Name" },
+		{ 2, CELL_FN, "fn", "Function" },
+		{ 3, CELL_STATE, "state", "State" },
+		{ 8, CELL_STATE, "last_outcome", "Last" },
+		{ 5, CELL_TEXT, "says", "Waits for" },
+		{ 4, CELL_TEXT, "label", "Label" },
+		{ 7, CELL_WHOLE, NULL, NULL },
 	};
 	static const struct part part = PART("jobs", "Jobs", "No more jobs.", columns);
 	struct pg_result *jobs = NULL, *edges = NULL;
@@ -82,7 +99,10 @@ static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 		if (n == GRAPH_MAX && total > GRAPH_MAX && v->json)
 			buf_printf(b, ",\"after\":%" PRId64, pg_int(jobs, n - 1, 0));
 		else if (n == GRAPH_MAX && total > GRAPH_MAX)
-			buf_printf(b, "<p class=\"pager\"><a href=\"/flow/%" PRId64 "?after=%" PRId64 "\" rel=\"next\">Next page</a></p>", v->number, pg_int(jobs, n - 1, 0));
+			buf_printf(b,
+				   "<p class=\"pager\"><a href=\"/flow/%" PRId64 "?after=%" PRId64
+				   "\" rel=\"next\">Next page</a></p>",
+				   v->number, pg_int(jobs, n - 1, 0));
 	}
 	pg_result_free(edges);
 	pg_result_free(jobs);
@@ -101,7 +121,9 @@ static struct pg_result *head_of(struct visit *v, int *rc, struct deferred_error
 		visit_refuse(v, 404, "There is no such flow: it was never deferred, not committed yet, or purged.");
 	} else if (*rc == 0) {
 		v->reply.status = 303;
-		reply_header(&v->reply, "Location", arena_printf(&v->arena, "/flow/%" PRId64 "%s", pg_int(head, 0, 0), v->json ? ".json" : ""));
+		reply_header(
+			&v->reply, "Location",
+			arena_printf(&v->arena, "/flow/%" PRId64 "%s", pg_int(head, 0, 0), v->json ? ".json" : ""));
 	}
 	pg_result_free(head);
 	return NULL;
@@ -132,7 +154,8 @@ int page_flow(struct visit *v, struct deferred_error *err)
 		page_live_end(v);
 		html_raw(b, "<div class=\"acts\">");
 		page_button(v, arena_printf(&v->arena, "/flow/%" PRId64 "/retry", v->number), "Retry", NULL);
-		page_button(v, arena_printf(&v->arena, "/flow/%" PRId64 "/cancel", v->number), "Cancel", "Cancel all jobs of this flow that have not ended? Running attempts are terminated.");
+		page_button(v, arena_printf(&v->arena, "/flow/%" PRId64 "/cancel", v->number), "Cancel",
+			    "Cancel all jobs of this flow that have not ended? Running attempts are terminated.");
 		html_raw(b, "</div>");
 	}
 	page_live(v, "jobs");
@@ -147,32 +170,42 @@ int page_flow(struct visit *v, struct deferred_error *err)
 
 /* ---- what is done to one ---------------------------------------------------------------------- */
 
-/* There is more of it: where to go on stands in the form that leads to the next step, so nothing has to be kept here. */
+/* There is more of it: where to go on stands in the form that leads to the next step, so nothing has to be kept here.
+ * */
 static void next_step(struct visit *v, int64_t done, const char *next)
 {
 	struct buf *b = &v->reply.body;
 
 	page_begin(v, "Cancel", "all that is left of a flow");
-	buf_printf(b, "<div role=\"status\"><p class=\"done\">%" PRId64 " job%s cancelled so far.</p></div>", done, done == 1 ? " was" : "s were");
-	buf_printf(b, "<div class=\"acts\"><form class=\"act\" method=\"post\" data-go action=\"/flow/%" PRId64 "/cancel\">", v->number);
+	buf_printf(b, "<div role=\"status\"><p class=\"done\">%" PRId64 " job%s cancelled so far.</p></div>", done,
+		   done == 1 ? " was" : "s were");
+	buf_printf(b,
+		   "<div class=\"acts\"><form class=\"act\" method=\"post\" data-go action=\"/flow/%" PRId64
+		   "/cancel\">",
+		   v->number);
 	page_token(v);
 	html_raw(b, "<input type=\"hidden\" name=\"before\" value=\"");
 	html_text(b, next);
-	buf_printf(b, "\"><input type=\"hidden\" name=\"done\" value=\"%" PRId64 "\"><button>Continue</button></form><a class=\"stop\" href=\"/flow/%" PRId64 "\">Stop</a></div>", done,
-		   v->number);
+	buf_printf(b,
+		   "\"><input type=\"hidden\" name=\"done\" value=\"%" PRId64
+		   "\"><button>Continue</button></form><a class=\"stop\" href=\"/flow/%" PRId64 "\">Stop</a></div>",
+		   done, v->number);
 	page_end(v);
 }
 
 static int act(struct visit *v, const char *verb, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = store_web_act_flow(v->pg, verb, v->number, pages_field_number(v, "before"), visit_who(v), visit_address(v), &res, err);
+	int rc = store_web_act_flow(v->pg, verb, v->number, pages_field_number(v, "before"), visit_who(v),
+				    visit_address(v), &res, err);
 
 	if (rc == 0 && v->json) {
 		page_begin(v, NULL, "");
 		html_raw(&v->reply.body, ",\"refused\":");
 		html_json(&v->reply.body, pg_null(res, 0, 1) ? NULL : pg_text(res, 0, 1, NULL));
-		buf_printf(&v->reply.body, ",\"jobs\":%" PRId64 ",\"before\":%s", pg_null(res, 0, 0) ? 0 : pg_int(res, 0, 0), pg_null(res, 0, 2) ? "null" : pg_text(res, 0, 2, NULL));
+		buf_printf(&v->reply.body, ",\"jobs\":%" PRId64 ",\"before\":%s",
+			   pg_null(res, 0, 0) ? 0 : pg_int(res, 0, 0),
+			   pg_null(res, 0, 2) ? "null" : pg_text(res, 0, 2, NULL));
 		page_end(v);
 	} else if (rc == 0 && !pg_null(res, 0, 2)) {
 		next_step(v, pages_field_number(v, "done") + pg_int(res, 0, 0), pg_text(res, 0, 2, NULL));
@@ -232,7 +265,8 @@ static void side(struct visit *v, const struct part *part, const struct pg_resul
 int neighbours_of(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 1, CELL_JOB, "id", "Job" }, { 2, CELL_TEXT, "on", "Must end" }, { 3, CELL_TEXT, "name", "Name" }, { 4, CELL_FN, "fn", "Function" },
+		{ 1, CELL_JOB, "id", "Job" },        { 2, CELL_TEXT, "on", "Must end" },
+		{ 3, CELL_TEXT, "name", "Name" },    { 4, CELL_FN, "fn", "Function" },
 		{ 5, CELL_STATE, "state", "State" }, { 6, CELL_TEXT, "label", "Label" },
 	};
 	static const struct part parents = PART("parents", "Waits for", "This job waits for no other job.", columns);

@@ -8,24 +8,24 @@
 #include "pages.h"
 
 struct form_field {
-	const char *name, *title;     /* title NULL: it is hidden */
-	const char *hint;             /* NULL: none */
-	const char *list;             /* functions or queues: their names are offered; NULL: none */
-	const char *const *words;     /* the values to choose from, NULL behind them; NULL: any text */
-	int most;                     /* characters */
+	const char *name, *title; /* title NULL: it is hidden */
+	const char *hint;         /* NULL: none */
+	const char *list;         /* functions or queues: their names are offered; NULL: none */
+	const char *const *words; /* the values to choose from, NULL behind them; NULL: any text */
+	int most;                 /* characters */
 	bool required, is_span;
-	bool is_name;                 /* of what the form changes: it stays as it is, once it has a version */
-	const char *otherwise;        /* the value where nothing is typed; NULL: none */
+	bool is_name;          /* of what the form changes: it stays as it is, once it has a version */
+	const char *otherwise; /* the value where nothing is typed; NULL: none */
 };
 
 struct form {
 	const char *action, *button;
-	const char *key;              /* in JSON, of what is made */
-	const char *hint;             /* markup of ours */
+	const char *key;  /* in JSON, of what is made */
+	const char *hint; /* markup of ours */
 	const struct form_field *fields;
-	size_t len, shown;            /* those behind the first `shown` are folded away */
-	size_t first;                 /* the first that is an option */
-	const struct pg_result *was;  /* names and values to begin with; NULL: none */
+	size_t len, shown;           /* those behind the first `shown` are folded away */
+	size_t first;                /* the first that is an option */
+	const struct pg_result *was; /* names and values to begin with; NULL: none */
 };
 
 /* The text in a field: as it was typed, or, when the form is opened, from f->was or the query. NULL: empty. */

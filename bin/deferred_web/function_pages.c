@@ -24,14 +24,19 @@ static void builds_json(struct visit *v, const struct builds *builds)
 		html_text(o, i > 0 ? ",\n" : "");
 		html_raw(o, "{\"plugin\":");
 		html_json(o, b->plugin);
-		buf_printf(o, ",\"attempts\":%" PRId64 ",\"failed\":%" PRId64 ",\"crashed\":%" PRId64 ",\"timeout\":%" PRId64 ",\"dead\":%" PRId64
-			   ",\"run_p50_us\":%" PRId64 ",\"run_p95_us\":%" PRId64 ",\"cpu_us\":%" PRId64 ",\"max_rss_kb\":%" PRId64 ",\"first\":%" PRId64 ",\"last\":%" PRId64,
-			   b->attempts, b->failed, b->crashed, b->timeout, b->dead, histogram_quantile_us(&b->run, 0.5), histogram_quantile_us(&b->run, 0.95), b->cpu_us,
-			   b->max_rss_kb, b->first_s, b->last_s);
+		buf_printf(o,
+			   ",\"attempts\":%" PRId64 ",\"failed\":%" PRId64 ",\"crashed\":%" PRId64
+			   ",\"timeout\":%" PRId64 ",\"dead\":%" PRId64 ",\"run_p50_us\":%" PRId64
+			   ",\"run_p95_us\":%" PRId64 ",\"cpu_us\":%" PRId64 ",\"max_rss_kb\":%" PRId64
+			   ",\"first\":%" PRId64 ",\"last\":%" PRId64,
+			   b->attempts, b->failed, b->crashed, b->timeout, b->dead, histogram_quantile_us(&b->run, 0.5),
+			   histogram_quantile_us(&b->run, 0.95), b->cpu_us, b->max_rss_kb, b->first_s, b->last_s);
 		if (builds_slowdown(builds, b, &ratio))
-			buf_printf(o, ",\"slowdown\":%.3f,\"slowdown_low\":%.3f,\"slowdown_high\":%.3f", ratio.times, ratio.low, ratio.high);
+			buf_printf(o, ",\"slowdown\":%.3f,\"slowdown_low\":%.3f,\"slowdown_high\":%.3f", ratio.times,
+				   ratio.low, ratio.high);
 		if (builds_crashes(builds, b, &crashes))
-			buf_printf(o, ",\"more_crashes\":%.4f,\"more_crashes_low\":%.4f,\"more_crashes_high\":%.4f", crashes.more, crashes.low, crashes.high);
+			buf_printf(o, ",\"more_crashes\":%.4f,\"more_crashes_low\":%.4f,\"more_crashes_high\":%.4f",
+				   crashes.more, crashes.low, crashes.high);
 		html_raw(o, "}");
 	}
 	html_raw(o, "]");
@@ -95,10 +100,15 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 		html_raw(o, "<p class=\"empty\">No attempts.</p></section>");
 		return;
 	}
-	html_raw(o, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Builds\"><table><thead><tr><th scope=\"col\">Plugin, version, build</th>"
-		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">Failed</th><th scope=\"col\" class=\"n\">Crashed</th>"
-		    "<th scope=\"col\" class=\"n\">Timeouts</th><th scope=\"col\" class=\"n\">Dead</th><th scope=\"col\" class=\"n\">p50</th>"
-		    "<th scope=\"col\" class=\"n\">p95</th><th scope=\"col\" class=\"n\">p50 compared with the build before (times)</th><th scope=\"col\" class=\"n\">CPU per attempt</th><th scope=\"col\" class=\"n\">Peak memory</th>"
+	html_raw(o, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Builds\"><table><thead><tr><th "
+		    "scope=\"col\">Plugin, version, build</th>"
+		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">Failed</th><th "
+		    "scope=\"col\" class=\"n\">Crashed</th>"
+		    "<th scope=\"col\" class=\"n\">Timeouts</th><th scope=\"col\" class=\"n\">Dead</th><th "
+		    "scope=\"col\" class=\"n\">p50</th>"
+		    "<th scope=\"col\" class=\"n\">p95</th><th scope=\"col\" class=\"n\">p50 compared with the build "
+		    "before (times)</th><th scope=\"col\" class=\"n\">CPU per attempt</th><th scope=\"col\" "
+		    "class=\"n\">Peak memory</th>"
 		    "<th scope=\"col\">First hour</th><th scope=\"col\">Last hour</th></tr></thead><tbody>");
 	for (size_t i = 0; i < builds->n; i++) {
 		const struct build *b = &builds->list[i];
@@ -129,11 +139,17 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 int errors_of(struct visit *v, const char *fn, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_STATE, "outcome", "Outcome" }, { 2, CELL_TEXT, "error", "First line (numbers as #)" }, { 3, CELL_INT, "jobs", "Jobs" },
-		{ 5, CELL_AGO, "last_s", "Last" }, { 4, CELL_AGO, "first_s", "First" }, { 6, CELL_JOB, "newest", "Newest" },
+		{ 0, CELL_FN, "fn", "Function" },
+		{ 1, CELL_STATE, "outcome", "Outcome" },
+		{ 2, CELL_TEXT, "error", "First line (numbers as #)" },
+		{ 3, CELL_INT, "jobs", "Jobs" },
+		{ 5, CELL_AGO, "last_s", "Last" },
+		{ 4, CELL_AGO, "first_s", "First" },
+		{ 6, CELL_JOB, "newest", "Newest" },
 		{ 0, CELL_RETRY, NULL, "Retry" },
 	};
-	static const struct part all = PART("errors", "Errors", "No errors among the newest 2,000 failed jobs.", columns);
+	static const struct part all =
+		PART("errors", "Errors", "No errors among the newest 2,000 failed jobs.", columns);
 	struct pg_result *res = NULL;
 	struct part part = all;
 	const char **hidden;
@@ -154,12 +170,20 @@ int errors_of(struct visit *v, const char *fn, struct deferred_error *err)
 int page_function(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 1, CELL_TEXT, "plugin", "Plugin" }, { 2, CELL_TEXT, "version", "Version" }, { 3, CELL_INT, "timeout_ms", "Timeout (ms)" },
-		{ 4, CELL_INT, "max_attempts", "Max attempts" }, { 7, CELL_INT, "hosts", "Hosts" }, { 8, CELL_TEXT, "some_hosts", "Examples" }, { 9, CELL_AGO, "seen_s", "Reported" },
+		{ 1, CELL_TEXT, "plugin", "Plugin" },
+		{ 2, CELL_TEXT, "version", "Version" },
+		{ 3, CELL_INT, "timeout_ms", "Timeout (ms)" },
+		{ 4, CELL_INT, "max_attempts", "Max attempts" },
+		{ 7, CELL_INT, "hosts", "Hosts" },
+		{ 8, CELL_TEXT, "some_hosts", "Examples" },
+		{ 9, CELL_AGO, "seen_s", "Reported" },
 		{ 10, CELL_WHOLE, NULL, NULL },
 	};
-	static const struct part part = PART("offers", "Workers that offer it", "No worker offers this function.", columns);
-	struct store_figures_query query = { .span = STORE_HOURS, .by = STORE_BY_BUILD, .fn = v->name, .back_s = BUILDS_BACK_S };
+	static const struct part part =
+		PART("offers", "Workers that offer it", "No worker offers this function.", columns);
+	struct store_figures_query query = {
+		.span = STORE_HOURS, .by = STORE_BY_BUILD, .fn = v->name, .back_s = BUILDS_BACK_S
+	};
 	struct store_figures figures = { 0 };
 	struct builds builds = { .list = arena_alloc(&v->arena, BUILDS * sizeof(struct build)), .max = BUILDS };
 	struct pg_result *offers = NULL, *limits = NULL;
@@ -174,7 +198,9 @@ int page_function(struct visit *v, struct deferred_error *err)
 		goto done;
 	builds_gather(&builds, &figures);
 	if (pg_rows(offers) == 0 && pg_rows(limits) == 0 && builds.n == 0) {
-		visit_refuse(v, 404, "No such function: no worker offers it, it has no limits, and it did not run in the last 7 days.");
+		visit_refuse(v, 404,
+			     "No such function: no worker offers it, it has no limits, and it did not run in the last "
+			     "7 days.");
 		goto done;
 	}
 	page_begin(v, "Function", v->name);

@@ -151,8 +151,11 @@ const char *guard_role(const char *users, const char *user)
 	size_t len, name = strlen(user);
 
 	for (const char *word; users && name > 0 && (word = next_word(&users, &len));)
-		for (size_t i = 0; len > name && word[name] == ':' && memcmp(word, user, name) == 0 && i < sizeof(roles) / sizeof(roles[0]); i++)
-			if (strlen(roles[i]) == len - name - 1 && memcmp(word + name + 1, roles[i], len - name - 1) == 0)
+		for (size_t i = 0; len > name && word[name] == ':' && memcmp(word, user, name) == 0 &&
+				   i < sizeof(roles) / sizeof(roles[0]);
+		     i++)
+			if (strlen(roles[i]) == len - name - 1 &&
+			    memcmp(word + name + 1, roles[i], len - name - 1) == 0)
 				return roles[i];
 	return NULL;
 }

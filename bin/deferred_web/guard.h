@@ -12,14 +12,16 @@
 #define GUARD_TOKEN_SIZE 65
 #define GUARD_NAME_SIZE 64 /* of a role, with its NUL */
 
-/* A name that may lead here: of loopback, or among those listed, separated by commas (NULL: none). Any other is somebody's who had it point to us. */
+/* A name that may lead here: of loopback, or among those listed, separated by commas (NULL: none). Any other is
+ * somebody's who had it point to us. */
 bool guard_host(const struct request *r, const char *hosts);
 
 /* Did a page of ours send this? The headers only a browser can set say so. */
 bool guard_same_origin(const struct request *r);
 
 /* What forms carry: it is good for this user, and this hour and the next. */
-void guard_token(const unsigned char key[GUARD_KEY_BYTES], const char *user, int64_t hour, char token[GUARD_TOKEN_SIZE]);
+void guard_token(const unsigned char key[GUARD_KEY_BYTES], const char *user, int64_t hour,
+		 char token[GUARD_TOKEN_SIZE]);
 bool guard_token_ok(const unsigned char key[GUARD_KEY_BYTES], const char *user, int64_t hour, const char *token);
 
 /* Name and password of "Authorization: Basic". False: there are none, or not in a form that could be meant. */

@@ -3,12 +3,14 @@
 
 #include <string.h>
 
-/* Bytes of a character that turns what follows around, or is shown as nothing at all: U+061C, U+200B to U+200F, U+202A to U+202E, U+2060 to U+2069, U+FEFF. */
+/* Bytes of a character that turns what follows around, or is shown as nothing at all: U+061C, U+200B to U+200F, U+202A
+ * to U+202E, U+2060 to U+2069, U+FEFF. */
 static size_t invisible(const unsigned char *p, size_t len)
 {
 	if (len >= 2 && p[0] == 0xd8 && p[1] == 0x9c)
 		return 2;
-	if (len >= 3 && p[0] == 0xe2 && p[1] == 0x80 && ((p[2] >= 0x8b && p[2] <= 0x8f) || (p[2] >= 0xaa && p[2] <= 0xae)))
+	if (len >= 3 && p[0] == 0xe2 && p[1] == 0x80 &&
+	    ((p[2] >= 0x8b && p[2] <= 0x8f) || (p[2] >= 0xaa && p[2] <= 0xae)))
 		return 3;
 	if (len >= 3 && p[0] == 0xe2 && p[1] == 0x81 && p[2] >= 0xa0 && p[2] <= 0xa9)
 		return 3;
@@ -37,7 +39,8 @@ static const char *entity(unsigned char c)
 /* Of a character of two or three bytes. */
 static unsigned code_point(const unsigned char *p, size_t len)
 {
-	return len == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu) : (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+	return len == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu)
+			: (p[0] & 0xfu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
 }
 
 static void escape(struct buf *b, const char *text, size_t len, bool keep)

@@ -44,7 +44,10 @@ bool indent_json(struct buf *to, const char *text, size_t len, size_t max)
 		if (to->len - begin > max)
 			return false;
 		switch (text[i]) {
-		case ' ': case '\t': case '\n': case '\r':
+		case ' ':
+		case '\t':
+		case '\n':
+		case '\r':
 			break;
 		case '"':
 			n = string_len(text + i, len - i);
@@ -52,7 +55,8 @@ bool indent_json(struct buf *to, const char *text, size_t len, size_t max)
 				return false;
 			buf_add(to, text + i, n);
 			break;
-		case '{': case '[':
+		case '{':
+		case '[':
 			buf_add(to, text + i, 1);
 			n += blanks(text + i + 1, len - i - 1);
 			/* What is empty stays on its line. */
@@ -63,7 +67,8 @@ bool indent_json(struct buf *to, const char *text, size_t len, size_t max)
 				line(to, ++depth);
 			}
 			break;
-		case '}': case ']':
+		case '}':
+		case ']':
 			if (depth == 0)
 				return false;
 			line(to, --depth);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* indent - JSON with a line for each value. Strings and numbers stay byte for byte: no number is read, so none is rounded. */
+/* indent - JSON with a line for each value. Strings and numbers stay byte for byte: no number is read, so none is
+ * rounded. */
 #ifndef INDENT_H
 #define INDENT_H
 

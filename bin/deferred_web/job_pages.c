@@ -36,15 +36,23 @@ static int find(struct visit *v, const struct search *s, struct pg_result **res,
 
 	if (rc < 0)
 		return rc;
-	return s->filter.state && search_has_index(s) ? store_admin_ls(v->pg, &s->filter, res, err) : store_web_jobs(v->pg, &s->filter, &s->more, res, err);
+	return s->filter.state && search_has_index(s) ? store_admin_ls(v->pg, &s->filter, res, err)
+						      : store_web_jobs(v->pg, &s->filter, &s->more, res, err);
 }
 
 static void results(struct visit *v, const struct search *s, const struct pg_result *res)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_JOB, "id", "Job" }, { 1, CELL_STATE, "state", "State" }, { 3, CELL_FN, "fn", "Function" }, { 2, CELL_QUEUE, "queue", "Queue" },
-		{ 4, CELL_TEXT, "label", "Label" }, { 6, CELL_INT, "attempt", "Attempts" }, { 9, CELL_STATE, "last_outcome", "Last" }, { 7, CELL_AGO, "age_s", "Deferred" },
-		{ 8, CELL_DUE, "due_s", "Due or ended" }, { 10, CELL_WHOLE, NULL, NULL },
+		{ 0, CELL_JOB, "id", "Job" },
+		{ 1, CELL_STATE, "state", "State" },
+		{ 3, CELL_FN, "fn", "Function" },
+		{ 2, CELL_QUEUE, "queue", "Queue" },
+		{ 4, CELL_TEXT, "label", "Label" },
+		{ 6, CELL_INT, "attempt", "Attempts" },
+		{ 9, CELL_STATE, "last_outcome", "Last" },
+		{ 7, CELL_AGO, "age_s", "Deferred" },
+		{ 8, CELL_DUE, "due_s", "Due or ended" },
+		{ 10, CELL_WHOLE, NULL, NULL },
 	};
 	static const struct part part = PART("jobs", NULL, "No matching jobs.", columns);
 	size_t n = pg_rows(res);
@@ -57,7 +65,9 @@ static void results(struct visit *v, const struct search *s, const struct pg_res
 		return;
 	}
 	if (more)
-		pager(v, s, pg_int(res, n - 1, 0), arena_printf(&v->arena, "Searched %s jobs, down to job %" PRId64 ".", s->more.error ? "2,000" : "10,000", pg_int(res, n - 1, 0)));
+		pager(v, s, pg_int(res, n - 1, 0),
+		      arena_printf(&v->arena, "Searched %s jobs, down to job %" PRId64 ".",
+				   s->more.error ? "2,000" : "10,000", pg_int(res, n - 1, 0)));
 	else if (n == STORE_WEB_ROWS)
 		pager(v, s, pg_int(res, n - 1, 0), "");
 	if (n > 0)
@@ -72,13 +82,16 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 
 	if (rc == 0 && s.id > 0) {
 		v->reply.status = 303;
-		reply_header(&v->reply, "Location", arena_printf(&v->arena, "/jobs/%" PRId64 "%s", s.id, v->json ? ".json" : ""));
+		reply_header(&v->reply, "Location",
+			     arena_printf(&v->arena, "/jobs/%" PRId64 "%s", s.id, v->json ? ".json" : ""));
 		return 0;
 	}
 	/* A state is looked for by its own index, which knows nothing of outcomes and parts of labels. */
 	if (rc == 0 && s.filter.state && !search_has_index(&s)) {
-		visit_refuse(v, 400, "A state cannot be searched together with a part of a label, an outcome, an error or params. Leave the state out, or say label:\"the whole label\", "
-				     "key:, tag:, queue: or fn:.");
+		visit_refuse(v, 400,
+			     "A state cannot be searched together with a part of a label, an outcome, an error or "
+			     "params. Leave the state out, or say label:\"the whole label\", "
+			     "key:, tag:, queue: or fn:.");
 		return 0;
 	}
 	if (rc == 0 && s.too_many) {
@@ -114,8 +127,8 @@ int page_jobs(struct visit *v, struct deferred_error *err)
 /* ---- one job ---------------------------------------------------------------------------------- */
 
 /*
- * May what a function is given, and what it said, be shown to who asks? What the system deferred itself, for a job that died
- * or as an alert, has params and errors of other functions in its params.
+ * May what a function is given, and what it said, be shown to who asks? What the system deferred itself, for a job that
+ * died or as an alert, has params and errors of other functions in its params.
  */
 static bool may_see_params(struct visit *v, const char *fn, const char *by)
 {
@@ -136,8 +149,10 @@ static void facts(struct visit *v, const struct pg_result *res)
 		int at;
 		const char *name;
 	} list[] = {
-		{ 3, "Function" }, { 2, "Queue" }, { 8, "Deferred" }, { 10, "By" }, { 11, "Not before" }, { 12, "Expires" }, { 5, "Key" },
-		{ 20, "Concurrency key" }, { 21, "Rule" }, { 6, "Priority" }, { 7, "Attempts" }, { 18, "Max attempts" }, { 19, "Timeout (ms)" }, { 15, "Worker" }, { 16, "Ended" },
+		{ 3, "Function" },         { 2, "Queue" },         { 8, "Deferred" }, { 10, "By" },
+		{ 11, "Not before" },      { 12, "Expires" },      { 5, "Key" },
+		{ 20, "Concurrency key" }, { 21, "Rule" },         { 6, "Priority" }, { 7, "Attempts" },
+		{ 18, "Max attempts" },    { 19, "Timeout (ms)" }, { 15, "Worker" },  { 16, "Ended" },
 		{ 27, "Trace context" },
 	};
 	struct buf *b = &v->reply.body;
@@ -170,7 +185,8 @@ static void buttons(struct visit *v, const struct pg_result *res)
 	if (strcmp(state, "delayed") == 0)
 		page_button(v, arena_printf(&v->arena, "/jobs/%" PRId64 "/run", v->number), "Run now", NULL);
 	if (!is_over)
-		page_button(v, arena_printf(&v->arena, "/jobs/%" PRId64 "/cancel", v->number), "Cancel", "Cancel this job? A running attempt is terminated.");
+		page_button(v, arena_printf(&v->arena, "/jobs/%" PRId64 "/cancel", v->number), "Cancel",
+			    "Cancel this job? A running attempt is terminated.");
 }
 
 static void block(struct visit *v, const char *name, const char *text)
@@ -184,7 +200,8 @@ static void block(struct visit *v, const char *name, const char *text)
 	html_raw(b, "</pre></section>");
 }
 
-/* The params once more, for people. jsonb would drop keys that come twice and their order, and a double the digits of large numbers. */
+/* The params once more, for people. jsonb would drop keys that come twice and their order, and a double the digits of
+ * large numbers. */
 static void indented(struct visit *v, const char *text, size_t len)
 {
 	struct buf lines = { 0 };
@@ -220,8 +237,10 @@ static int params(struct visit *v, bool may_see, struct deferred_error *err)
 		if (pg_int(res, 0, 1) == (int64_t)len)
 			indented(v, pg_text(res, 0, 0, NULL), len);
 		else
-			buf_printf(b, "<p class=\"hint\">The first %zu of %" PRId64 " bytes. <code>deferred show %" PRId64 "</code> has all of them.</p>", len,
-				   pg_int(res, 0, 1), v->number);
+			buf_printf(b,
+				   "<p class=\"hint\">The first %zu of %" PRId64 " bytes. <code>deferred show %" PRId64
+				   "</code> has all of them.</p>",
+				   len, pg_int(res, 0, 1), v->number);
 	}
 	pg_result_free(res);
 	return rc;
@@ -242,8 +261,10 @@ static void attempt(struct visit *v, const struct pg_result *res, const struct p
 	html_raw(b, "</h3><p class=\"meta\">");
 	page_cell(v, CELL_TEXT, res, row, pg_null(res, row, 3) ? 4 : 3);
 	for (int i = 5; i <= 12; i++) {
-		static const char *const names[] = { "wait", "run", "CPU", "peak memory", "exit status", "signal", "worker", "plugin" };
-		static const enum cell cells[] = { CELL_US, CELL_US, CELL_US, CELL_KIB, CELL_INT, CELL_INT, CELL_TEXT, CELL_TEXT };
+		static const char *const names[] = { "wait",        "run",    "CPU",    "peak memory",
+						     "exit status", "signal", "worker", "plugin" };
+		static const enum cell cells[] = { CELL_US,  CELL_US,  CELL_US,   CELL_KIB,
+						   CELL_INT, CELL_INT, CELL_TEXT, CELL_TEXT };
 
 		if (pg_null(res, row, i) || !*pg_text(res, row, i, NULL))
 			continue;
@@ -269,13 +290,19 @@ static void attempt(struct visit *v, const struct pg_result *res, const struct p
 static int attempts(struct visit *v, bool may_see, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_INT, "attempt", NULL }, { 1, CELL_TEXT, "outcome", NULL }, { 2, CELL_BOOL, "final", NULL }, { 3, CELL_TEXT, "started_at", NULL },
-		{ 4, CELL_TEXT, "finished_at", NULL }, { 5, CELL_US, "wait_us", NULL }, { 6, CELL_US, "run_us", NULL }, { 7, CELL_US, "cpu_us", NULL },
-		{ 8, CELL_KIB, "max_rss_kb", NULL }, { 9, CELL_INT, "exit_code", NULL }, { 10, CELL_INT, "signal", NULL }, { 11, CELL_TEXT, "worker", NULL },
+		{ 0, CELL_INT, "attempt", NULL },      { 1, CELL_TEXT, "outcome", NULL },
+		{ 2, CELL_BOOL, "final", NULL },       { 3, CELL_TEXT, "started_at", NULL },
+		{ 4, CELL_TEXT, "finished_at", NULL }, { 5, CELL_US, "wait_us", NULL },
+		{ 6, CELL_US, "run_us", NULL },        { 7, CELL_US, "cpu_us", NULL },
+		{ 8, CELL_KIB, "max_rss_kb", NULL },   { 9, CELL_INT, "exit_code", NULL },
+		{ 10, CELL_INT, "signal", NULL },      { 11, CELL_TEXT, "worker", NULL },
 		{ 12, CELL_TEXT, "plugin", NULL },
 	};
-	static const struct column said_columns[] = { { 0, CELL_INT, "attempt", NULL }, { 1, CELL_TEXT, "error", NULL }, { 2, CELL_TEXT, "result", NULL } };
-	static const struct part part = PART("attempts", NULL, NULL, columns), said_part = PART("said", NULL, NULL, said_columns);
+	static const struct column said_columns[] = { { 0, CELL_INT, "attempt", NULL },
+						      { 1, CELL_TEXT, "error", NULL },
+						      { 2, CELL_TEXT, "result", NULL } };
+	static const struct part part = PART("attempts", NULL, NULL, columns),
+				 said_part = PART("said", NULL, NULL, said_columns);
 	struct pg_result *res = NULL, *said = NULL;
 	int rc = store_web_rows(v->pg, WEB_JOB_ATTEMPTS, v->number, &res, err);
 
@@ -365,8 +392,13 @@ static const struct form_field defer_fields[] = {
 #define DEFER_FIELDS (sizeof(defer_fields) / sizeof(defer_fields[0]))
 
 static const struct form defer_form = {
-	.action = "/defer/now", .button = "Defer", .key = "job", .fields = defer_fields, .len = DEFER_FIELDS,
-	.shown = DEFER_FIELDS, .first = 1,
+	.action = "/defer/now",
+	.button = "Defer",
+	.key = "job",
+	.fields = defer_fields,
+	.len = DEFER_FIELDS,
+	.shown = DEFER_FIELDS,
+	.first = 1,
 	.hint = "Empty fields use the defaults of the queue and the function, as with <code>deferred add</code>.",
 };
 

@@ -14,7 +14,9 @@
 #define FAILED_NS (5 * NS_PER_S)
 #define NICE 10
 
-static const uint64_t keep_ns[] = { [KEPT_DOCTOR] = 60 * NS_PER_S, [KEPT_ADVICE] = 60 * NS_PER_S, [KEPT_METRICS] = 5 * NS_PER_S };
+static const uint64_t keep_ns[] = {
+	[KEPT_DOCTOR] = 60 * NS_PER_S, [KEPT_ADVICE] = 60 * NS_PER_S, [KEPT_METRICS] = 5 * NS_PER_S
+};
 
 struct place {
 	enum kept_what what;

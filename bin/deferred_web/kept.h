@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kept - answers that take long: worked out once, and shown for a minute, figures for 5 seconds, to all who have equal rights. Who finds none there, and
- * nobody at it, works it out; others are told meanwhile that somebody is, or wait for it.
+ * kept - answers that take long: worked out once, and shown for a minute, figures for 5 seconds, to all who have equal
+ * rights. Who finds none there, and nobody at it, works it out; others are told meanwhile that somebody is, or wait for
+ * it.
  *
  *     if (kept_claim(kept, KEPT_DOCTOR, role)) {
  *             struct kept_answer a = { 0 };
@@ -30,7 +31,8 @@ struct kept_answer {
 struct kept;
 struct kept *kept_new(struct deferred_error *err); /* NULL: no memory */
 
-/* Should the caller work it out? whose: the role whose rights it is for; "": it is the same for all who may see it. Then kept_put() has to follow. */
+/* Should the caller work it out? whose: the role whose rights it is for; "": it is the same for all who may see it.
+ * Then kept_put() has to follow. */
 bool kept_claim(struct kept *k, enum kept_what what, const char *whose);
 
 /* The answer is taken. */
@@ -45,7 +47,8 @@ void kept_wait(struct kept *k, enum kept_what what, const char *whose, int wait_
 /* Add it to `to`. False: it is not there. */
 bool kept_show(struct kept *k, enum kept_what what, const char *whose, bool json, struct buf *to);
 
-/* Have work() called in a thread of its own, one at a time and with less right to the processor than what serves pages; wait for its end for at most wait_ms.
+/* Have work() called in a thread of its own, one at a time and with less right to the processor than what serves pages;
+ * wait for its end for at most wait_ms.
  * False: there is no thread. */
 bool kept_work(struct kept *k, void (*work)(void *data), void *data, int wait_ms);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What `deferred doctor`, `deferred advise` and `deferred metrics` print: worked out once for many (kept.h), by transactions of their own before that of the page,
- * in which who asks is shown to be one who may see it. */
+/* What `deferred doctor`, `deferred advise` and `deferred metrics` print: worked out once for many (kept.h), by
+ * transactions of their own before that of the page, in which who asks is shown to be one who may see it. */
 #include "pages.h"
 
 #include "base/clock.h"
@@ -22,10 +22,10 @@
 
 #define LOCK_MS 100
 #define ALL_CHECKS_MS 5000
-#define PAST_MS 4000     /* what was is read for so long */
+#define PAST_MS 4000 /* what was is read for so long */
 #define REPLAYS_MS 20000
 #define METRICS_WAIT_MS 5000 /* who asks while another has them worked out waits so long */
-#define WAIT_MS 1500     /* who asks first waits so long for an answer that is worked out elsewhere */
+#define WAIT_MS 1500         /* who asks first waits so long for an answer that is worked out elsewhere */
 #define AGAIN_S "3"
 
 /* Who may not see the page starts nothing. */
@@ -80,7 +80,8 @@ static int page_kept(struct visit *v, enum kept_what what, const char *whose, co
 			v->reply.status = 202;
 			html_raw(&v->reply.body, ",\"under_way\":true");
 		} else {
-			html_raw(&v->reply.body, "<p class=\"empty\" role=\"status\">This is being computed. The page updates by itself.</p>");
+			html_raw(&v->reply.body, "<p class=\"empty\" role=\"status\">This is being computed. The page "
+						 "updates by itself.</p>");
 		}
 	}
 	page_live_end(v);
@@ -123,7 +124,8 @@ static void member(struct buf *b, const char *key, const char *text)
 	html_json(b, text);
 }
 
-static void row(struct report *r, const char *check, const char *word, const char *text, const char *why, const char *mend)
+static void row(struct report *r, const char *check, const char *word, const char *text, const char *why,
+		const char *mend)
 {
 	struct buf *b = &r->rows.html;
 
@@ -170,9 +172,12 @@ static void summary(struct report *r)
 	if (r->of[DOCTOR_WARN] + r->of[DOCTOR_FAIL] + r->of[DOCTOR_UNKNOWN] == 0)
 		buf_printf(b, "<p class=\"done\">All %zu checks passed.</p>", r->checks);
 	else
-		buf_printf(b, "<p class=\"%s\">%zu failure%s, %zu warning%s and %zu unknown in %zu checks.</p>", r->of[DOCTOR_FAIL] ? "trouble" : "why", r->of[DOCTOR_FAIL],
-			   plural((int64_t)r->of[DOCTOR_FAIL]), r->of[DOCTOR_WARN], plural((int64_t)r->of[DOCTOR_WARN]), r->of[DOCTOR_UNKNOWN], r->checks);
-	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Checks\"><table><thead><tr><th scope=\"col\">Check</th><th scope=\"col\">Result</th>"
+		buf_printf(b, "<p class=\"%s\">%zu failure%s, %zu warning%s and %zu unknown in %zu checks.</p>",
+			   r->of[DOCTOR_FAIL] ? "trouble" : "why", r->of[DOCTOR_FAIL],
+			   plural((int64_t)r->of[DOCTOR_FAIL]), r->of[DOCTOR_WARN], plural((int64_t)r->of[DOCTOR_WARN]),
+			   r->of[DOCTOR_UNKNOWN], r->checks);
+	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Checks\"><table><thead><tr><th "
+		    "scope=\"col\">Check</th><th scope=\"col\">Result</th>"
 		    "<th scope=\"col\">Finding</th></tr></thead><tbody>");
 	buf_add(b, r->rows.html.p, r->rows.html.len);
 	html_raw(b, "</tbody></table></div>");
@@ -183,8 +188,10 @@ static void summary(struct report *r)
 	html_raw(&r->whole.json, "]");
 }
 
-/* Names of checks that are not made here: those for which there was no time, or which only the command makes. before and after are markup of ours. */
-static void left_out(struct report *r, const char *key, const char *before, bool late, const struct doctor_check *from, const char *after)
+/* Names of checks that are not made here: those for which there was no time, or which only the command makes. before
+ * and after are markup of ours. */
+static void left_out(struct report *r, const char *key, const char *before, bool late, const struct doctor_check *from,
+		     const char *after)
 {
 	struct buf *html = &r->whole.html, *json = &r->whole.json;
 	size_t n = 0;
@@ -211,7 +218,9 @@ void before_doctor(struct visit *v)
 	uint64_t end_ns = clock_ns() + ALL_CHECKS_MS * NS_PER_MS;
 	const struct doctor_check *c = doctor_checks;
 	struct report r = { 0 };
-	struct doctor d = { .pg = v->pg, .role = "deferred_viewer", .lock_ms = LOCK_MS, .take = on_finding, .data = &r };
+	struct doctor d = {
+		.pg = v->pg, .role = "deferred_viewer", .lock_ms = LOCK_MS, .take = on_finding, .data = &r
+	};
 
 	if (!may_see(v) || !kept_claim(v->web->kept, KEPT_DOCTOR, v->me.role))
 		return;
@@ -226,7 +235,8 @@ void before_doctor(struct visit *v)
 	summary(&r);
 	html_raw(&r.whole.html, "<p class=\"hint\">");
 	left_out(&r, "no_time", "Not checked for lack of time: ", true, c, ". ");
-	left_out(&r, "only_by_command", "Only <code>deferred doctor</code> on a worker host checks: ", false, doctor_checks,
+	left_out(&r, "only_by_command", "Only <code>deferred doctor</code> on a worker host checks: ", false,
+		 doctor_checks,
 		 ". It also checks parts of <b>role</b>, <b>functions</b> and <b>interval</b> that need that host.");
 	html_raw(&r.whole.html, "</p>");
 	buf_clear(&r.rows.html);
@@ -237,8 +247,10 @@ void before_doctor(struct visit *v)
 int page_doctor(struct visit *v, struct deferred_error *err)
 {
 	(void)err;
-	return page_kept(v, KEPT_DOCTOR, v->me.role, "<p class=\"hint\">Checks of <code>deferred doctor</code> on the database and its server, as far as your role may see. "
-						     "The clock is compared with that of the host of deferred_web.</p>");
+	return page_kept(v, KEPT_DOCTOR, v->me.role,
+			 "<p class=\"hint\">Checks of <code>deferred doctor</code> on the database and its server, as "
+			 "far as your role may see. "
+			 "The clock is compared with that of the host of deferred_web.</p>");
 }
 
 /* ---- advice ----------------------------------------------------------------------------------- */
@@ -330,8 +342,10 @@ static int told(struct kept_answer *answer, const struct outlook *o, const struc
 	promise_tell(o, a, &to);
 	if (a->answer == ADVICE_FOUND)
 		html_raw(b, "</dl>");
-	html_raw(b, "<h2>Expected wait times</h2><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Expected wait times\"><table><thead><tr><th scope=\"col\">Queue</th>"
-		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">p50</th><th scope=\"col\" class=\"n\">p95</th><th scope=\"col\" class=\"n\">p99</th>"
+	html_raw(b, "<h2>Expected wait times</h2><div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+		    "aria-label=\"Expected wait times\"><table><thead><tr><th scope=\"col\">Queue</th>"
+		    "<th scope=\"col\" class=\"n\">Attempts</th><th scope=\"col\" class=\"n\">p50</th><th "
+		    "scope=\"col\" class=\"n\">p95</th><th scope=\"col\" class=\"n\">p99</th>"
 		    "<th scope=\"col\" class=\"n\">Max</th></tr></thead><tbody>");
 	outlook_waits(o, &to);
 	html_raw(b, "</tbody></table></div><h2>Basis of this advice</h2><dl class=\"told\">");
@@ -395,7 +409,9 @@ static void answer(void *data)
 			rc = promise_json(o, &a, "check_deferred", &t, &err);
 		put_json(&answer, &t, rc, &err);
 	} else {
-		failed(&answer, rc == -3 ? "That took too long for a page. Run `deferred advise`, which has no time limit." : "out of memory");
+		failed(&answer,
+		       rc == -3 ? "That took too long for a page. Run `deferred advise`, which has no time limit."
+				: "out of memory");
 	}
 	put_advice(q->kept, &answer);
 	forget(q);
@@ -457,9 +473,12 @@ void before_advice(struct visit *v)
 int page_advice(struct visit *v, struct deferred_error *err)
 {
 	(void)err;
-	return page_kept(v, KEPT_ADVICE, "", "<p class=\"hint\">The smallest crontab lines with which 95 % of the jobs start within 2 min, computed by replaying the log. "
-					     "For another share, time or queue: <code>deferred advise --share 99 --within 5min --queue NAME</code>. "
-					     "To test lines of your own: <code>deferred simulate</code></p>");
+	return page_kept(
+		v, KEPT_ADVICE, "",
+		"<p class=\"hint\">The smallest crontab lines with which 95 % of the jobs start within 2 min, computed "
+		"by replaying the log. "
+		"For another share, time or queue: <code>deferred advise --share 99 --within 5min --queue NAME</code>. "
+		"To test lines of your own: <code>deferred simulate</code></p>");
 }
 
 /* ---- metrics ---------------------------------------------------------------------------------- */

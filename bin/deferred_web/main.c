@@ -2,9 +2,10 @@
 /*
  * deferred_web - the operators' page.
  *
- * The way of a request through the code: on_request (lib/http/server.c) -> judge (visit.c): guards, who it is, which page -> a thread of the desk
- * (desk.c), with a session of the database that is the visitor's own -> visit_run (visit.c), one transaction -> a page (pages.c, job_pages.c) or an action
- * (actions.c) -> lib/store/web.c -> app_step (visit.c), the answer.
+ * The way of a request through the code: on_request (lib/http/server.c) -> judge (visit.c): guards, who it is, which
+ * page -> a thread of the desk (desk.c), with a session of the database that is the visitor's own -> visit_run
+ * (visit.c), one transaction -> a page (pages.c, job_pages.c) or an action (actions.c) -> lib/store/web.c -> app_step
+ * (visit.c), the answer.
  */
 #include "base/log.h"
 #include "desk.h"
@@ -40,11 +41,13 @@ static const struct program_option options[] = {
 	{ "db", "CONNINFO", "connection string of libpq", .setting = "database.conninfo" },
 	{ "shard", "NAME", "which database of the config file", .setting = "database.shard" },
 	{ "log-level", "LEVEL", "lines to log", .setting = "log_level" },
-	{ 0 }
+	{ 0 },
 };
 
 static const struct program deferred_web = {
-	.name = "deferred_web", .about = "Shows queues and jobs to people, and lets operators act on them.", .manual = "deferred_web(8)",
+	.name = "deferred_web",
+	.about = "Shows queues and jobs to people, and lets operators act on them.",
+	.manual = "deferred_web(8)",
 	.options = options,
 };
 
@@ -56,35 +59,48 @@ struct run {
 };
 
 /* Passwords do not travel in the clear, and what needs no password stays on this machine. */
-static int check_socket(const struct run *run, const struct web *web, const struct listen_socket *s, struct deferred_error *err)
+static int check_socket(const struct run *run, const struct web *web, const struct listen_socket *s,
+			struct deferred_error *err)
 {
 	if (s->tls && !config_text(run->config, "web.tls_certificate"))
 		return error_set(err, DEFERRED_ECONFIG, "listen",
-				"%s is for HTTPS, but web.tls_certificate or web.tls_key is missing", s->name);
+				 "%s is for HTTPS, but web.tls_certificate or web.tls_key is missing", s->name);
 	if (web->auth == WEB_PEER && !listen_is_unix(s)) {
-		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer", s->name);
+		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer",
+			  s->name);
 		error_hint(err, "listen on a Unix socket: set web.listen to its path");
 		return DEFERRED_ECONFIG;
 	}
 	if (listen_is_local(s) || (web->auth == WEB_POSTGRES && s->tls) || web->auth == WEB_PROXY)
 		return 0;
 	if (web->only) {
-		error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and %s is for whoever asks there", s->name, web->only);
-		error_hint(err, "set web.listen_metrics to an address of loopback or a Unix socket; from elsewhere %s is had by a login, at web.listen_tls", web->only);
+		error_set(err, DEFERRED_ECONFIG, "listen",
+			  "%s is open beyond this machine, and %s is for whoever asks there", s->name, web->only);
+		error_hint(err,
+			   "set web.listen_metrics to an address of loopback or a Unix socket; from elsewhere %s is "
+			   "had by a login, at web.listen_tls",
+			   web->only);
 		return DEFERRED_ECONFIG;
 	}
 	error_set(err, DEFERRED_ECONFIG, "listen", "%s is open beyond this machine, and web.auth is %s%s", s->name,
-		  web->auth == WEB_NONE ? "none" : "postgres", web->auth == WEB_NONE ? "" : " without TLS: passwords could be read on the way");
-	error_hint(err, "listen on loopback or a Unix socket, set web.listen_tls in place of web.listen, or let a proxy log people in");
+		  web->auth == WEB_NONE ? "none" : "postgres",
+		  web->auth == WEB_NONE ? "" : " without TLS: passwords could be read on the way");
+	error_hint(err, "listen on loopback or a Unix socket, set web.listen_tls in place of web.listen, or let a "
+			"proxy log people in");
 	return DEFERRED_ECONFIG;
 }
 
 static int start_servers(struct run *run, struct deferred_error *err)
 {
 	struct server_setup setup = {
-		.app = &visit_app, .threads = 1, .connections_max = CONNECTIONS_MAX,
+		.app = &visit_app,
+		.threads = 1,
+		.connections_max = CONNECTIONS_MAX,
 		.connections_per_address = run->web.auth == WEB_PROXY ? 0 : CONNECTIONS_PER_ADDRESS,
-		.idle_ms = 75 * SECOND_MS, .header_ms = 10 * SECOND_MS, .body_ms = 10 * SECOND_MS, .send_ms = 60 * SECOND_MS,
+		.idle_ms = 75 * SECOND_MS,
+		.header_ms = 10 * SECOND_MS,
+		.body_ms = 10 * SECOND_MS,
+		.send_ms = 60 * SECOND_MS,
 	};
 
 	for (int i = 0; i < run->sockets.len; i++) {
@@ -96,12 +112,14 @@ static int start_servers(struct run *run, struct deferred_error *err)
 		setup.data = web;
 		if (servers_add(&run->servers, &setup, s, err) < 0)
 			return DEFERRED_ESYSTEM;
-		log_line(LOG_L_INFO, "listening on %s, %s%s%s", s->name, s->tls ? "HTTPS" : "HTTP", web->only ? ", for nothing but " : "", web->only ? web->only : "");
+		log_line(LOG_L_INFO, "listening on %s, %s%s%s", s->name, s->tls ? "HTTPS" : "HTTP",
+			 web->only ? ", for nothing but " : "", web->only ? web->only : "");
 	}
 	return 0;
 }
 
-/* For a program that has no login, at an address of its own: as deferred_viewer, by a session that no page has to wait for, and the other way round. */
+/* For a program that has no login, at an address of its own: as deferred_viewer, by a session that no page has to wait
+ * for, and the other way round. */
 static int start_metrics(struct run *run, struct deferred_error *err)
 {
 	run->metrics = run->web;
@@ -116,19 +134,26 @@ static int start(void *data, struct deferred_error *err)
 {
 	struct run *run = data;
 	const struct config *config = run->config;
-	const char *log = config_text(config, "web.access_log"), *certificate = config_text(config, "web.tls_certificate");
+	const char *log = config_text(config, "web.access_log"),
+		   *certificate = config_text(config, "web.tls_certificate");
 
 	run->web = (struct web){
-		.conninfo = config_text(config, "database.conninfo"), .hosts = config_text(config, "web.hosts"), .proxies = config_text(config, "web.proxies"),
-		.users = config_text(config, "web.users"), .hide_params = config_text(config, "web.hide_params"),
+		.conninfo = config_text(config, "database.conninfo"),
+		.hosts = config_text(config, "web.hosts"),
+		.proxies = config_text(config, "web.proxies"),
+		.users = config_text(config, "web.users"),
+		.hide_params = config_text(config, "web.hide_params"),
 		.timezone = config_text(config, "timezone"),
-		.auth = (enum web_auth)config_int(config, "web.auth"), .read_only = config_flag(config, "web.read_only"),
+		.auth = (enum web_auth)config_int(config, "web.auth"),
+		.read_only = config_flag(config, "web.read_only"),
 	};
 	if (getrandom(run->web.key, sizeof(run->web.key), 0) != (ssize_t)sizeof(run->web.key)) {
 		error_errno(err, DEFERRED_ESYSTEM, "getrandom", "no random numbers");
 		return EX_OSERR;
 	}
-	if (certificate && tls_load(certificate, config_text(config, "web.tls_key") ? config_text(config, "web.tls_key") : certificate, err) < 0)
+	if (certificate &&
+	    tls_load(certificate, config_text(config, "web.tls_key") ? config_text(config, "web.tls_key") : certificate,
+		     err) < 0)
 		return EX_CONFIG;
 	if (log && !(run->web.log = access_log_open(log, err)))
 		return EX_CANTCREAT;
@@ -185,10 +210,12 @@ static void tick(void *data)
 static void reload(void *data)
 {
 	const struct run *run = data;
-	const char *certificate = config_text(run->config, "web.tls_certificate"), *key = config_text(run->config, "web.tls_key");
+	const char *certificate = config_text(run->config, "web.tls_certificate"),
+		   *key = config_text(run->config, "web.tls_key");
 	struct deferred_error err = { 0 };
 
-	if ((certificate && tls_load(certificate, key ? key : certificate, &err) < 0) || (run->web.log && access_log_reopen(run->web.log, &err) < 0))
+	if ((certificate && tls_load(certificate, key ? key : certificate, &err) < 0) ||
+	    (run->web.log && access_log_reopen(run->web.log, &err) < 0))
 		program_complain(&err, 0);
 	else
 		log_line(LOG_L_INFO, "certificate and access log reopened");
@@ -213,7 +240,13 @@ static void release(void *data)
 }
 
 static const struct daemon_work work = {
-	.start = start, .tick = tick, .reload = reload, .quiesce = quiesce, .busy = busy, .flush = flush, .release = release,
+	.start = start,
+	.tick = tick,
+	.reload = reload,
+	.quiesce = quiesce,
+	.busy = busy,
+	.flush = flush,
+	.release = release,
 };
 
 int main(int argc, char **argv)

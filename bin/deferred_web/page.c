@@ -15,12 +15,18 @@ static const struct place {
 	const char *section, *path, *name;
 	const char *one; /* where the page of a single one is, if it is not below path; NULL: it is */
 } places[] = {
-	{ 0, "Jobs", "/jobs", "All jobs", NULL }, { 0, "Jobs", "/running", "Running", NULL },
-	{ 0, "Jobs", "/dead", "Dead", NULL }, { 0, "Queues", "/queues", NULL, NULL },
-	{ 0, "Functions", "/functions", NULL, NULL }, { 0, "Recurring", "/recurring", NULL, "/schedule" },
-	{ 0, "Flows", "/flows", NULL, "/flow/#" }, { 1, "Workers", "/workers", NULL, NULL },
-	{ 1, "Doctor", "/doctor", NULL, NULL }, { 1, "Advice", "/advice", NULL, NULL },
-	{ 1, "Audit", "/audit", NULL, NULL }, { 2, "Settings", "/rules", "Rules", NULL },
+	{ 0, "Jobs", "/jobs", "All jobs", NULL },
+	{ 0, "Jobs", "/running", "Running", NULL },
+	{ 0, "Jobs", "/dead", "Dead", NULL },
+	{ 0, "Queues", "/queues", NULL, NULL },
+	{ 0, "Functions", "/functions", NULL, NULL },
+	{ 0, "Recurring", "/recurring", NULL, "/schedule" },
+	{ 0, "Flows", "/flows", NULL, "/flow/#" },
+	{ 1, "Workers", "/workers", NULL, NULL },
+	{ 1, "Doctor", "/doctor", NULL, NULL },
+	{ 1, "Advice", "/advice", NULL, NULL },
+	{ 1, "Audit", "/audit", NULL, NULL },
+	{ 2, "Settings", "/rules", "Rules", NULL },
 	{ 2, "Settings", "/accounts", "Accounts", NULL },
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
@@ -102,7 +108,8 @@ void page_user_text(struct visit *v)
 
 static bool reloads(struct visit *v)
 {
-	return v->route && v->route->reloads && v->reply.status == 200 && !guard_field(&v->arena, v->query, strlen(v->query), "still");
+	return v->route && v->route->reloads && v->reply.status == 200 &&
+	       !guard_field(&v->arena, v->query, strlen(v->query), "still");
 }
 
 void page_begin(struct visit *v, const char *kind, const char *title)
@@ -118,7 +125,8 @@ void page_begin(struct visit *v, const char *kind, const char *title)
 	html_text(b, title);
 	html_raw(b, " \xc2\xb7 deferred</title><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
 		    "<meta name=\"color-scheme\" content=\"light dark\">"
-		    "<link rel=\"stylesheet\" href=\"" ASSET_style_css "\"><link rel=\"icon\" type=\"image/svg+xml\" href=\"" ASSET_icon_svg "\">"
+		    "<link rel=\"stylesheet\" href=\"" ASSET_style_css
+		    "\"><link rel=\"icon\" type=\"image/svg+xml\" href=\"" ASSET_icon_svg "\">"
 		    "<script src=\"" ASSET_page_js "\" defer></script>");
 	if (reloads(v))
 		html_raw(b, "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>");
@@ -129,12 +137,13 @@ void page_begin(struct visit *v, const char *kind, const char *title)
 	html_raw(b, ">deferred<span class=\"unseen\">: overview</span></a>");
 	navigation(v);
 	html_raw(b, "<form role=\"search\" action=\"/jobs\"><label class=\"unseen\" for=\"q\">Find jobs</label>"
-		    "<input id=\"q\" name=\"q\" type=\"search\" placeholder=\"Job number or label\" maxlength=\"1000\" autocomplete=\"off\"></form>");
+		    "<input id=\"q\" name=\"q\" type=\"search\" placeholder=\"Job number or label\" maxlength=\"1000\" "
+		    "autocomplete=\"off\"></form>");
 	if (v->me.role[0]) {
 		html_raw(b, "<p class=\"who\"><bdi>");
 		hole(v, HOLE_USER, page_user_text);
 		html_raw(b, "</bdi> <span>");
-		html_text(b, v->me.operator && visit_may_act(v) ? "operator" : v->me.reader ? "reader" : "viewer");
+		html_text(b, v->me.operator&& visit_may_act(v) ? "operator" : v->me.reader ? "reader" : "viewer");
 		html_raw(b, "</span></p>");
 	}
 	html_raw(b, "</header>");
@@ -162,22 +171,26 @@ void page_end(struct visit *v)
 	if (reloads(v)) {
 		html_raw(b, "<noscript><p>This page reloads every 10 s. <a href=\"?");
 		/* No browser writes anything else. */
-		if (*v->query && !v->query[strspn(v->query, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=&%+-_.~")]) {
+		if (*v->query &&
+		    !v->query[strspn(v->query,
+				     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=&%+-_.~")]) {
 			html_text(b, v->query);
 			html_raw(b, "&amp;");
 		}
 		html_raw(b, "still=1\">Stop reloading</a></p></noscript>");
 	}
 	/* Without JavaScript there is no dialog; what it says the footer has too. */
-	html_raw(b, "<p>Times are UTC. <kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> rows, <kbd>Enter</kbd> open, <kbd>?</kbd> keys. "
-			    "For JSON, append <code>.json</code> to the path of a page.</p></footer>"
-			    "<dialog id=\"keys\" aria-labelledby=\"keys-title\"><h2 id=\"keys-title\">Keys</h2><dl>"
-			    "<div><dt><kbd>/</kbd></dt><dd>find jobs, by number or words</dd></div>"
-			    "<div><dt><kbd>j</kbd></dt><dd>next row of a table</dd></div><div><dt><kbd>k</kbd></dt><dd>row before it</dd></div>"
-			    "<div><dt><kbd>Enter</kbd></dt><dd>open what the row is about</dd></div>"
-			    "<div><dt><kbd>Esc</kbd></dt><dd>leave the row, or close this</dd></div>"
-			    "<div><dt><kbd>?</kbd></dt><dd>this</dd></div></dl>"
-			    "<form method=\"dialog\"><button>Close</button></form></dialog></body></html>\n");
+	html_raw(b, "<p>Times are UTC. <kbd>/</kbd> find, <kbd>j</kbd> <kbd>k</kbd> rows, <kbd>Enter</kbd> open, "
+		    "<kbd>?</kbd> keys. "
+		    "For JSON, append <code>.json</code> to the path of a page.</p></footer>"
+		    "<dialog id=\"keys\" aria-labelledby=\"keys-title\"><h2 id=\"keys-title\">Keys</h2><dl>"
+		    "<div><dt><kbd>/</kbd></dt><dd>find jobs, by number or words</dd></div>"
+		    "<div><dt><kbd>j</kbd></dt><dd>next row of a table</dd></div><div><dt><kbd>k</kbd></dt><dd>row "
+		    "before it</dd></div>"
+		    "<div><dt><kbd>Enter</kbd></dt><dd>open what the row is about</dd></div>"
+		    "<div><dt><kbd>Esc</kbd></dt><dd>leave the row, or close this</dd></div>"
+		    "<div><dt><kbd>?</kbd></dt><dd>this</dd></div></dl>"
+		    "<form method=\"dialog\"><button>Close</button></form></dialog></body></html>\n");
 }
 
 /* ---- values ----------------------------------------------------------------------------------- */
@@ -251,7 +264,9 @@ static void progress(struct buf *b, const struct pg_result *res, size_t row, int
 	if (!pg_null(res, row, col) && total > 0) {
 		int64_t percent = done <= 0 ? 0 : done >= total ? 100 : (int64_t)((double)done * 100 / (double)total);
 
-		buf_printf(b, "<progress max=\"100\" value=\"%" PRId64 "\" aria-label=\"Progress\">%" PRId64 " %%</progress> <span class=\"n\">%" PRId64 " of %" PRId64 "</span> ",
+		buf_printf(b,
+			   "<progress max=\"100\" value=\"%" PRId64 "\" aria-label=\"Progress\">%" PRId64
+			   " %%</progress> <span class=\"n\">%" PRId64 " of %" PRId64 "</span> ",
 			   percent, percent, done, total);
 	} else if (!pg_null(res, row, col)) {
 		buf_printf(b, "<span class=\"n\">%" PRId64 " done</span> ", done);
@@ -339,7 +354,8 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 		until(b, n);
 		break;
 	case CELL_DUE:
-		if (strcmp(pg_text(res, row, 1, NULL), "claimed") != 0 && strcmp(pg_text(res, row, 1, NULL), "waiting") != 0)
+		if (strcmp(pg_text(res, row, 1, NULL), "claimed") != 0 &&
+		    strcmp(pg_text(res, row, 1, NULL), "waiting") != 0)
 			until(b, n > 0 && strcmp(pg_text(res, row, 1, NULL), "delayed") != 0 ? 0 : n);
 		break;
 	case CELL_SPAN:
@@ -411,7 +427,8 @@ static void json_row(struct buf *b, const struct part *part, const struct pg_res
 	html_raw(b, "}");
 }
 
-static size_t json_part(struct buf *b, const struct part *part, const struct pg_result *res, bool (*use)(const struct pg_result *res, size_t row))
+static size_t json_part(struct buf *b, const struct part *part, const struct pg_result *res,
+			bool (*use)(const struct pg_result *res, size_t row))
 {
 	size_t n = 0;
 
@@ -450,7 +467,8 @@ static void head_row(struct buf *b, const struct part *part)
 	html_raw(b, "</tr></thead><tbody>");
 }
 
-size_t page_part(struct visit *v, const struct part *part, const struct pg_result *res, bool (*use)(const struct pg_result *res, size_t row))
+size_t page_part(struct visit *v, const struct part *part, const struct pg_result *res,
+		 bool (*use)(const struct pg_result *res, size_t row))
 {
 	struct buf *b = &v->reply.body;
 	size_t n = 0;

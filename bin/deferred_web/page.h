@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page - what pages are made of. The same calls write HTML or, where the visit asks for it, JSON: a part is a table in the one and an array of objects in
- * the other, by the same columns.
+ * page - what pages are made of. The same calls write HTML or, where the visit asks for it, JSON: a part is a table in
+ * the one and an array of objects in the other, by the same columns.
  */
 #ifndef PAGE_H
 #define PAGE_H
@@ -10,15 +10,21 @@
 #include "web.h"
 
 enum cell {
-	CELL_TEXT, CELL_CODE, CELL_INT, CELL_BOOL,
-	CELL_STATE,    /* of a job, or an outcome: a word with a colour */
-	CELL_JOB, CELL_FLOW, /* id, which leads there */
-	CELL_QUEUE, CELL_FN, CELL_SCHEDULE,
-	CELL_AGO,      /* seconds since */
-	CELL_IN,       /* seconds until; negative: since */
-	CELL_DUE,      /* seconds until a job is due, or since it ended; column 1 is its state. Claimed, waiting: neither */
-	CELL_SPAN,     /* seconds */
-	CELL_US,       /* microseconds */
+	CELL_TEXT,
+	CELL_CODE,
+	CELL_INT,
+	CELL_BOOL,
+	CELL_STATE, /* of a job, or an outcome: a word with a colour */
+	CELL_JOB,
+	CELL_FLOW, /* id, which leads there */
+	CELL_QUEUE,
+	CELL_FN,
+	CELL_SCHEDULE,
+	CELL_AGO,  /* seconds since */
+	CELL_IN,   /* seconds until; negative: since */
+	CELL_DUE,  /* seconds until a job is due, or since it ended; column 1 is its state. Claimed, waiting: neither */
+	CELL_SPAN, /* seconds */
+	CELL_US,   /* microseconds */
 	CELL_KIB,
 	CELL_PROGRESS, /* this column and the next two: done, total, text */
 	CELL_RETRY,    /* for operators, in HTML only: this column is a function, the second next one an error of it */
@@ -27,27 +33,31 @@ enum cell {
 };
 
 struct column {
-	int at;            /* of the result */
+	int at; /* of the result */
 	enum cell cell;
 	const char *key;   /* in JSON */
 	const char *title; /* of the column */
 };
 
 struct part {
-	const char *key;     /* in JSON, and the id of the section */
-	const char *title;   /* NULL: the table has no heading, and caption names it */
-	const char *empty;   /* said where there is no row */
+	const char *key;   /* in JSON, and the id of the section */
+	const char *title; /* NULL: the table has no heading, and caption names it */
+	const char *empty; /* said where there is no row */
 	const struct column *columns;
 	size_t len;
 };
-#define PART(key, title, empty, columns) { key, title, empty, columns, sizeof(columns) / sizeof(columns[0]) }
+#define PART(key, title, empty, columns) \
+	{ \
+		key, title, empty, columns, sizeof(columns) / sizeof(columns[0]) \
+	}
 
 /* title is shown as it is, so it is escaped; kind goes in front of it, NULL: nothing. */
 void page_begin(struct visit *v, const char *kind, const char *title);
 void page_end(struct visit *v);
 
 /* Rows for which use() is false are left out; NULL: none are. Returns how many there are. */
-size_t page_part(struct visit *v, const struct part *part, const struct pg_result *res, bool (*use)(const struct pg_result *res, size_t row));
+size_t page_part(struct visit *v, const struct part *part, const struct pg_result *res,
+		 bool (*use)(const struct pg_result *res, size_t row));
 
 /* A list of names and values, in HTML only. A value that is NULL or empty is left out. */
 void page_fact(struct visit *v, const char *name, const char *value);

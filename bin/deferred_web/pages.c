@@ -9,8 +9,9 @@
 #include <string.h>
 
 #define QUEUE_PAUSED_BY 21 /* column of admin_queue_ls.sql, and behind it for how long */
-#define DEAD_TOLD 300 /* on the overview */
-#define DEAD_LOOK 2000 /* ends without success; of each a row of the log and two others are read, from disk if need be */
+#define DEAD_TOLD 300      /* on the overview */
+#define DEAD_LOOK \
+	2000 /* ends without success; of each a row of the log and two others are read, from disk if need be */
 
 const char *pages_text(struct visit *v, const char *name)
 {
@@ -43,22 +44,27 @@ int64_t pages_field_number(struct visit *v, const char *name)
 /* ---- queues ----------------------------------------------------------------------------------- */
 
 static const struct column queue_columns[] = {
-	{ 0, CELL_QUEUE, "queue", "Queue" }, { 1, CELL_HIDDEN, "paused", NULL }, { 2, CELL_INT, "ready", "Ready" }, { 3, CELL_INT, "claimed", "Running" },
-	{ 4, CELL_INT, "delayed", "Delayed" }, { 7, CELL_SPAN, "oldest_ready_s", "Oldest ready" }, { 9, CELL_WHOLE, NULL, NULL },
+	{ 0, CELL_QUEUE, "queue", "Queue" },   { 1, CELL_HIDDEN, "paused", NULL },
+	{ 2, CELL_INT, "ready", "Ready" },     { 3, CELL_INT, "claimed", "Running" },
+	{ 4, CELL_INT, "delayed", "Delayed" }, { 7, CELL_SPAN, "oldest_ready_s", "Oldest ready" },
+	{ 9, CELL_WHOLE, NULL, NULL },
 };
 
 /* The table of queues has words of its own: where counting stopped, and that a queue is paused. */
 static void queue_table(struct visit *v, const struct pg_result *res)
 {
-	static const struct part part = PART("queues", NULL, "No queues yet. The first job creates one.", queue_columns);
+	static const struct part part =
+		PART("queues", NULL, "No queues yet. The first job creates one.", queue_columns);
 	struct buf *b = &v->reply.body;
 
 	if (v->json || pg_rows(res) == 0) {
 		page_part(v, &part, res, NULL);
 		return;
 	}
-	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Queues\"><table><thead><tr><th scope=\"col\">Queue</th>"
-		    "<th scope=\"col\" class=\"n\">Ready</th><th scope=\"col\" class=\"n\">Running</th><th scope=\"col\" class=\"n\">Delayed</th>"
+	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Queues\"><table><thead><tr><th "
+		    "scope=\"col\">Queue</th>"
+		    "<th scope=\"col\" class=\"n\">Ready</th><th scope=\"col\" class=\"n\">Running</th><th "
+		    "scope=\"col\" class=\"n\">Delayed</th>"
 		    "<th scope=\"col\" class=\"n\">Oldest ready</th><th scope=\"col\">State</th></tr></thead><tbody>");
 	for (size_t row = 0; row < pg_rows(res); row++) {
 		static const int counts[][2] = { { 2, 5 }, { 3, 5 }, { 4, 6 } };
@@ -114,7 +120,9 @@ void queue_tiles(struct visit *v, const struct pg_result *res)
 	static const struct {
 		int at, more;
 		const char *key, *name, *state;
-	} tiles[] = { { 2, 5, "ready", "Ready", "ready" }, { 3, 5, "claimed", "Running", "claimed" }, { 4, 6, "delayed", "Delayed", "delayed" } };
+	} tiles[] = { { 2, 5, "ready", "Ready", "ready" },
+		      { 3, 5, "claimed", "Running", "claimed" },
+		      { 4, 6, "delayed", "Delayed", "delayed" } };
 	struct buf *b = &v->reply.body;
 
 	for (size_t row = 0; row < pg_rows(res); row++) {
@@ -147,11 +155,22 @@ void queue_tiles(struct visit *v, const struct pg_result *res)
 }
 
 static const struct column action_columns[] = {
-	{ 0, CELL_HIDDEN, "id", NULL }, { 1, CELL_TEXT, "at", "Time" }, { 3, CELL_TEXT, "who", "Actor" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
+	{ 0, CELL_HIDDEN, "id", NULL },
+	{ 1, CELL_TEXT, "at", "Time" },
+	{ 3, CELL_TEXT, "who", "Actor" },
+	{ 4, CELL_TEXT, "role", "Role" },
+	{ 10, CELL_TEXT, "login", "Login" },
 	{ 5, CELL_TEXT, "address", "Address" },
-	{ 6, CELL_TEXT, "verb", "Action" }, { 7, CELL_JOB, "job", "Job" }, { 16, CELL_FLOW, "flow", "Flow" }, { 8, CELL_QUEUE, "queue", "Queue" }, { 11, CELL_FN, "fn", "Function" },
-	{ 12, CELL_SCHEDULE, "schedule", "Schedule" }, { 13, CELL_CODE, "settings", "Settings" }, { 14, CELL_CODE, "filter", "Filter" },
-	{ 15, CELL_INT, "jobs", "Jobs" }, { 9, CELL_TEXT, "refused", "Refused because" },
+	{ 6, CELL_TEXT, "verb", "Action" },
+	{ 7, CELL_JOB, "job", "Job" },
+	{ 16, CELL_FLOW, "flow", "Flow" },
+	{ 8, CELL_QUEUE, "queue", "Queue" },
+	{ 11, CELL_FN, "fn", "Function" },
+	{ 12, CELL_SCHEDULE, "schedule", "Schedule" },
+	{ 13, CELL_CODE, "settings", "Settings" },
+	{ 14, CELL_CODE, "filter", "Filter" },
+	{ 15, CELL_INT, "jobs", "Jobs" },
+	{ 9, CELL_TEXT, "refused", "Refused because" },
 };
 static const struct part action_part = PART("actions", "Actions", "No actions recorded.", action_columns);
 
@@ -159,9 +178,11 @@ int actions_of(struct visit *v, const struct store_web_target *target, struct de
 {
 	/* What it was done to is known on its page. */
 	static const struct column columns[] = {
-		{ 1, CELL_TEXT, "at", "Time" }, { 3, CELL_TEXT, "who", "Actor" }, { 4, CELL_TEXT, "role", "Role" }, { 10, CELL_TEXT, "login", "Login" },
+		{ 1, CELL_TEXT, "at", "Time" },         { 3, CELL_TEXT, "who", "Actor" },
+		{ 4, CELL_TEXT, "role", "Role" },       { 10, CELL_TEXT, "login", "Login" },
 		{ 5, CELL_TEXT, "address", "Address" },
-		{ 6, CELL_TEXT, "verb", "Action" }, { 13, CELL_CODE, "settings", "Settings" }, { 15, CELL_INT, "jobs", "Jobs" }, { 9, CELL_TEXT, "refused", "Refused because" },
+		{ 6, CELL_TEXT, "verb", "Action" },     { 13, CELL_CODE, "settings", "Settings" },
+		{ 15, CELL_INT, "jobs", "Jobs" },       { 9, CELL_TEXT, "refused", "Refused because" },
 	};
 	static const struct part part = PART("actions", "Actions", "No actions recorded.", columns);
 	struct pg_result *res = NULL;
@@ -175,7 +196,7 @@ int actions_of(struct visit *v, const struct store_web_target *target, struct de
 
 const char **hidden_functions(struct visit *v, size_t *len)
 {
-	const char *list = v->me.operator || !v->web->hide_params ? "" : v->web->hide_params;
+	const char *list = v->me.operator|| !v->web->hide_params ? "" : v->web->hide_params;
 	const char **names = arena_alloc(&v->arena, (strlen(list) / 2 + 1) * sizeof(*names));
 
 	for (*len = 0; *(list += strspn(list, ", \t")); list += strcspn(list, ", \t"))
@@ -282,7 +303,8 @@ static void tile(struct visit *v, const char *key, const char *name, const char 
 	html_raw(b, "</span></a></li>");
 }
 
-static void overview_tiles(struct visit *v, const struct pg_result *queues, const struct pg_result *dead, const struct pg_result *status)
+static void overview_tiles(struct visit *v, const struct pg_result *queues, const struct pg_result *dead,
+			   const struct pg_result *status)
 {
 	int64_t ready = 0, running = 0, delayed = 0, oldest = -1;
 	bool more = false, delayed_more = false;
@@ -302,8 +324,10 @@ static void overview_tiles(struct visit *v, const struct pg_result *queues, cons
 	tile(v, "ready", "Ready", "/jobs?state=ready", ready, more, false);
 	tile(v, "running", "Running", "/running", running, false, false);
 	tile(v, "delayed", "Delayed", "/jobs?state=delayed", delayed, delayed_more, false);
-	tile(v, "dead_last_hour", "Dead in the last hour", "/dead", pg_int(dead, 0, 0), pg_bool(dead, 0, 1), pg_int(dead, 0, 0) > 0);
-	tile(v, "workers", "Workers alive", "/workers", pg_int(status, 0, 1), false, ready > 0 && pg_int(status, 0, 1) == 0 && oldest > 600);
+	tile(v, "dead_last_hour", "Dead in the last hour", "/dead", pg_int(dead, 0, 0), pg_bool(dead, 0, 1),
+	     pg_int(dead, 0, 0) > 0);
+	tile(v, "workers", "Workers alive", "/workers", pg_int(status, 0, 1), false,
+	     ready > 0 && pg_int(status, 0, 1) == 0 && oldest > 600);
 	if (v->json) {
 		if (oldest < 0)
 			html_raw(b, ",\"oldest_ready_s\":null");
@@ -349,7 +373,8 @@ static int page_overview(struct visit *v, struct deferred_error *err)
 /* ---- lists that are one statement ------------------------------------------------------------- */
 
 /* hint: markup of ours; NULL: none. */
-static int page_list(struct visit *v, enum store_web_rows what, int64_t number, const struct part *part, const char *hint, struct deferred_error *err)
+static int page_list(struct visit *v, enum store_web_rows what, int64_t number, const struct part *part,
+		     const char *hint, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 	int rc = store_web_rows(v->pg, what, number, &res, err);
@@ -370,49 +395,59 @@ static int page_list(struct visit *v, enum store_web_rows what, int64_t number, 
 static int page_workers(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_INT, "worker", "Worker" }, { 1, CELL_TEXT, "host", "Host" }, { 2, CELL_INT, "pid", "Process" }, { 4, CELL_BOOL, "alive", "Alive" },
-		{ 5, CELL_AGO, "started_s", "Started" }, { 6, CELL_AGO, "seen_s", "Seen" }, { 7, CELL_AGO, "ended_s", "Ended" }, { 8, CELL_TEXT, "queues", "Serves only" },
-		{ 3, CELL_TEXT, "version", "Version" }, { 9, CELL_HIDDEN, "instance", NULL },
+		{ 0, CELL_INT, "worker", "Worker" },     { 1, CELL_TEXT, "host", "Host" },
+		{ 2, CELL_INT, "pid", "Process" },       { 4, CELL_BOOL, "alive", "Alive" },
+		{ 5, CELL_AGO, "started_s", "Started" }, { 6, CELL_AGO, "seen_s", "Seen" },
+		{ 7, CELL_AGO, "ended_s", "Ended" },     { 8, CELL_TEXT, "queues", "Serves only" },
+		{ 3, CELL_TEXT, "version", "Version" },  { 9, CELL_HIDDEN, "instance", NULL },
 	};
 	static const struct part part = PART("workers", NULL, "No worker has run a job yet.", columns);
 
 	return page_list(v, WEB_WORKERS, 0, &part,
 			 "<p class=\"hint\">Live workers first, then the newest that have ended. "
-			 "A run that found no job is not listed.</p>", err);
+			 "A run that found no job is not listed.</p>",
+			 err);
 }
 
 static int page_rules(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_TEXT, "name", "Rule" }, { 1, CELL_FN, "fn", "Function" }, { 2, CELL_QUEUE, "queue", "Queue" }, { 3, CELL_TEXT, "owner", "Owner" },
-		{ 4, CELL_AGO, "last_run_s", "Last run" }, { 5, CELL_INT, "last_run_ms", "Took (ms)" }, { 6, CELL_INT, "queued", "Queued" }, { 7, CELL_INT, "skipped", "Skipped" },
-		{ 8, CELL_INT, "failed", "Failed" }, { 9, CELL_TEXT, "error", "Error" },
+		{ 0, CELL_TEXT, "name", "Rule" },          { 1, CELL_FN, "fn", "Function" },
+		{ 2, CELL_QUEUE, "queue", "Queue" },       { 3, CELL_TEXT, "owner", "Owner" },
+		{ 4, CELL_AGO, "last_run_s", "Last run" }, { 5, CELL_INT, "last_run_ms", "Took (ms)" },
+		{ 6, CELL_INT, "queued", "Queued" },       { 7, CELL_INT, "skipped", "Skipped" },
+		{ 8, CELL_INT, "failed", "Failed" },       { 9, CELL_TEXT, "error", "Error" },
 	};
 	static const struct part part = PART("rules", NULL, "No rules yet.", columns);
 
 	return page_list(v, WEB_RULES, 0, &part,
 			 "<p class=\"hint\">A rule is a stored query that creates one job per row. "
-			 "<code>deferred rule</code> manages rules.</p>", err);
+			 "<code>deferred rule</code> manages rules.</p>",
+			 err);
 }
 
 static int page_accounts(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_TEXT, "account", "Account" }, { 1, CELL_BOOL, "enabled", "Enabled" }, { 2, CELL_TEXT, "functions", "May call" }, { 3, CELL_AGO, "added_s", "Added" },
+		{ 0, CELL_TEXT, "account", "Account" },         { 1, CELL_BOOL, "enabled", "Enabled" },
+		{ 2, CELL_TEXT, "functions", "May call" },      { 3, CELL_AGO, "added_s", "Added" },
 		{ 4, CELL_AGO, "key1_s", "First key created" }, { 5, CELL_AGO, "key2_s", "Second key created" },
 	};
 	static const struct part part = PART("accounts", NULL, "No accounts yet.", columns);
 
 	return page_list(v, WEB_ACCOUNTS, 0, &part,
 			 "<p class=\"hint\">Accounts of <code>deferred_http</code>. "
-			 "<code>deferred account</code> manages them.</p>", err);
+			 "<code>deferred account</code> manages them.</p>",
+			 err);
 }
 
 static int page_dead(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_QUEUE, "queue", "Queue" }, { 2, CELL_INT, "dead", "Dead" }, { 4, CELL_AGO, "last_s", "Last" },
-		{ 3, CELL_AGO, "first_s", "First" }, { 6, CELL_STATE, "outcome", "Last outcome" }, { 5, CELL_JOB, "newest", "Newest" }, { 7, CELL_HIDDEN, "more", NULL },
+		{ 0, CELL_FN, "fn", "Function" },    { 1, CELL_QUEUE, "queue", "Queue" },
+		{ 2, CELL_INT, "dead", "Dead" },     { 4, CELL_AGO, "last_s", "Last" },
+		{ 3, CELL_AGO, "first_s", "First" }, { 6, CELL_STATE, "outcome", "Last outcome" },
+		{ 5, CELL_JOB, "newest", "Newest" }, { 7, CELL_HIDDEN, "more", NULL },
 	};
 	static const struct part part = PART("dead", NULL, "No dead jobs.", columns);
 
@@ -422,8 +457,10 @@ static int page_dead(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Dead");
 		if (!v->json)
-			html_raw(&v->reply.body, "<p class=\"hint\">Dead jobs among the newest 2,000 failed jobs. <a href=\"/jobs?state=dead\">List them one by one</a>. "
-						 "To retry all jobs of a function: <code>deferred retry --fn NAME</code></p>");
+			html_raw(&v->reply.body,
+				 "<p class=\"hint\">Dead jobs among the newest 2,000 failed jobs. <a "
+				 "href=\"/jobs?state=dead\">List them one by one</a>. "
+				 "To retry all jobs of a function: <code>deferred retry --fn NAME</code></p>");
 		page_live(v, "dead");
 		page_part(v, &part, res, NULL);
 		rc = errors_of(v, NULL, err);
@@ -437,9 +474,17 @@ static int page_dead(struct visit *v, struct deferred_error *err)
 static int page_functions(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FN, "fn", "Function" }, { 1, CELL_TEXT, "plugin", "Plugin" }, { 2, CELL_TEXT, "version", "Version" }, { 3, CELL_INT, "timeout_ms", "Timeout (ms)" },
-		{ 4, CELL_INT, "max_attempts", "Max attempts" }, { 5, CELL_INT, "max_running", "Max running" }, { 6, CELL_INT, "rate", "Rate limit (per second)" },
-		{ 7, CELL_INT, "hosts", "Hosts" }, { 8, CELL_TEXT, "some_hosts", "Examples" }, { 9, CELL_AGO, "seen_s", "Reported" }, { 10, CELL_WHOLE, NULL, NULL },
+		{ 0, CELL_FN, "fn", "Function" },
+		{ 1, CELL_TEXT, "plugin", "Plugin" },
+		{ 2, CELL_TEXT, "version", "Version" },
+		{ 3, CELL_INT, "timeout_ms", "Timeout (ms)" },
+		{ 4, CELL_INT, "max_attempts", "Max attempts" },
+		{ 5, CELL_INT, "max_running", "Max running" },
+		{ 6, CELL_INT, "rate", "Rate limit (per second)" },
+		{ 7, CELL_INT, "hosts", "Hosts" },
+		{ 8, CELL_TEXT, "some_hosts", "Examples" },
+		{ 9, CELL_AGO, "seen_s", "Reported" },
+		{ 10, CELL_WHOLE, NULL, NULL },
 	};
 	static const struct part part = PART("functions", NULL, "No worker has reported its functions yet.", columns);
 	struct pg_result *res = NULL;
@@ -459,14 +504,17 @@ static int page_functions(struct visit *v, struct deferred_error *err)
 static int page_audit(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = store_web_actions(v->pg, &(struct store_web_target){ 0 }, pages_number(v, "after"), pages_hides(v), &res, err);
+	int rc = store_web_actions(v->pg, &(struct store_web_target){ 0 }, pages_number(v, "after"), pages_hides(v),
+				   &res, err);
 	size_t n = pg_rows(res);
 
 	if (rc == 0) {
 		page_begin(v, NULL, "Audit");
 		page_part(v, &action_part, res, NULL);
 		if (n == STORE_WEB_ROWS && !v->json)
-			buf_printf(&v->reply.body, "<p class=\"pager\"><a href=\"/audit?after=%" PRId64 "\">Older</a></p>", pg_int(res, n - 1, 0));
+			buf_printf(&v->reply.body,
+				   "<p class=\"pager\"><a href=\"/audit?after=%" PRId64 "\">Older</a></p>",
+				   pg_int(res, n - 1, 0));
 		page_end(v);
 	}
 	pg_result_free(res);

@@ -64,7 +64,8 @@ int errors_of(struct visit *v, const char *fn, struct deferred_error *err);
 void queue_settings(struct visit *v, const struct pg_result *res);
 void function_settings(struct visit *v, const struct pg_result *res);
 /* How much of the limit on attempts at once is used, as metrics tell it; settings: as above. */
-int limit_used(struct visit *v, const char *queue, const char *fn, const struct pg_result *settings, struct deferred_error *err);
+int limit_used(struct visit *v, const char *queue, const char *fn, const struct pg_result *settings,
+	       struct deferred_error *err);
 /* What the form of them says: a JSON object in the arena; "": nothing is another than it was. */
 const char *settings_said(struct visit *v, bool of_queue);
 /* actions.c */

@@ -11,9 +11,12 @@
 int page_recurring(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_SCHEDULE, "name", "Schedule" }, { 1, CELL_CODE, "rule", "Rule" }, { 2, CELL_TEXT, "timezone", "Zone" }, { 7, CELL_IN, "next_s", "Next" },
-		{ 8, CELL_AGO, "last_s", "Last" }, { 9, CELL_TEXT, "last_what", "Result" }, { 10, CELL_JOB, "last_job", "Job" }, { 6, CELL_BOOL, "paused", "Paused" },
-		{ 3, CELL_FN, "fn", "Function" }, { 4, CELL_QUEUE, "queue", "Queue" }, { 5, CELL_TEXT, "owner", "Owner" }, { 11, CELL_HIDDEN, "last_error", NULL },
+		{ 0, CELL_SCHEDULE, "name", "Schedule" }, { 1, CELL_CODE, "rule", "Rule" },
+		{ 2, CELL_TEXT, "timezone", "Zone" },     { 7, CELL_IN, "next_s", "Next" },
+		{ 8, CELL_AGO, "last_s", "Last" },        { 9, CELL_TEXT, "last_what", "Result" },
+		{ 10, CELL_JOB, "last_job", "Job" },      { 6, CELL_BOOL, "paused", "Paused" },
+		{ 3, CELL_FN, "fn", "Function" },         { 4, CELL_QUEUE, "queue", "Queue" },
+		{ 5, CELL_TEXT, "owner", "Owner" },       { 11, CELL_HIDDEN, "last_error", NULL },
 	};
 	static const struct part part = PART("schedules", NULL, "No schedules yet.", columns);
 	struct pg_result *res = NULL;
@@ -41,9 +44,11 @@ static void facts(struct visit *v, const struct pg_result *res)
 		enum cell cell;
 		const char *name;
 	} list[] = {
-		{ 1, CELL_CODE, "Rule" }, { 2, CELL_TEXT, "Time zone" }, { 3, CELL_FN, "Function" }, { 4, CELL_QUEUE, "Queue" }, { 5, CELL_TEXT, "Owner" }, { 7, CELL_IN, "Next tick" },
-		{ 8, CELL_AGO, "Last tick" }, { 9, CELL_TEXT, "Result" }, { 10, CELL_JOB, "Last job" }, { 12, CELL_TEXT, "Missed ticks" },
-		{ 13, CELL_TEXT, "Overlap" }, { 14, CELL_INT, "Jitter (ms)" }, { 15, CELL_TEXT, "Created" },
+		{ 1, CELL_CODE, "Rule" },          { 2, CELL_TEXT, "Time zone" },   { 3, CELL_FN, "Function" },
+		{ 4, CELL_QUEUE, "Queue" },        { 5, CELL_TEXT, "Owner" },       { 7, CELL_IN, "Next tick" },
+		{ 8, CELL_AGO, "Last tick" },      { 9, CELL_TEXT, "Result" },      { 10, CELL_JOB, "Last job" },
+		{ 12, CELL_TEXT, "Missed ticks" },
+		{ 13, CELL_TEXT, "Overlap" },      { 14, CELL_INT, "Jitter (ms)" }, { 15, CELL_TEXT, "Created" },
 	};
 	struct buf *b = &v->reply.body;
 
@@ -81,7 +86,8 @@ static void buttons(struct visit *v, bool paused)
 	if (paused)
 		page_button(v, arena_printf(&v->arena, "%s/resume", base), "Resume", NULL);
 	else
-		page_button(v, arena_printf(&v->arena, "%s/pause", base), "Pause", "Pause this schedule? Ticks until you resume it are skipped.");
+		page_button(v, arena_printf(&v->arena, "%s/pause", base), "Pause",
+			    "Pause this schedule? Ticks until you resume it are skipped.");
 	page_button(v, arena_printf(&v->arena, "%s/run", base), "Run now", NULL);
 	if (!v->json && visit_may_act(v)) {
 		html_raw(&v->reply.body, "<a class=\"button\" href=\"/schedule?name=");
@@ -95,13 +101,20 @@ static void buttons(struct visit *v, bool paused)
 int page_schedule(struct visit *v, struct deferred_error *err)
 {
 	static const struct column one_columns[] = {
-		{ 0, CELL_SCHEDULE, "name", NULL }, { 1, CELL_CODE, "rule", NULL }, { 2, CELL_TEXT, "timezone", NULL }, { 3, CELL_FN, "fn", NULL }, { 4, CELL_QUEUE, "queue", NULL },
-		{ 5, CELL_TEXT, "owner", NULL }, { 6, CELL_BOOL, "paused", NULL }, { 7, CELL_IN, "next_s", NULL }, { 8, CELL_AGO, "last_s", NULL },
-		{ 9, CELL_TEXT, "last_what", NULL }, { 10, CELL_JOB, "last_job", NULL }, { 11, CELL_TEXT, "last_error", NULL }, { 12, CELL_TEXT, "missed", NULL },
-		{ 13, CELL_TEXT, "overlap", NULL }, { 14, CELL_INT, "jitter_ms", NULL },
+		{ 0, CELL_SCHEDULE, "name", NULL },    { 1, CELL_CODE, "rule", NULL },
+		{ 2, CELL_TEXT, "timezone", NULL },    { 3, CELL_FN, "fn", NULL },
+		{ 4, CELL_QUEUE, "queue", NULL },
+		{ 5, CELL_TEXT, "owner", NULL },       { 6, CELL_BOOL, "paused", NULL },
+		{ 7, CELL_IN, "next_s", NULL },        { 8, CELL_AGO, "last_s", NULL },
+		{ 9, CELL_TEXT, "last_what", NULL },   { 10, CELL_JOB, "last_job", NULL },
+		{ 11, CELL_TEXT, "last_error", NULL }, { 12, CELL_TEXT, "missed", NULL },
+		{ 13, CELL_TEXT, "overlap", NULL },    { 14, CELL_INT, "jitter_ms", NULL },
 	};
-	static const struct column coming_columns[] = { { 0, CELL_TEXT, "local", "Local time" }, { 1, CELL_TEXT, "utc", "UTC" } };
-	static const struct column gone_columns[] = { { 0, CELL_TEXT, "tick", "Tick" }, { 1, CELL_TEXT, "what", "Result" }, { 2, CELL_JOB, "job", "Job" } };
+	static const struct column coming_columns[] = { { 0, CELL_TEXT, "local", "Local time" },
+							{ 1, CELL_TEXT, "utc", "UTC" } };
+	static const struct column gone_columns[] = { { 0, CELL_TEXT, "tick", "Tick" },
+						      { 1, CELL_TEXT, "what", "Result" },
+						      { 2, CELL_JOB, "job", "Job" } };
 	static const struct part one_part = PART("schedule", NULL, NULL, one_columns);
 	static const struct part coming_part = PART("coming", "Next ticks", "No ticks are left.", coming_columns);
 	static const struct part gone_part = PART("ticks", "Past ticks", "No ticks yet.", gone_columns);
@@ -182,10 +195,16 @@ static struct form *make_form(struct visit *v)
 	memcpy(own, fields, sizeof(fields));
 	own[TIMEZONE].otherwise = v->web->timezone;
 	*form = (struct form){
-		.action = "/schedule/set", .button = "Save", .key = "schedule", .fields = own, .len = FIELDS,
-		.shown = MORE, .first = TIMEZONE,
+		.action = "/schedule/set",
+		.button = "Save",
+		.key = "schedule",
+		.fields = own,
+		.len = FIELDS,
+		.shown = MORE,
+		.first = TIMEZONE,
 		.hint = "A rule has the five fields of a crontab line, or is a word such as <code>@daily</code>, "
-			"or <code>every 5min</code>. Empty fields use the defaults of <code>deferred schedule set</code>.",
+			"or <code>every 5min</code>. Empty fields use the defaults of <code>deferred schedule "
+			"set</code>.",
 	};
 	return form;
 }
@@ -225,8 +244,12 @@ int action_schedule(struct visit *v, struct deferred_error *err)
 	const struct form *form = make_form(v);
 	const char *name = form_typed(v, form, "name"), *wrong = form_wrong(v, form);
 	const struct store_web_schedule s = {
-		.name = name, .version = form_typed(v, form, "version"), .rule = form_typed(v, form, "rule"),
-		.fn = form_typed(v, form, "fn"), .params = form_params(v, form), .opts = form_options(v, form),
+		.name = name,
+		.version = form_typed(v, form, "version"),
+		.rule = form_typed(v, form, "rule"),
+		.fn = form_typed(v, form, "fn"),
+		.params = form_params(v, form),
+		.opts = form_options(v, form),
 	};
 	struct pg_result *res = NULL;
 	struct buf made = { 0 };

@@ -28,7 +28,8 @@ static int64_t p95_us(const struct usual *u)
 	return histogram_count(&u->run) < FEW ? -1 : histogram_quantile_us(&u->run, 0.95);
 }
 
-static int gather(struct visit *v, const struct pg_result *res, struct usual **list, size_t *n, struct store_figures *figures, struct deferred_error *err)
+static int gather(struct visit *v, const struct pg_result *res, struct usual **list, size_t *n,
+		  struct store_figures *figures, struct deferred_error *err)
 {
 	const char **fns = arena_alloc(&v->arena, (pg_rows(res) + 1) * sizeof(*fns));
 	int rc;
@@ -70,24 +71,33 @@ static void held(struct visit *v, const struct pg_result *res, size_t row, int64
 
 static void table(struct visit *v, const struct pg_result *res, struct usual *list, size_t n)
 {
-	static const struct { enum cell cell; int at; } before[] = { { CELL_JOB, 0 }, { CELL_QUEUE, 1 }, { CELL_FN, 2 }, { CELL_INT, 3 } },
-						       after[] = { { CELL_PROGRESS, 7 }, { CELL_TEXT, 4 }, { CELL_IN, 6 } };
+	static const struct {
+		enum cell cell;
+		int at;
+	} before[] = { { CELL_JOB, 0 }, { CELL_QUEUE, 1 }, { CELL_FN, 2 }, { CELL_INT, 3 } },
+	  after[] = { { CELL_PROGRESS, 7 }, { CELL_TEXT, 4 }, { CELL_IN, 6 } };
 	struct buf *b = &v->reply.body;
 
-	html_raw(b, "<section><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Running\"><table><thead><tr><th scope=\"col\" class=\"n\">Job</th>"
-		    "<th scope=\"col\">Queue</th><th scope=\"col\">Function</th><th scope=\"col\" class=\"n\">Attempt</th><th scope=\"col\" class=\"n\">Claimed for</th>"
-		    "<th scope=\"col\" class=\"n\">p95 run time</th><th scope=\"col\">Progress</th><th scope=\"col\">Worker</th><th scope=\"col\" class=\"n\">Lease ends</th>"
+	html_raw(b, "<section><div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+		    "aria-label=\"Running\"><table><thead><tr><th scope=\"col\" class=\"n\">Job</th>"
+		    "<th scope=\"col\">Queue</th><th scope=\"col\">Function</th><th scope=\"col\" "
+		    "class=\"n\">Attempt</th><th scope=\"col\" class=\"n\">Claimed for</th>"
+		    "<th scope=\"col\" class=\"n\">p95 run time</th><th scope=\"col\">Progress</th><th "
+		    "scope=\"col\">Worker</th><th scope=\"col\" class=\"n\">Lease ends</th>"
 		    "</tr></thead><tbody>");
 	for (size_t row = 0; row < pg_rows(res); row++) {
 		html_raw(b, "<tr>");
 		for (size_t i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
-			buf_text(b, before[i].cell == CELL_JOB || before[i].cell == CELL_INT ? "<td class=\"n\">" : "<td>");
+			buf_text(b, before[i].cell == CELL_JOB || before[i].cell == CELL_INT ? "<td class=\"n\">"
+											     : "<td>");
 			page_cell(v, before[i].cell, res, row, before[i].at);
 			html_raw(b, "</td>");
 		}
 		held(v, res, row, p95_us(find(list, n, pg_text(res, row, 2, NULL))));
 		for (size_t i = 0; i < sizeof(after) / sizeof(after[0]); i++) {
-			buf_text(b, after[i].cell == CELL_IN ? "<td class=\"n\">" : after[i].cell == CELL_TEXT ? "<td class=\"clip\">" : "<td>");
+			buf_text(b, after[i].cell == CELL_IN     ? "<td class=\"n\">"
+				    : after[i].cell == CELL_TEXT ? "<td class=\"clip\">"
+								 : "<td>");
 			page_cell(v, after[i].cell, res, row, after[i].at);
 			html_raw(b, "</td>");
 		}
@@ -116,8 +126,14 @@ static void usual_json(struct visit *v, const struct usual *list, size_t n)
 int page_running(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_JOB, "job", "Job" }, { 1, CELL_QUEUE, "queue", "Queue" }, { 2, CELL_FN, "fn", "Function" }, { 3, CELL_INT, "attempt", "Attempt" },
-		{ 5, CELL_SPAN, "held_s", "Claimed for" }, { 7, CELL_PROGRESS, "progress", "Progress" }, { 4, CELL_TEXT, "worker", "Worker" }, { 6, CELL_IN, "lease_s", "Lease ends" },
+		{ 0, CELL_JOB, "job", "Job" },
+		{ 1, CELL_QUEUE, "queue", "Queue" },
+		{ 2, CELL_FN, "fn", "Function" },
+		{ 3, CELL_INT, "attempt", "Attempt" },
+		{ 5, CELL_SPAN, "held_s", "Claimed for" },
+		{ 7, CELL_PROGRESS, "progress", "Progress" },
+		{ 4, CELL_TEXT, "worker", "Worker" },
+		{ 6, CELL_IN, "lease_s", "Lease ends" },
 	};
 	static const struct part part = PART("running", NULL, "No jobs are running.", columns);
 	struct store_figures figures = { 0 };
@@ -131,7 +147,8 @@ int page_running(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Running");
 		if (!v->json)
-			html_raw(&v->reply.body, "<p class=\"hint\">Claimed jobs, longest first. A worker may claim a few jobs before it starts them. The mark \"long\" means: longer than "
+			html_raw(&v->reply.body, "<p class=\"hint\">Claimed jobs, longest first. A worker may claim a "
+						 "few jobs before it starts them. The mark \"long\" means: longer than "
 						 "the p95 run time of the function in the last day.</p>");
 		page_live(v, "running");
 		if (v->json || pg_rows(res) == 0)

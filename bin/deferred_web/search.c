@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const states[] = { "ready", "delayed", "waiting", "claimed", "done", "dead", "cancelled", "expired" };
-static const char *const outcomes[] = { "ok", "failed", "crashed", "timeout", "interrupted", "superseded", "lost", "cancelled", "expired", "snoozed" };
+static const char *const states[] = {
+	"ready", "delayed", "waiting", "claimed", "done", "dead", "cancelled", "expired"
+};
+static const char *const outcomes[] = { "ok",         "failed", "crashed",   "timeout", "interrupted",
+					"superseded", "lost",   "cancelled", "expired", "snoozed" };
 
 static const char *one_of(const char *const *words, size_t n, const char *text)
 {
@@ -60,8 +63,8 @@ static bool term_of_many(struct search *s, char *text, char *value)
 static void term(struct visit *v, struct search *s, char *text, struct buf *label)
 {
 	static const char *const names[] = { "queue", "fn", "state", "label", "key", "rule", "by", "outcome", "error" };
-	const char **values[] = { &s->filter.queue, &s->filter.fn, &s->filter.state, &s->filter.label, &s->filter.key, &s->filter.rule, &s->filter.by, &s->more.outcome,
-				 &s->more.error };
+	const char **values[] = { &s->filter.queue, &s->filter.fn, &s->filter.state, &s->filter.label, &s->filter.key,
+				  &s->filter.rule,  &s->filter.by, &s->more.outcome, &s->more.error };
 	static const char error_part[] = "error~";
 	char *colon = strchr(text, ':'), *value = colon ? colon + 1 : NULL;
 
@@ -125,8 +128,12 @@ static int read_times(struct visit *v, struct search *s, struct deferred_error *
 			ms[i] = -1;
 	rc = store_admin_times(v->pg, text, ms, &res, err);
 	if (rc == 0) {
-		s->filter.since = pg_null(res, 0, 0) ? NULL : arena_copy(&v->arena, pg_text(res, 0, 0, NULL), strlen(pg_text(res, 0, 0, NULL)));
-		s->filter.until = pg_null(res, 0, 1) ? NULL : arena_copy(&v->arena, pg_text(res, 0, 1, NULL), strlen(pg_text(res, 0, 1, NULL)));
+		s->filter.since = pg_null(res, 0, 0) ? NULL
+						     : arena_copy(&v->arena, pg_text(res, 0, 0, NULL),
+								  strlen(pg_text(res, 0, 0, NULL)));
+		s->filter.until = pg_null(res, 0, 1) ? NULL
+						     : arena_copy(&v->arena, pg_text(res, 0, 1, NULL),
+								  strlen(pg_text(res, 0, 1, NULL)));
 	}
 	pg_result_free(res);
 	return rc;
@@ -147,13 +154,16 @@ int search_read(struct visit *v, struct search *s, struct deferred_error *err)
 		s->more.error = NULL;
 	s->filter.queue = s->filter.queue ? s->filter.queue : pages_text(v, "queue");
 	s->filter.fn = s->filter.fn ? s->filter.fn : pages_text(v, "fn");
-	s->filter.state = one_of(states, sizeof(states) / sizeof(states[0]), s->filter.state ? s->filter.state : pages_text(v, "state"));
-	s->more.outcome = one_of(outcomes, sizeof(outcomes) / sizeof(outcomes[0]), s->more.outcome ? s->more.outcome : pages_text(v, "outcome"));
+	s->filter.state = one_of(states, sizeof(states) / sizeof(states[0]),
+				 s->filter.state ? s->filter.state : pages_text(v, "state"));
+	s->more.outcome = one_of(outcomes, sizeof(outcomes) / sizeof(outcomes[0]),
+				 s->more.outcome ? s->more.outcome : pages_text(v, "outcome"));
 	s->more.hidden = hidden_functions(v, &s->more.hidden_len);
 	return read_times(v, s, err);
 }
 
-static void select_box(struct visit *v, const char *name, const char *title, const char *const *words, size_t n, const char *chosen)
+static void select_box(struct visit *v, const char *name, const char *title, const char *const *words, size_t n,
+		       const char *chosen)
 {
 	struct buf *b = &v->reply.body;
 
@@ -193,7 +203,8 @@ void search_form(struct visit *v, const struct search *s)
 	if (v->json)
 		return;
 	html_raw(&v->reply.body, "<form class=\"search\" action=\"/jobs\">");
-	text_box(v, "q", "Words", pages_text(v, "q"), "label, or tag:t key:k params.a.b:value error~text by:role label:\"exact words\"");
+	text_box(v, "q", "Words", pages_text(v, "q"),
+		 "label, or tag:t key:k params.a.b:value error~text by:role label:\"exact words\"");
 	select_box(v, "state", "State", states, sizeof(states) / sizeof(states[0]), s->filter.state);
 	text_box(v, "queue", "Queue", s->filter.queue, "any");
 	text_box(v, "fn", "Function", s->filter.fn, "any");

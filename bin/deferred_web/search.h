@@ -13,7 +13,7 @@ struct search {
 	struct store_web_search more;
 	const char *tags[SEARCH_TAGS_MAX], *path[SEARCH_PATH_MAX];
 	bool too_many; /* tags, or keys */
-	int64_t id; /* that one */
+	int64_t id;    /* that one */
 };
 
 /* A failure is one of the database, which is asked what times mean. Texts are in the arena. */
@@ -28,7 +28,8 @@ bool search_has_index(const struct search *s);
 /* The form of it. */
 void search_form(struct visit *v, const struct search *s);
 
-/* The same search as it stands in an address, with "&amp;" behind each part; fixed: times are those that were meant, "2h" is a while ago by then. */
+/* The same search as it stands in an address, with "&amp;" behind each part; fixed: times are those that were meant,
+ * "2h" is a while ago by then. */
 void search_query(struct visit *v, const struct search *s, bool fixed);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What limits a queue or a function: shown, and changed by a form. What the form says the database checks, as it does for everybody. */
+/* What limits a queue or a function: shown, and changed by a form. What the form says the database checks, as it does
+ * for everybody. */
 #include "pages.h"
 
 #include "store/figures.h"
@@ -15,11 +16,18 @@ struct field {
 };
 
 static const struct field queue_fields[] = {
-	{ 3, "max_running", "Max running" }, { 4, "rate", "Rate limit (per second)" }, { 5, "burst", "Burst" }, { 6, "max_length", "Max length" },
-	{ 10, "max_attempts", "Max attempts" }, { 11, "weight", "Weight" }, { 20, "on_dead", "Function for dead jobs", true },
+	{ 3, "max_running", "Max running" },
+	{ 4, "rate", "Rate limit (per second)" },
+	{ 5, "burst", "Burst" },
+	{ 6, "max_length", "Max length" },
+	{ 10, "max_attempts", "Max attempts" },
+	{ 11, "weight", "Weight" },
+	{ 20, "on_dead", "Function for dead jobs", true },
 };
 static const struct field function_fields[] = {
-	{ 2, "max_running", "Max running" }, { 3, "rate", "Rate limit (per second)" }, { 4, "burst", "Burst" },
+	{ 2, "max_running", "Max running" },
+	{ 3, "rate", "Rate limit (per second)" },
+	{ 4, "burst", "Burst" },
 	{ 7, "on_dead", "Function for dead jobs", true },
 };
 
@@ -36,11 +44,13 @@ static void form(struct visit *v, const char *place, const struct field *fields,
 	html_raw(b, "/set\">");
 	page_token(v);
 	for (size_t i = 0; i < n; i++) {
-		const char *value = pg_rows(res) > 0 && !pg_null(res, 0, fields[i].at) ? pg_text(res, 0, fields[i].at, NULL) : "";
+		const char *value =
+			pg_rows(res) > 0 && !pg_null(res, 0, fields[i].at) ? pg_text(res, 0, fields[i].at, NULL) : "";
 
 		html_raw(b, "<label>");
 		html_text(b, fields[i].title);
-		buf_text(b, fields[i].word ? " <input maxlength=\"127\" spellcheck=\"false\"" : " <input inputmode=\"decimal\" maxlength=\"40\"");
+		buf_text(b, fields[i].word ? " <input maxlength=\"127\" spellcheck=\"false\""
+					   : " <input inputmode=\"decimal\" maxlength=\"40\"");
 		html_raw(b, " autocomplete=\"off\" placeholder=\"none\" name=\"");
 		html_text(b, fields[i].name);
 		html_raw(b, "\" value=\"");
@@ -54,7 +64,8 @@ static void form(struct visit *v, const char *place, const struct field *fields,
 	html_raw(b, "<button>Save</button></form>");
 }
 
-int limit_used(struct visit *v, const char *queue, const char *fn, const struct pg_result *settings, struct deferred_error *err)
+int limit_used(struct visit *v, const char *queue, const char *fn, const struct pg_result *settings,
+	       struct deferred_error *err)
 {
 	int at = queue ? queue_fields[0].at : function_fields[0].at, rc;
 	struct buf *b = &v->reply.body;
@@ -69,11 +80,16 @@ int limit_used(struct visit *v, const char *queue, const char *fn, const struct 
 		used = pg_rows(res) > 0 ? pg_int(res, 0, 3) : 0;
 		most = pg_int(settings, 0, at);
 		if (v->json)
-			buf_printf(b, ",\"limit_used\":{\"running\":%" PRId64 ",\"max_running\":%" PRId64 ",\"ratio\":%g}", used, most, (double)used / (double)most);
+			buf_printf(b,
+				   ",\"limit_used\":{\"running\":%" PRId64 ",\"max_running\":%" PRId64 ",\"ratio\":%g}",
+				   used, most, (double)used / (double)most);
 		else
-			buf_printf(b, "<p>Limit <progress max=\"%" PRId64 "\" value=\"%" PRId64 "\" aria-label=\"Share of the limit in use\"></progress> %" PRId64 " of %" PRId64
-				      " running, %.0f %%%s</p>",
-				   most, used < most ? used : most, used, most, 100.0 * (double)used / (double)most, used < most ? "." : ": no others start until one ends.");
+			buf_printf(b,
+				   "<p>Limit <progress max=\"%" PRId64 "\" value=\"%" PRId64
+				   "\" aria-label=\"Share of the limit in use\"></progress> %" PRId64 " of %" PRId64
+				   " running, %.0f %%%s</p>",
+				   most, used < most ? used : most, used, most, 100.0 * (double)used / (double)most,
+				   used < most ? "." : ": no others start until one ends.");
 	}
 	pg_result_free(res);
 	return rc;
@@ -82,14 +98,16 @@ int limit_used(struct visit *v, const char *queue, const char *fn, const struct 
 const char *settings_said(struct visit *v, bool of_queue)
 {
 	const struct field *fields = of_queue ? queue_fields : function_fields;
-	size_t n = of_queue ? sizeof(queue_fields) / sizeof(queue_fields[0]) : sizeof(function_fields) / sizeof(function_fields[0]);
+	size_t n = of_queue ? sizeof(queue_fields) / sizeof(queue_fields[0])
+			    : sizeof(function_fields) / sizeof(function_fields[0]);
 	const struct request *r = &v->request;
 	struct buf b = { 0 };
 	const char *said;
 
 	for (size_t i = 0; i < n; i++) {
 		const char *value = guard_field(&v->arena, r->body, r->body_len, fields[i].name);
-		const char *was = guard_field(&v->arena, r->body, r->body_len, arena_printf(&v->arena, "was_%s", fields[i].name));
+		const char *was =
+			guard_field(&v->arena, r->body, r->body_len, arena_printf(&v->arena, "was_%s", fields[i].name));
 
 		if (!value || (was && strcmp(value, was) == 0))
 			continue;
@@ -111,9 +129,22 @@ void queue_settings(struct visit *v, const struct pg_result *res)
 		int at;
 		const char *name, *unit;
 	} facts[] = {
-		{ 3, "Max running", "" }, { 2, "Running (limited)", "" }, { 4, "Rate limit (per second)", "" }, { 5, "Burst", "" }, { 6, "Max length", "" },
-		{ 7, "When full", "" }, { 8, "Lease", " ms" }, { 9, "Expires after", " ms" }, { 10, "Max attempts", "" }, { 11, "Weight", "" }, { 12, "Function for messages", "" },
-		{ 14, "Backoff floor", " ms" }, { 15, "Backoff ceiling", " ms" }, { 16, "Backoff exponent", "" }, { 17, "Max deliveries of a message", "" }, { 18, "Max params size", " bytes" },
+		{ 3, "Max running", "" },
+		{ 2, "Running (limited)", "" },
+		{ 4, "Rate limit (per second)", "" },
+		{ 5, "Burst", "" },
+		{ 6, "Max length", "" },
+		{ 7, "When full", "" },
+		{ 8, "Lease", " ms" },
+		{ 9, "Expires after", " ms" },
+		{ 10, "Max attempts", "" },
+		{ 11, "Weight", "" },
+		{ 12, "Function for messages", "" },
+		{ 14, "Backoff floor", " ms" },
+		{ 15, "Backoff ceiling", " ms" },
+		{ 16, "Backoff exponent", "" },
+		{ 17, "Max deliveries of a message", "" },
+		{ 18, "Max params size", " bytes" },
 		{ 20, "Function for dead jobs", "" },
 	};
 
@@ -125,7 +156,8 @@ void queue_settings(struct visit *v, const struct pg_result *res)
 	html_raw(&v->reply.body, "<section><h2>Settings</h2><dl class=\"facts\">");
 	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
 		if (!pg_null(res, 0, facts[i].at) && !(facts[i].at == 7 && pg_null(res, 0, 6)))
-			page_fact(v, facts[i].name, arena_printf(&v->arena, "%s%s", pg_text(res, 0, facts[i].at, NULL), facts[i].unit));
+			page_fact(v, facts[i].name,
+				  arena_printf(&v->arena, "%s%s", pg_text(res, 0, facts[i].at, NULL), facts[i].unit));
 	html_raw(&v->reply.body, "</dl>");
 	form(v, "/queues/", queue_fields, sizeof(queue_fields) / sizeof(queue_fields[0]), res);
 	html_raw(&v->reply.body, "<p class=\"hint\">To change any of them: <code>deferred queue set ");

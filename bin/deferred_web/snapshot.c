@@ -10,13 +10,16 @@
 #include <time.h>
 
 #define SNAPSHOTS 32
-#define BODY_MAX (256u * 1024)         /* larger ones are not kept */
-#define PATIENCE_NS (300 * NS_PER_MS)  /* a page that takes longer is made by each who wants it: it is the slow one that is to wait, not others behind it */
-#define RIGHTS_NS (60 * NS_PER_S)      /* what a session may see is asked for that often, where only what has changed is wanted */
+#define BODY_MAX (256u * 1024) /* larger ones are not kept */
+#define PATIENCE_NS \
+	(300 * \
+	 NS_PER_MS) /* a page that takes longer is made by each who wants it: it is the slow one that is to wait, not others behind it */
+#define RIGHTS_NS \
+	(60 * NS_PER_S) /* what a session may see is asked for that often, where only what has changed is wanted */
 
 struct snapshot {
-	char *key;              /* NULL: a free place */
-	char *body;             /* NULL: none yet */
+	char *key;  /* NULL: a free place */
+	char *body; /* NULL: none yet */
 	size_t len;
 	struct visit_hole holes[VISIT_HOLES_MAX];
 	size_t holes_len;
@@ -85,14 +88,16 @@ bool snapshot_wanted(const struct visit *v)
 	return !v->route->action && request_value(&v->request, "if-none-match") && knows_rights(v);
 }
 
-/* The page, and who sees the same of it: a login may be told more than others of equal rights, as of sessions of the database that are its own. In the arena. */
+/* The page, and who sees the same of it: a login may be told more than others of equal rights, as of sessions of the
+ * database that are its own. In the arena. */
 static const char *key(struct visit *v)
 {
 	const char *path = v->request.raw_path;
 
 	if (v->role)
 		return arena_printf(&v->arena, "%s %s?%s", v->role, path, v->query);
-	return arena_printf(&v->arena, "%d%d%d %s %s?%s", v->me.viewer, v->me.reader, v->me.operator, v->me.role, path, v->query);
+	return arena_printf(&v->arena, "%d%d%d %s %s?%s", v->me.viewer, v->me.reader, v->me.operator, v->me.role, path,
+			    v->query);
 }
 
 /* Locked. NULL: there is none. */
@@ -206,7 +211,8 @@ bool snapshot_get(struct snapshots *s, struct visit *v)
 
 void snapshot_made(struct snapshots *s, struct visit *v)
 {
-	bool good = v->reply.status == 200 && !v->route->action && !v->reply.content_type && v->holes_len <= VISIT_HOLES_MAX && v->reply.body.len > 0 && v->reply.body.len <= BODY_MAX;
+	bool good = v->reply.status == 200 && !v->route->action && !v->reply.content_type &&
+		    v->holes_len <= VISIT_HOLES_MAX && v->reply.body.len > 0 && v->reply.body.len <= BODY_MAX;
 	const char *name = good && (v->role || v->me_ns > 0) ? key(v) : NULL;
 	struct snapshot *one;
 

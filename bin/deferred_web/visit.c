@@ -18,10 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BODY_MAX 4096 /* of a form */
+#define BODY_MAX 4096              /* of a form */
 #define LONG_BODY_MAX (256 * 1024) /* of one with 64 KiB of params, three bytes for most of what is no letter */
-#define POLICY                                                                                                                  \
-	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " \
+#define POLICY \
+	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action " \
+	"'self'; base-uri 'none'; " \
 	"frame-ancestors 'none'"
 
 const char *visit_who(const struct visit *v)
@@ -36,7 +37,7 @@ const char *visit_address(const struct visit *v)
 
 bool visit_may_act(const struct visit *v)
 {
-	return v->me.operator && !v->web->read_only && v->web->auth != WEB_NONE;
+	return v->me.operator&& !v->web->read_only && v->web->auth != WEB_NONE;
 }
 
 /* ---- answers ---------------------------------------------------------------------------------- */
@@ -52,7 +53,10 @@ static void finish(struct visit *v)
 	}
 	if (reply->status == 503 || reply->status == 429)
 		reply_header(reply, "Retry-After", "10");
-	reply_header(reply, "Content-Type", reply->content_type ? reply->content_type : v->json ? "application/json" : "text/html; charset=utf-8");
+	reply_header(reply, "Content-Type",
+		     reply->content_type ? reply->content_type
+		     : v->json           ? "application/json"
+					 : "text/html; charset=utf-8");
 	reply_header(reply, "Content-Security-Policy", POLICY);
 	reply_header(reply, "X-Content-Type-Options", "nosniff");
 	reply_header(reply, "Referrer-Policy", "same-origin");
@@ -69,7 +73,11 @@ void visit_refuse(struct visit *v, int status, const char *text)
 	buf_clear(&v->reply.body);
 	v->holes_len = 0;
 	v->reply.status = status;
-	page_begin(v, NULL, status == 401 ? "Log in" : status == 404 ? "Not found" : status == 403 ? "Not allowed" : "Request failed");
+	page_begin(v, NULL,
+		   status == 401   ? "Log in"
+		   : status == 404 ? "Not found"
+		   : status == 403 ? "Not allowed"
+				   : "Request failed");
 	if (v->json) {
 		html_raw(&v->reply.body, ",\"status\":");
 		buf_text(&v->reply.body, title);
@@ -87,7 +95,8 @@ static void refuse(struct visit *v, int status, const char *text)
 {
 	visit_refuse(v, status, text);
 	if (status == 401)
-		reply_header(&v->reply, "WWW-Authenticate", "Basic realm=\"deferred: a login of the database\", charset=\"UTF-8\"");
+		reply_header(&v->reply, "WWW-Authenticate",
+			     "Basic realm=\"deferred: a login of the database\", charset=\"UTF-8\"");
 	else if (status == 405)
 		reply_header(&v->reply, "Allow", v->route && v->route->action ? "POST" : "GET, HEAD");
 }
@@ -115,10 +124,16 @@ static void refuse_database(struct visit *v, const struct deferred_error *err)
 	else if (err->code != DEFERRED_EDB)
 		log_line(LOG_L_ERROR, "web: %s", err->message);
 	if (status == 403 && v->me.role[0] && !v->me.viewer)
-		message = arena_printf(&v->arena, "Your role may not see jobs. An administrator can run: grant deferred_viewer to \"%s\"", v->me.role);
+		message = arena_printf(
+			&v->arena,
+			"Your role may not see jobs. An administrator can run: grant deferred_viewer to \"%s\"",
+			v->me.role);
 	else if (err->code == DEFERRED_ESCHEMA)
-		message = arena_printf(&v->arena, "This database lacks the schema of this program. An administrator can run: deferred migrate "
-				       "(%s)", err->message);
+		message = arena_printf(
+			&v->arena,
+			"This database lacks the schema of this program. An administrator can run: deferred migrate "
+			"(%s)",
+			err->message);
 	else if (err->hint[0] && err->code == DEFERRED_EDB)
 		message = arena_printf(&v->arena, "%s; hint: %s", message, err->hint);
 	else if (err->code != DEFERRED_EDB && status == 503)
@@ -160,8 +175,13 @@ static int in_transaction(struct visit *v, struct deferred_error *err)
 		return rc;
 	}
 	if (v->route->action && !visit_may_act(v)) {
-		visit_refuse(v, 403, v->web->read_only || v->web->auth == WEB_NONE ? "These pages are read-only." :
-			     arena_printf(&v->arena, "Your role may look but not act. An administrator can run: grant deferred_operator to \"%s\"", v->me.role));
+		visit_refuse(v, 403,
+			     v->web->read_only || v->web->auth == WEB_NONE
+				     ? "These pages are read-only."
+				     : arena_printf(&v->arena,
+						    "Your role may look but not act. An administrator can run: grant "
+						    "deferred_operator to \"%s\"",
+						    v->me.role));
 		return 0;
 	}
 	return v->route->run(v, err);
@@ -212,7 +232,8 @@ static bool make(struct visit *v)
 		else
 			refuse(v, 401, "The database refused that name and password.");
 		if (outcome == DESK_REFUSED)
-			log_line(LOG_L_WARNING, "web: login refused, from %s: %s", v->address[0] ? v->address : "a local socket", err.message);
+			log_line(LOG_L_WARNING, "web: login refused, from %s: %s",
+				 v->address[0] ? v->address : "a local socket", err.message);
 		return true;
 	}
 	made = v->role || !snapshot_wanted(v) || !snapshot_get(v->web->snapshots, v);
@@ -321,7 +342,8 @@ static bool known_user(struct visit *v)
 	struct passwd entry, *found = NULL;
 	char text[4096];
 
-	if (v->request.peer_uid == 0 || getpwuid_r((uid_t)(v->request.peer_uid - 1), &entry, text, sizeof(text), &found) != 0 || !found ||
+	if (v->request.peer_uid == 0 ||
+	    getpwuid_r((uid_t)(v->request.peer_uid - 1), &entry, text, sizeof(text), &found) != 0 || !found ||
 	    strlen(found->pw_name) >= sizeof(v->user))
 		return false;
 	memcpy(v->user, found->pw_name, strlen(found->pw_name) + 1);
@@ -369,12 +391,16 @@ static enum served_step judge(struct visit *v)
 	if (status == 401)
 		return refused(v, 401, "Log in with a name and password of the database.");
 	if (status != 0)
-		return refused(v, status, v->web->auth == WEB_PEER ? "Only users of this machine that web.users lists may see this." :
-			       "The proxy did not name you, or web.users does not list you.");
+		return refused(v, status,
+			       v->web->auth == WEB_PEER
+				       ? "Only users of this machine that web.users lists may see this."
+				       : "The proxy did not name you, or web.users does not list you.");
 	if (!v->route)
 		return refused(v, 404, "There is no such page.");
 	if (v->route->action ? r->verb != VERB_POST : !is_get(r))
-		return refused(v, 405, v->route->action ? "This address accepts only POST, from a button." : "This address accepts only GET.");
+		return refused(v, 405,
+			       v->route->action ? "This address accepts only POST, from a button."
+						: "This address accepts only GET.");
 	if (!v->route->action)
 		return SERVED_WAIT;
 	if (!guard_same_origin(r))
@@ -465,8 +491,16 @@ static void app_log(void *exchange, size_t bytes_out, bool cut)
 {
 	struct visit *v = exchange;
 	struct access_entry entry = {
-		.request = &v->request, .id = v->id, .began_us = v->began_us, .began_ns = v->began_ns, .op = v->route ? v->route->name : NULL,
-		.account = v->user[0] ? v->user : NULL, .auth = v->me.role[0] ? v->me.role : NULL, .status = v->reply.status, .bytes_out = bytes_out, .cut = cut,
+		.request = &v->request,
+		.id = v->id,
+		.began_us = v->began_us,
+		.began_ns = v->began_ns,
+		.op = v->route ? v->route->name : NULL,
+		.account = v->user[0] ? v->user : NULL,
+		.auth = v->me.role[0] ? v->me.role : NULL,
+		.status = v->reply.status,
+		.bytes_out = bytes_out,
+		.cut = cut,
 	};
 
 	if (v->web->log)
@@ -486,6 +520,13 @@ static void app_end(void *exchange)
 }
 
 const struct server_app visit_app = {
-	.exchange_bytes = sizeof(struct visit), .begin = app_begin, .headers = app_headers, .step = app_step, .wait = app_wait,
-	.takes_body = app_takes_body, .refuse = app_refuse, .log = app_log, .end = app_end,
+	.exchange_bytes = sizeof(struct visit),
+	.begin = app_begin,
+	.headers = app_headers,
+	.step = app_step,
+	.wait = app_wait,
+	.takes_body = app_takes_body,
+	.refuse = app_refuse,
+	.log = app_log,
+	.end = app_end,
 };

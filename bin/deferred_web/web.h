@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* web - what all of deferred_web shares: what it was told, and one visit, from the first byte of a request to the last of its answer. */
+/* web - what all of deferred_web shares: what it was told, and one visit, from the first byte of a request to the last
+ * of its answer. */
 #ifndef WEB_H
 #define WEB_H
 
@@ -47,10 +48,10 @@ struct route {
 	const char *title;
 	/* Called inside a transaction. Writes the answer; a failure of the database is returned. */
 	int (*run)(struct visit *v, struct deferred_error *err);
-	bool action; /* by POST */
+	bool action;                     /* by POST */
 	void (*before)(struct visit *v); /* what makes transactions of its own; NULL: nothing */
 	void (*after)(struct visit *v);  /* the same of an action that was done */
-	bool reloads; /* without JavaScript it is loaded anew: there is nothing on it that people fill in */
+	bool reloads;   /* without JavaScript it is loaded anew: there is nothing on it that people fill in */
 	bool long_form; /* params are typed into it */
 };
 
@@ -74,27 +75,28 @@ struct visit {
 	const char *query; /* as it came, without "?" */
 
 	const struct route *route;
-	bool json;           /* the path ended in .json */
-	int64_t number;      /* of the path */
-	const char *name;    /* of the path */
+	bool json;        /* the path ended in .json */
+	int64_t number;   /* of the path */
+	const char *name; /* of the path */
 	char user[GUARD_NAME_SIZE];
 	const char *password, *role;
-	char address[64];    /* of who asks; "": by a socket of this machine */
+	char address[64]; /* of who asks; "": by a socket of this machine */
 	struct pg *pg;
 	uint64_t pg_born_ns; /* when it logged in */
 	struct store_web_me me;
-	uint64_t me_ns;      /* when that was asked for; 0: not yet */
+	uint64_t me_ns; /* when that was asked for; 0: not yet */
 	struct visit_hole holes[VISIT_HOLES_MAX];
-	size_t holes_len;    /* beyond the maximum: there were more */
+	size_t holes_len;        /* beyond the maximum: there were more */
 	struct snapshot *making; /* others wait for this page; NULL: nobody */
-	struct cause *causes; /* why jobs wait, or this one does; in the arena */
+	struct cause *causes;    /* why jobs wait, or this one does; in the arena */
 	size_t causes_len;
 	struct pg_result *queues; /* rows of admin_status_queues.sql, where these causes came of them; else NULL */
 
 	/* Of the desk. */
-	uint64_t login, pair, group; /* numbers for name and password, name and address, and those it shares threads with */
+	uint64_t login, pair,
+		group; /* numbers for name and password, name and address, and those it shares threads with */
 	uint64_t submitted_ns, turn_ns; /* turn_ns: not served before */
-	size_t before;               /* visits of its group that were there when it came */
+	size_t before;                  /* visits of its group that were there when it came */
 	void (*wake)(void *data);
 	void *wake_data;
 	struct visit *next;

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define TOLD 3 /* causes at most */
-/* Where much ends it takes long, and who runs jobs has the processors: then a page brings figures up to now for one part of so many of the time. It tells of when they are. */
+/* Where much ends it takes long, and who runs jobs has the processors: then a page brings figures up to now for one
+ * part of so many of the time. It tells of when they are. */
 #define FOLD_LONG_NS (50 * NS_PER_MS)
 #define FOLD_SHARE 100
 
@@ -82,13 +83,14 @@ void before_job(struct visit *v)
 	decide(v, &why, store_why_job(v->pg, v->number, &why, &ignored), true);
 }
 
-/* Errors stand behind a colon. Of what function one is is unknown here, so where some are hidden those who may not see them see none. */
+/* Errors stand behind a colon. Of what function one is is unknown here, so where some are hidden those who may not see
+ * them see none. */
 static const char *sentence(struct visit *v, const struct cause *c)
 {
 	const char *colon = strstr(c->why, ": ");
 	bool has_error = c->kind == CAUSE_FAILING || c->kind == CAUSE_DELAYED || c->kind == CAUSE_ENDED;
 
-	if (!colon || !has_error || v->me.operator || !v->web->hide_params || !*v->web->hide_params)
+	if (!colon || !has_error || v->me.operator|| !v->web->hide_params || !* v->web->hide_params)
 		return c->why;
 	return arena_copy(&v->arena, c->why, (size_t)(colon - c->why));
 }
@@ -122,7 +124,8 @@ static void remedy(struct buf *b, const char *mend)
 {
 	static const struct {
 		const char *command, *link;
-	} pages[] = { { "deferred advise", "<a href=\"/advice\">deferred advise</a>" }, { "deferred doctor", "<a href=\"/doctor\">deferred doctor</a>" } };
+	} pages[] = { { "deferred advise", "<a href=\"/advice\">deferred advise</a>" },
+		      { "deferred doctor", "<a href=\"/doctor\">deferred doctor</a>" } };
 	const char *at;
 
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {

@@ -166,7 +166,9 @@ def main(folder):
     titles = {path: title for path, (title, _) in bodies.items()}
     titles.update({"index.html": "Overview", "docs/index.html": "All documentation"})
     for path, (title, text) in bodies.items():
-        text = text.replace("<pre", '<pre tabindex="0"')  # a block that is wider than the window scrolls by keyboard too
+        text = text.replace(
+            "<pre", '<pre tabindex="0"'
+        )  # a block that is wider than the window scrolls by keyboard too
         os.makedirs(os.path.join(folder, os.path.dirname(path)), exist_ok=True)
         root = between(path, ".") + "/" if os.path.dirname(path) else ""
         with open(os.path.join(folder, path), "w", encoding="utf-8") as f:

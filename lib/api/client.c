@@ -58,7 +58,7 @@ struct deferred {
 	int64_t params_max_bytes;
 	int answer_ms, lock_ms; /* 0: for ever */
 	enum { COPY_UNKNOWN, COPY_NO, COPY_YES } may_copy;
-	pid_t pid; /* process that opened it */
+	pid_t pid;                  /* process that opened it */
 	struct deferred *inherited; /* context of a parent process; its connection is not ours to close */
 };
 
@@ -113,8 +113,8 @@ static int text_check(const char *name, const char *s, size_t max_chars, struct 
 	if (utf8_prefix(s, strlen(s)) != strlen(s))
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"%s\" is not valid UTF-8", name);
 	if (max_chars && utf8_chars(s) > max_chars)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"%s\" has %zu characters, more than %zu",
-				name, utf8_chars(s), max_chars);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option \"%s\" has %zu characters, more than %zu", name,
+				 utf8_chars(s), max_chars);
 	return 0;
 }
 
@@ -123,8 +123,8 @@ static int span_check(const char *name, int64_t ms, struct deferred_error *err)
 	if (ms >= 0 && ms <= SPAN_MAX_MS)
 		return 0;
 	return error_set(err, DEFERRED_EINVAL, "opts",
-			"option \"%s\" is out of range: %lld ms (0 to %lld, a hundred years)", name,
-			 (long long)ms, (long long)SPAN_MAX_MS);
+			 "option \"%s\" is out of range: %lld ms (0 to %lld, a hundred years)", name, (long long)ms,
+			 (long long)SPAN_MAX_MS);
 }
 
 static int concurrency_check(const struct deferred_opts *o, struct deferred_error *err)
@@ -135,10 +135,10 @@ static int concurrency_check(const struct deferred_opts *o, struct deferred_erro
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"concurrency_key\" is empty");
 	if (o->concurrency < 0 || o->concurrency > CONCURRENCY_MAX)
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"concurrency\" is out of range: %d (1 to %d)",
-				o->concurrency, CONCURRENCY_MAX);
+				 o->concurrency, CONCURRENCY_MAX);
 	if (o->concurrency && !o->concurrency_key)
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				"option \"concurrency\" is %d, but \"concurrency_key\" is missing", o->concurrency);
+				 "option \"concurrency\" is %d, but \"concurrency_key\" is missing", o->concurrency);
 	return 0;
 }
 
@@ -147,15 +147,15 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 	for (size_t i = 0; tags && tags[i]; i++) {
 		if (i == TAGS_MAX)
 			return error_set(err, DEFERRED_EINVAL, "opts",
-					"option \"tags\" has more than %d tags, the first is \"%.100s\"", TAGS_MAX,
-					tags[0]);
+					 "option \"tags\" has more than %d tags, the first is \"%.100s\"", TAGS_MAX,
+					 tags[0]);
 		if (!*tags[i])
 			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is empty", i);
 		if (utf8_prefix(tags[i], strlen(tags[i])) != strlen(tags[i]))
 			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is not valid UTF-8", i);
 		if (utf8_chars(tags[i]) > TAG_MAX_CHARS)
 			return error_set(err, DEFERRED_EINVAL, "opts",
-					"tags[%zu] has %zu characters, more than %d: \"%.100s\"", i,
+					 "tags[%zu] has %zu characters, more than %d: \"%.100s\"", i,
 					 utf8_chars(tags[i]), TAG_MAX_CHARS, tags[i]);
 	}
 	return 0;
@@ -165,19 +165,19 @@ static int after_check(const struct deferred_opts *o, struct deferred_error *err
 {
 	if (o->after_len > 0 && !o->after)
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"after\" is NULL, but after_len is %zu",
-				o->after_len);
+				 o->after_len);
 	if (o->after_len > AFTER_MAX)
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"after\" names %zu jobs, more than %d",
-				o->after_len, AFTER_MAX);
+				 o->after_len, AFTER_MAX);
 	for (size_t i = 0; i < o->after_len; i++) {
 		const struct deferred_after *a = &o->after[i];
 
 		if (a->job < 1)
 			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: %lld is not the id of a job", i,
-					(long long)a->job);
+					 (long long)a->job);
 		if ((unsigned int)a->on > DEFERRED_AFTER_ENDED)
 			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: condition %d is unknown", i,
-					(int)a->on);
+					 (int)a->on);
 		if (text_check("after", a->as, AS_MAX_CHARS, err) < 0)
 			return DEFERRED_EINVAL;
 		if (a->as && !*a->as)
@@ -192,7 +192,7 @@ static int traceparent_check(const char *s, struct deferred_error *err)
 		return 0;
 	error_set(err, DEFERRED_EINVAL, "opts", "option \"traceparent\" has the invalid value \"%.200s\"", s);
 	error_hint(err, "use the form of W3C Trace Context in lower case: %s; neither id is all zeros",
-			TRACEPARENT_FORM);
+		   TRACEPARENT_FORM);
 	return DEFERRED_EINVAL;
 }
 
@@ -200,40 +200,43 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !queue_valid(o->queue)) {
 		error_set(err, DEFERRED_EINVAL, "opts", "queue name \"%.200s\" is invalid", o->queue);
-		error_hint(err,
-				"a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\", and begins with a letter, a digit or \"_\"");
+		error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\", and begins with a letter, "
+				"a digit or \"_\"");
 		return DEFERRED_EINVAL;
 	}
-	if (text_check("label", o->label, LABEL_MAX_CHARS, err) < 0 || text_check("key", o->key, KEY_MAX_CHARS, err) < 0 ||
-	    text_check("run_at", o->run_at, 0, err) < 0 || text_check("expires_at", o->expires_at, 0, err) < 0)
+	if (text_check("label", o->label, LABEL_MAX_CHARS, err) < 0 ||
+	    text_check("key", o->key, KEY_MAX_CHARS, err) < 0 || text_check("run_at", o->run_at, 0, err) < 0 ||
+	    text_check("expires_at", o->expires_at, 0, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->key && !*o->key)
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"key\" is empty");
 	if (o->priority < INT16_MIN || o->priority > INT16_MAX)
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				"option \"priority\" is out of range: %d (-32768 to 32767)", o->priority);
+				 "option \"priority\" is out of range: %d (-32768 to 32767)", o->priority);
 	if (span_check("delay_ms", o->delay_ms, err) < 0 || span_check("expires_ms", o->expires_ms, err) < 0 ||
-	    span_check("timeout_ms", o->timeout_ms, err) < 0 || span_check("backoff_floor_ms", o->backoff_floor_ms, err) < 0 ||
+	    span_check("timeout_ms", o->timeout_ms, err) < 0 ||
+	    span_check("backoff_floor_ms", o->backoff_floor_ms, err) < 0 ||
 	    span_check("backoff_ceiling_ms", o->backoff_ceiling_ms, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->flow < 0)
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"flow\" is not the number of a flow: %lld",
-				(long long)o->flow);
+				 (long long)o->flow);
 	if (o->max_attempts < 0)
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"max_attempts\" is negative: %d",
-				o->max_attempts);
+				 o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				"option \"backoff_exponent\" is out of range: %g (1 to 100)", o->backoff_exponent);
+				 "option \"backoff_exponent\" is out of range: %g (1 to 100)", o->backoff_exponent);
 	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0 || after_check(o, err) < 0 ||
 	    traceparent_check(o->traceparent, err) < 0)
 		return DEFERRED_EINVAL;
 	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
 		return error_set(err, DEFERRED_EINVAL, "opts", "option \"on_duplicate\" has the unknown value %d",
-				(int)o->on_duplicate);
+				 (int)o->on_duplicate);
 	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
 		if (o->reserved[i])
-			return error_set(err, DEFERRED_EINVAL, "opts", "reserved[%zu] is not zero: the options were not initialised", i);
+			return error_set(err, DEFERRED_EINVAL, "opts",
+					 "reserved[%zu] is not zero: the options were not initialised", i);
 	return 0;
 }
 
@@ -247,7 +250,8 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 	if (call->fn ? !fn_valid(call->fn) : !call->opts || !call->opts->queue) {
 		if (call->fn) {
 			error_set(err, DEFERRED_EINVAL, "fn", "function name \"%.200s\" is invalid", call->fn);
-			error_hint(err, "a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a letter or \"_\"");
+			error_hint(err, "a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
+					"letter or \"_\"");
 		} else {
 			error_set(err, DEFERRED_EINVAL, "fn", "the function is missing");
 			error_hint(err, "name a function; only a message has none, and needs a queue: set opts.queue");
@@ -263,8 +267,7 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 	len = strlen(call->params);
 	if (params_max_bytes && len > (uint64_t)params_max_bytes) {
 		error_set(err, DEFERRED_EINVAL, "params",
-				"params of function \"%s\" have %zu bytes, more than params_max_bytes (%lld)", name,
-				len,
+			  "params of function \"%s\" have %zu bytes, more than params_max_bytes (%lld)", name, len,
 			  (long long)params_max_bytes);
 		error_hint(err, "store the data elsewhere and pass a reference, or raise the setting");
 		return DEFERRED_EINVAL;
@@ -275,7 +278,8 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 	return rc;
 }
 
-static int calls_check(const struct deferred_call_spec *calls, size_t n, int64_t params_max_bytes, struct deferred_error *err)
+static int calls_check(const struct deferred_call_spec *calls, size_t n, int64_t params_max_bytes,
+		       struct deferred_error *err)
 {
 	if (!calls && n > 0)
 		return error_set(err, DEFERRED_EINVAL, "calls", "calls is NULL");
@@ -310,8 +314,9 @@ static void explain_denied(const struct pg *pg, const char *role, struct deferre
 static void explain_aborted(struct deferred_error *err)
 {
 	if (err && strcmp(err->sqlstate, "25P02") == 0)
-		error_hint(err,
-				"an earlier statement of this transaction failed; roll the transaction back, then defer again");
+		error_hint(
+			err,
+			"an earlier statement of this transaction failed; roll the transaction back, then defer again");
 }
 
 /* What can be said about the failure of a statement, on a context's connection or the caller's. */
@@ -411,7 +416,8 @@ static int open_opts_check(const struct deferred_open_opts *o, struct deferred_e
 {
 	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
 		if (o->reserved[i])
-			return error_set(err, DEFERRED_EINVAL, "open", "reserved[%zu] is not zero: the options were not initialised", i);
+			return error_set(err, DEFERRED_EINVAL, "open",
+					 "reserved[%zu] is not zero: the options were not initialised", i);
 	return 0;
 }
 
@@ -432,7 +438,8 @@ static int use_shard(struct config *config, const char *conninfo, const char *sh
 	return config_use_shard(config, err);
 }
 
-static int context_new(struct deferred **out, const char *conninfo, const struct deferred_open_opts *opts, struct deferred_error *err)
+static int context_new(struct deferred **out, const char *conninfo, const struct deferred_open_opts *opts,
+		       struct deferred_error *err)
 {
 	static const struct deferred_open_opts none = { 0 };
 	struct deferred *d = calloc(1, sizeof(*d));
@@ -452,7 +459,7 @@ static int context_new(struct deferred **out, const char *conninfo, const struct
 		rc = use_shard(config, conninfo, opts->shard, err);
 	if (rc == 0 && !conninfo && config_by_shards(config)) {
 		rc = error_set(err, DEFERRED_ECONFIG, "open",
-				"the shard is missing: the config file has several databases");
+			       "the shard is missing: the config file has several databases");
 		error_hint(err, "find a shard with deferred_shard_for(), or set DEFERRED_SHARD or database.shard");
 	}
 	if (rc < 0)
@@ -482,7 +489,8 @@ static size_t any_of(size_t n)
 	return getrandom(&number, sizeof(number), GRND_NONBLOCK) == sizeof(number) ? (size_t)(number % n) : 0;
 }
 
-static int choose_shard(const struct config *config, const char *route, char *name, size_t size, struct deferred_error *err)
+static int choose_shard(const struct config *config, const char *route, char *name, size_t size,
+			struct deferred_error *err)
 {
 	size_t len, n = 0, best;
 	const struct config_shard *shards = config_shards(config, &len);
@@ -498,9 +506,11 @@ static int choose_shard(const struct config *config, const char *route, char *na
 		strcpy(name, names[best]);
 	free(names);
 	if (n == 0)
-		return error_set(err, DEFERRED_ENOTFOUND, "shard", len > 0 ? "no shard accepts jobs" : "the config file has no shards");
-	return name[0] ? 0 : error_set(err, DEFERRED_EINVAL, "shard", "the name of the shard has more than %zu bytes",
-			size);
+		return error_set(err, DEFERRED_ENOTFOUND, "shard",
+				 len > 0 ? "no shard accepts jobs" : "the config file has no shards");
+	return name[0] ? 0
+		       : error_set(err, DEFERRED_EINVAL, "shard", "the name of the shard has more than %zu bytes",
+				   size);
 }
 
 int deferred_shard_for(const char *route, char *name, size_t size, struct deferred_error *err)
@@ -519,7 +529,8 @@ int deferred_shard_for(const char *route, char *name, size_t size, struct deferr
 	return rc;
 }
 
-int deferred_open_with(struct deferred **d, const char *conninfo, const struct deferred_open_opts *opts, struct deferred_error *err)
+int deferred_open_with(struct deferred **d, const char *conninfo, const struct deferred_open_opts *opts,
+		       struct deferred_error *err)
 {
 	error_clear(err);
 	if (!d)
@@ -556,8 +567,8 @@ static int defer_one(struct deferred *d, void *arg, struct deferred_error *err)
 	return store_enqueue(d->pg, &one->call, one->id, err);
 }
 
-int deferred_defer(struct deferred *d, const char *fn, const char *params, const struct deferred_opts *opts, int64_t *id,
-		   struct deferred_error *err)
+int deferred_defer(struct deferred *d, const char *fn, const char *params, const struct deferred_opts *opts,
+		   int64_t *id, struct deferred_error *err)
 {
 	struct one one = { .call = { .fn = fn, .params = params, .opts = opts }, .id = id };
 	int rc;
@@ -569,8 +580,8 @@ int deferred_defer(struct deferred *d, const char *fn, const char *params, const
 	return rc < 0 ? rc : explain_late(on_context(d, defer_one, &one, err), err);
 }
 
-int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params, const struct deferred_opts *opts, int64_t *id,
-			struct deferred_error *err)
+int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params, const struct deferred_opts *opts,
+			int64_t *id, struct deferred_error *err)
 {
 	struct deferred_call_spec call = { .fn = fn, .params = params, .opts = opts };
 	struct pg *pg = NULL;
@@ -597,8 +608,8 @@ struct flow {
 
 static int flow_check(const char *flow, struct deferred_error *err)
 {
-	int rc = flow ? params_check(flow, strlen(flow), err) : error_set(err, DEFERRED_EINVAL, "flow",
-			"the flow is missing");
+	int rc = flow ? params_check(flow, strlen(flow), err)
+		      : error_set(err, DEFERRED_EINVAL, "flow", "the flow is missing");
 
 	if (rc < 0 && flow)
 		error_prefix(err, "flow");
@@ -691,32 +702,36 @@ int deferred_flow_close_conn(struct pg_conn *conn, int64_t id, struct deferred_e
 
 /* ---- many calls ------------------------------------------------------------------------------- */
 
-/* How many of the calls go into the next statement: bounded in number and, but for the last of them, in bytes, and all of one flow or of none. One that waits for
- * jobs goes alone. */
+/* How many of the calls go into the next statement: bounded in number and, but for the last of them, in bytes, and all
+ * of one flow or of none. One that waits for jobs goes alone. */
 static size_t statement_size(const struct deferred_call_spec *calls, size_t n)
 {
 	size_t bytes = 0, i;
 
-	for (i = 0; i < n && i < STORE_MANY_MAX && bytes < STORE_MANY_BYTES && !store_waits(&calls[i]) && store_flow_of(&calls[i]) == store_flow_of(calls); i++)
+	for (i = 0; i < n && i < STORE_MANY_MAX && bytes < STORE_MANY_BYTES && !store_waits(&calls[i]) &&
+		    store_flow_of(&calls[i]) == store_flow_of(calls);
+	     i++)
 		bytes += calls[i].params ? strlen(calls[i].params) : 2;
 	return i > 0 ? i : 1;
 }
 
-static int many_by_statements(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err)
+static int many_by_statements(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids,
+			      struct deferred_error *err)
 {
 	int rc = 0;
 
 	for (size_t i = 0, len; i < n && rc == 0; i += len) {
 		len = statement_size(calls + i, n - i);
-		rc = store_waits(calls + i) ? store_enqueue(pg, calls + i, ids ? ids + i : NULL, err) :
-					     store_enqueue_many(pg, calls + i, len, ids ? ids + i : NULL, err);
+		rc = store_waits(calls + i) ? store_enqueue(pg, calls + i, ids ? ids + i : NULL, err)
+					    : store_enqueue_many(pg, calls + i, len, ids ? ids + i : NULL, err);
 		if (rc == DEFERRED_EDB && len < n)
 			error_prefix(err, "calls %zu to %zu", i, i + len - 1);
 	}
 	return rc;
 }
 
-static int many_by_copy(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err)
+static int many_by_copy(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids,
+			struct deferred_error *err)
 {
 	bool limited = false;
 	int rc = 0;
@@ -787,7 +802,8 @@ static int defer_many(struct deferred *d, void *arg, struct deferred_error *err)
 	return many(d->pg, m->calls, m->n, m->ids, &copy, err);
 }
 
-int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err)
+int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *calls, size_t n, int64_t *ids,
+			struct deferred_error *err)
 {
 	struct many m = { .calls = calls, .n = n, .ids = ids };
 	int rc;
@@ -830,8 +846,8 @@ int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err)
 	return d ? on_context(d, cancel_one, &id, err) : no_context("cancel", err);
 }
 
-static int on_connection(struct pg_conn *conn, int (*f)(struct pg *pg, const void *arg, struct deferred_error *err), const void *arg,
-			 struct deferred_error *err)
+static int on_connection(struct pg_conn *conn, int (*f)(struct pg *pg, const void *arg, struct deferred_error *err),
+			 const void *arg, struct deferred_error *err)
 {
 	struct pg *pg = NULL;
 	int rc = pg_borrow(&pg, conn, err);
@@ -867,7 +883,8 @@ static int finish_own(struct pg *pg, const void *arg, struct deferred_error *err
 	return store_finish_self(pg, own->id, own->receipt, own->result, err);
 }
 
-int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, const char *result, struct deferred_error *err)
+int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, const char *result,
+			 struct deferred_error *err)
 {
 	struct own_job own = { .id = id, .receipt = receipt, .result = result };
 	int rc;
@@ -876,11 +893,10 @@ int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, cons
 	rc = own_job_check(&own, "finish", err);
 	if (rc == 0 && result && strlen(result) > JOB_TEXT_MAX)
 		rc = error_set(err, DEFERRED_EINVAL, "finish", "job %lld: the result has %zu bytes, more than %d",
-				(long long)id,
-			       strlen(result), JOB_TEXT_MAX);
+			       (long long)id, strlen(result), JOB_TEXT_MAX);
 	if (rc == 0 && result && utf8_prefix(result, strlen(result)) != strlen(result))
 		rc = error_set(err, DEFERRED_EINVAL, "finish", "job %lld: the result is not valid UTF-8",
-				(long long)id);
+			       (long long)id);
 	return rc < 0 ? rc : on_connection(conn, finish_own, &own, err);
 }
 
@@ -891,7 +907,8 @@ static int extend_own(struct pg *pg, const void *arg, struct deferred_error *err
 	return store_extend(pg, own->id, own->receipt, own->lease_ms, err);
 }
 
-int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int64_t lease_ms, struct deferred_error *err)
+int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int64_t lease_ms,
+			 struct deferred_error *err)
 {
 	struct own_job own = { .id = id, .receipt = receipt, .lease_ms = lease_ms };
 	int rc;
@@ -900,8 +917,7 @@ int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int6
 	rc = own_job_check(&own, "extend", err);
 	if (rc == 0 && (lease_ms < 1 || lease_ms > LEASE_MAX_MS))
 		rc = error_set(err, DEFERRED_EINVAL, "extend", "lease of %lld ms is out of range (1 to %lld)",
-				(long long)lease_ms,
-			       (long long)LEASE_MAX_MS);
+			       (long long)lease_ms, (long long)LEASE_MAX_MS);
 	return rc < 0 ? rc : on_connection(conn, extend_own, &own, err);
 }
 
@@ -918,7 +934,11 @@ static int ask_outcome(struct deferred *d, void *arg, struct deferred_error *err
 	int rc;
 
 	if (d->answer_ms == 0 || w->left_ms < d->answer_ms)
-		pg_set_limits(d->pg, w->left_ms > LIMIT_MAX_MS ? d->answer_ms : w->left_ms < ASK_MS ? ASK_MS : (int)w->left_ms, d->lock_ms);
+		pg_set_limits(d->pg,
+			      w->left_ms > LIMIT_MAX_MS ? d->answer_ms
+			      : w->left_ms < ASK_MS     ? ASK_MS
+							: (int)w->left_ms,
+			      d->lock_ms);
 	rc = store_outcome(d->pg, w->id, &w->ended, &w->outcome, err);
 
 	explain_denied(d->pg, "deferred_viewer", err);
@@ -934,7 +954,8 @@ static int64_t monotonic_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct deferred_outcome *outcome, struct deferred_error *err)
+int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct deferred_outcome *outcome,
+		  struct deferred_error *err)
 {
 	int64_t start = monotonic_ms(), interval = WAIT_FLOOR_MS;
 	struct waiting w = { .id = id };
@@ -963,7 +984,8 @@ int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct def
 			return 0;
 		}
 		if (left <= 0)
-			return error_set(err, DEFERRED_ETIMEOUT, "wait", "job %lld has not ended after %lld ms", (long long)id, (long long)timeout_ms);
+			return error_set(err, DEFERRED_ETIMEOUT, "wait", "job %lld has not ended after %lld ms",
+					 (long long)id, (long long)timeout_ms);
 		if (interval > left)
 			interval = left;
 		pause = (struct timespec){ .tv_sec = interval / 1000, .tv_nsec = interval % 1000 * 1000000 };

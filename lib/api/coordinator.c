@@ -11,8 +11,8 @@
  * 4. Rounds, counting, creating and destroying are guarded by the mutex. `word` alone changes outside it, and there
  *    only upwards from a number of steps below the range: who finds the range made goes through the mutex.
  * 5. A round that began because a track was destroyed is entered only by a call that begins after the track was told
- *    so once. Whoever destroys its track when a flag falls has seen the flag; so who is told sees it as well, and does not
- *    make the step by which it would be ahead of the one that ended.
+ *    so once. Whoever destroys its track when a flag falls has seen the flag; so who is told sees it as well, and does
+ *    not make the step by which it would be ahead of the one that ended.
  */
 #include "deferred_coordinator.h"
 
@@ -33,11 +33,11 @@ struct place {
 	_Alignas(LINE) _Atomic uint64_t word; /* generation << 32 | steps made in its round */
 	_Atomic uint64_t stamp;               /* its round * 2; odd while round and word change together */
 	struct deferred_coordinator *c;
-	uint64_t range;                       /* the coordinator's, here to save a second cache line */
-	struct place *next;                   /* of all places */
+	uint64_t range;     /* the coordinator's, here to save a second cache line */
+	struct place *next; /* of all places */
 	struct place *next_free;
-	uint64_t told;                        /* the last round of which it was told that a track's end began it */
-	bool live, counted;                   /* counted: in its round, as having made all steps */
+	uint64_t told;      /* the last round of which it was told that a track's end began it */
+	bool live, counted; /* counted: in its round, as having made all steps */
 };
 
 struct deferred_coordinator {
@@ -150,7 +150,8 @@ int deferred_coordinator_new(struct deferred_coordinator **out, int64_t range, s
 	if (!out)
 		return error_set(err, DEFERRED_EINVAL, where, "no place for the coordinator");
 	if (range < 1 || range > DEFERRED_RANGE_MAX) {
-		error_set(err, DEFERRED_EINVAL, where, "range %" PRId64 " is not from 1 to %d", range, DEFERRED_RANGE_MAX);
+		error_set(err, DEFERRED_EINVAL, where, "range %" PRId64 " is not from 1 to %d", range,
+			  DEFERRED_RANGE_MAX);
 		error_hint(err, "a range is the number of steps by which tracks may differ");
 		return DEFERRED_EINVAL;
 	}
@@ -253,7 +254,8 @@ int deferred_track_destroy(struct deferred_track track)
 	c = p->c;
 	pthread_mutex_lock(&c->lock);
 	if (p->live && generation(atomic_load(&p->word)) == track.generation) {
-		/* From here on no step is made. All steps "made": nobody with the next generation takes the fast way. */
+		/* From here on no step is made. All steps "made": nobody with the next generation takes the fast way.
+		 * */
 		atomic_store(&p->word, make_word(next ? next : 1, p->range));
 		if (!counted_in_round(p)) {
 			c->missing--;
@@ -284,7 +286,8 @@ static int64_t move_in_round(struct place *p, uint32_t gen, uint64_t n, bool *la
 		if (left == 0)
 			return 0;
 		take = n < left ? n : left;
-	} while (!atomic_compare_exchange_weak_explicit(&p->word, &word, word + take, memory_order_acq_rel, memory_order_acquire));
+	} while (!atomic_compare_exchange_weak_explicit(&p->word, &word, word + take, memory_order_acq_rel,
+							memory_order_acquire));
 	*last = take == left;
 	return (int64_t)take;
 }
@@ -325,7 +328,8 @@ static int wait_locked(struct place *p, uint32_t gen, bool wait, const struct ti
 			return entry;
 		if (!wait || e != 0)
 			return DEFERRED_ETIMEOUT;
-		e = deadline ? pthread_cond_timedwait(&c->changed, &c->lock, deadline) : pthread_cond_wait(&c->changed, &c->lock);
+		e = deadline ? pthread_cond_timedwait(&c->changed, &c->lock, deadline)
+			     : pthread_cond_wait(&c->changed, &c->lock);
 	}
 }
 

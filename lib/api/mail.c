@@ -160,7 +160,8 @@ static int put_mail(struct params_text *t, const struct deferred_mail *m, struct
 	params_open(t, NULL, '{');
 	if ((m->from.mail && (rc = put_mailbox(t, "from", "from", &m->from, err)) < 0) ||
 	    (m->reply_to.mail && (rc = put_mailbox(t, "reply_to", "reply_to", &m->reply_to, err)) < 0) ||
-	    (rc = put_mailboxes(t, "to", m->to, m->to_len, err)) < 0 || (rc = put_mailboxes(t, "cc", m->cc, m->cc_len, err)) < 0 ||
+	    (rc = put_mailboxes(t, "to", m->to, m->to_len, err)) < 0 ||
+	    (rc = put_mailboxes(t, "cc", m->cc, m->cc_len, err)) < 0 ||
 	    (rc = put_mailboxes(t, "bcc", m->bcc, m->bcc_len, err)) < 0)
 		return rc;
 	if (m->subject)
@@ -351,7 +352,8 @@ static int defer_params(struct deferred *d, const char *params, const struct def
 }
 
 /* The mail has gone out, to some at least. */
-static int after_success(struct now *now, struct deferred *d, const struct deferred_opts *opts, struct deferred_error *err)
+static int after_success(struct now *now, struct deferred *d, const struct deferred_opts *opts,
+			 struct deferred_error *err)
 {
 	struct deferred_opts again = *opts;
 	struct deferred_error why = { 0 };
@@ -378,8 +380,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
 static struct plugin_set *plugins;
 
-/* A thread of the parent may have held it, through a whole mail; it does not exist here. The plugin sees by itself that its
- * connection is that of another process. */
+/* A thread of the parent may have held it, through a whole mail; it does not exist here. The plugin sees by itself that
+ * its connection is that of another process. */
 static void lock_renew(void)
 {
 	pthread_mutex_init(&lock, NULL);
@@ -390,8 +392,8 @@ static void lock_setup(void)
 	pthread_atfork(NULL, NULL, lock_renew);
 }
 
-static int send_now(struct deferred *d, const struct config *config, const char *params, const struct deferred_opts *opts,
-		    struct deferred_error *err)
+static int send_now(struct deferred *d, const struct config *config, const char *params,
+		    const struct deferred_opts *opts, struct deferred_error *err)
 {
 	struct now now = { .config = config };
 	struct timespec ts;
@@ -424,7 +426,8 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 	if (rc == 0 && result == DEFERRED_OK) {
 		rc = after_success(&now, d, opts, err);
 	} else if (rc == 0) {
-		rc = error_set(err, DEFERRED_EFAILED, "send_mail", "%s", now.error[0] ? now.error : "failed without saying why");
+		rc = error_set(err, DEFERRED_EFAILED, "send_mail", "%s",
+			       now.error[0] ? now.error : "failed without saying why");
 		if (result != DEFERRED_DEAD)
 			error_hint(err, "this may be temporary: the same call may succeed later");
 	}
@@ -441,8 +444,8 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 /* ---- the call --------------------------------------------------------------------------------- */
 
 /* The mail as a call of send_mail. `params` is given; what `opts` and `label` get lives as long as the arguments. */
-static int mail_call(const struct deferred_mail *mail, const struct deferred_opts *given, char **params, struct deferred_opts *opts,
-		     char label[LABEL_MAX + 1], struct deferred_error *err)
+static int mail_call(const struct deferred_mail *mail, const struct deferred_opts *given, char **params,
+		     struct deferred_opts *opts, char label[LABEL_MAX + 1], struct deferred_error *err)
 {
 	struct params_text text = { 0 };
 	int rc, taken;
@@ -465,8 +468,8 @@ static int mail_call(const struct deferred_mail *mail, const struct deferred_opt
 	return rc == 0 ? taken : rc;
 }
 
-int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, const struct deferred_opts *opts, int64_t *id,
-		       struct deferred_error *err)
+int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, const struct deferred_opts *opts,
+		       int64_t *id, struct deferred_error *err)
 {
 	struct deferred_opts all = { 0 };
 	struct config *config = NULL;
@@ -493,8 +496,8 @@ int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, con
 }
 
 /* What was sent could not be rolled back, so it is always deferred, and asks no config file. */
-int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail, const struct deferred_opts *opts, int64_t *id,
-			    struct deferred_error *err)
+int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail, const struct deferred_opts *opts,
+			    int64_t *id, struct deferred_error *err)
 {
 	struct deferred_opts all = { 0 };
 	char label[LABEL_MAX + 1], *params = NULL;

@@ -11,12 +11,13 @@
 #define MINUTE (60 * SECOND)
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
-#define LINES_MAX 16  /* lines of one runner are tried up to that */
-#define MORE 4        /* settings with more runners than are needed for what was: of each so many, for what could have been */
+#define LINES_MAX 16 /* lines of one runner are tried up to that */
+#define MORE 4 /* settings with more runners than are needed for what was: of each so many, for what could have been */
 #define CNT_MAX 10000
-#define CNT_COST 1.05  /* waits with a cnt may be so much longer than without */
+#define CNT_COST 1.05 /* waits with a cnt may be so much longer than without */
 
-static const int64_t intervals[] = { 60 * MINUTE, 30 * MINUTE, 20 * MINUTE, 15 * MINUTE, 10 * MINUTE, 5 * MINUTE, 3 * MINUTE, 2 * MINUTE, MINUTE };
+static const int64_t intervals[] = { 60 * MINUTE, 30 * MINUTE, 20 * MINUTE, 15 * MINUTE, 10 * MINUTE,
+				     5 * MINUTE,  3 * MINUTE,  2 * MINUTE,  MINUTE };
 #define INTERVALS (sizeof(intervals) / sizeof(intervals[0]))
 
 /* ---- waits ------------------------------------------------------------------------------------ */
@@ -82,7 +83,8 @@ double advice_served(const struct advice_setting *s, int64_t run_us, int64_t sta
 
 	if (s->interval_us > 0 && s->cnt > 0) {
 		/* Starts that find the copy before at work are skipped. */
-		double run = (double)start_us + ceil((double)s->cnt / s->runners) * each, interval = (double)s->interval_us;
+		double run = (double)start_us + ceil((double)s->cnt / s->runners) * each,
+		       interval = (double)s->interval_us;
 		double gated = (double)s->cnt / (ceil(run / interval) * interval);
 
 		rate = gated < rate ? gated : rate;
@@ -97,11 +99,14 @@ static bool serves(const struct advice_wanted *w, const struct advice_setting *s
 	return served * ADVICE_LOAD_MAX >= w->rate && served >= w->peak_rate;
 }
 
-int advice_replay(const struct advice_history *h, const struct advice_setting *s, const struct advice_wanted *w, struct forecast_result *result)
+int advice_replay(const struct advice_history *h, const struct advice_setting *s, const struct advice_wanted *w,
+		  struct forecast_result *result)
 {
 	struct forecast_line lines[FORECAST_LINES];
 	int64_t last = h->len > 0 ? h->jobs[h->len - 1].ready_us : 0;
-	struct forecast_rule rule = { .start_us = w->start_us, .between_us = w->between_us, .seed = w->seed,
+	struct forecast_rule rule = { .start_us = w->start_us,
+				      .between_us = w->between_us,
+				      .seed = w->seed,
 				      .end_us = last + last / 4 + 10 * s->interval_us + w->within_us };
 
 	if (s->lines < 1 || s->lines > FORECAST_LINES)
@@ -225,7 +230,8 @@ int advice_resample(const struct advice_history *h, double factor, uint64_t seed
 		int64_t j = draw(&b, k, &seed);
 
 		for (size_t i = first[j]; good && i < first[j + 1]; i++)
-			good = put(copy, &cap, &h->jobs[i], h->jobs[i].ready_us + (k - j) * b.length_us, times(factor, &seed));
+			good = put(copy, &cap, &h->jobs[i], h->jobs[i].ready_us + (k - j) * b.length_us,
+				   times(factor, &seed));
 	}
 	free(first);
 	return end_copy(copy, good);
@@ -238,7 +244,7 @@ struct search {
 	const struct advice_history *histories;
 	size_t n;
 	int replays;
-	int rc;  /* what went wrong */
+	int rc; /* what went wrong */
 };
 
 /* The longest wait of that share in any history; sum may be NULL. */
@@ -289,7 +295,8 @@ static int64_t bound_us(struct search *s, const struct advice_setting *setting, 
 			struct search one = { .wanted = s->wanted, .histories = &made, .n = 1 };
 			int64_t here;
 
-			s->rc = advice_resample(&s->histories[i], s->wanted->headroom, random_mix(s->wanted->seed + 977 * (uint64_t)round + i + 1), &made);
+			s->rc = advice_resample(&s->histories[i], s->wanted->headroom,
+						random_mix(s->wanted->seed + 977 * (uint64_t)round + i + 1), &made);
 			if (s->rc < 0)
 				break;
 			here = waited_us(&one, setting, NULL);
@@ -365,7 +372,8 @@ static size_t candidates(struct search *s, int64_t interval_us, int least, struc
 	int most = s->wanted->runners_max, one = fewest(s, interval_us, false, least, most), many = 0;
 	size_t n = 0;
 
-	/* Many lines are worth their trouble where they do with less: a line looks again when an attempt has ended, another at its tick. */
+	/* Many lines are worth their trouble where they do with less: a line looks again when an attempt has ended,
+	 * another at its tick. */
 	if (interval_us > 0 && one != least)
 		many = fewest(s, interval_us, true, least, most < LINES_MAX ? most : LINES_MAX);
 	for (int lines = 0; lines <= 1; lines++) {
@@ -389,8 +397,9 @@ static int64_t limit_us(const struct search *s, int64_t us)
 }
 
 /*
- * The least attempts a run that do, with what is to spare; 0: no number does. They must hardly cost anything: what a run leaves waits for another
- * interval, so with as few as just do a little more than was makes the wait twice as long. without: the same setting with cnt 0.
+ * The least attempts a run that do, with what is to spare; 0: no number does. They must hardly cost anything: what a
+ * run leaves waits for another interval, so with as few as just do a little more than was makes the wait twice as long.
+ * without: the same setting with cnt 0.
  */
 static int64_t least_cnt(struct search *s, const struct advice *without)
 {
@@ -405,7 +414,8 @@ static int64_t least_cnt(struct search *s, const struct advice *without)
 		else
 			low = setting.cnt;
 	}
-	for (setting.cnt = (int64_t)ceil((double)high * s->wanted->headroom); setting.cnt <= 2 * most + 1 && s->rc == 0; setting.cnt += setting.cnt / 4 + 1)
+	for (setting.cnt = (int64_t)ceil((double)high * s->wanted->headroom); setting.cnt <= 2 * most + 1 && s->rc == 0;
+	     setting.cnt += setting.cnt / 4 + 1)
 		if (serves(s->wanted, &setting) && fits(s, &setting, predicted) && holds(s, &setting, bound))
 			return setting.cnt;
 	return 0;
@@ -417,11 +427,13 @@ static bool are_valid(const struct advice_wanted *w, const struct advice_history
 		if (histories[i].len == 0 || histories[i].begin_us < 0)
 			return false;
 		for (size_t k = 0; k < histories[i].len; k++)
-			if (histories[i].jobs[k].group < 0 || histories[i].jobs[k].group > INT32_MAX - 1 || histories[i].jobs[k].ready_us > FORECAST_MAX_US / 2)
+			if (histories[i].jobs[k].group < 0 || histories[i].jobs[k].group > INT32_MAX - 1 ||
+			    histories[i].jobs[k].ready_us > FORECAST_MAX_US / 2)
 				return false;
 	}
-	return n > 0 && w->share > 0 && w->share < 1 && w->within_us >= 0 && w->within_us <= FORECAST_MAX_US / 8 && w->headroom >= 1 && w->headroom <= 100 &&
-	       w->runners_max >= 1 && w->runners_max <= FORECAST_RUNNERS && w->rate >= 0 && w->peak_rate >= 0;
+	return n > 0 && w->share > 0 && w->share < 1 && w->within_us >= 0 && w->within_us <= FORECAST_MAX_US / 8 &&
+	       w->headroom >= 1 && w->headroom <= 100 && w->runners_max >= 1 && w->runners_max <= FORECAST_RUNNERS &&
+	       w->rate >= 0 && w->peak_rate >= 0;
 }
 
 static void judge(struct search *s, const struct advice_setting *setting, struct advice *a)
@@ -435,7 +447,8 @@ static void judge(struct search *s, const struct advice_setting *setting, struct
 	a->replays = s->replays;
 }
 
-int advice_judge(const struct advice_wanted *w, const struct advice_setting *setting, const struct advice_history *histories, size_t n, struct advice *a)
+int advice_judge(const struct advice_wanted *w, const struct advice_setting *setting,
+		 const struct advice_history *histories, size_t n, struct advice *a)
 {
 	struct search s = { .wanted = w, .histories = histories, .n = n };
 

@@ -5,7 +5,7 @@
 
 #include "base/job.h"
 
-struct runner_call {              /* a call deferred by a function, with its success */
+struct runner_call { /* a call deferred by a function, with its success */
 	struct runner_call *next;
 	const char *fn, *params, *opts; /* opts NULL if none */
 	char text[];
@@ -21,31 +21,32 @@ struct attempt {
 	struct attempt *next;
 	struct job *job;
 	enum job_outcome outcome;
-	bool dead;                /* failed for good */
-	bool unready;             /* what it needs is missing here, and no fault of the job's */
-	int64_t retry_after_ms;   /* -1: the usual back-off */
-	int exit_code;            /* -1: none */
-	int signal;               /* 0: none */
+	bool dead;              /* failed for good */
+	bool unready;           /* what it needs is missing here, and no fault of the job's */
+	int64_t retry_after_ms; /* -1: the usual back-off */
+	int exit_code;          /* -1: none */
+	int signal;             /* 0: none */
 	uint64_t started_ns, finished_ns;
 	uint64_t user_us, sys_us, max_rss_kb;
-	const char *plugin;       /* borrowed from the runner_functions in force; NULL: unknown */
-	char *error, *result;     /* valid UTF-8; NULL if none */
+	const char *plugin;   /* borrowed from the runner_functions in force; NULL: unknown */
+	char *error, *result; /* valid UTF-8; NULL if none */
 	size_t error_len, result_len;
-	struct runner_call *follow;   /* to be deferred with a success */
-	struct runner_path *remove;   /* to be removed after a recorded success */
-	size_t held;                  /* bytes of all these texts, as attempt_hold() counted them */
+	struct runner_call *follow; /* to be deferred with a success */
+	struct runner_path *remove; /* to be removed after a recorded success */
+	size_t held;                /* bytes of all these texts, as attempt_hold() counted them */
 	/* set by the worker, which decides what becomes of the job */
-	bool final;               /* the job leaves the queue */
-	int64_t delay_ms;         /* else it is due again after this */
-	bool counts;              /* against the number allowed: one that ended for our sake does not */
-	bool sent_before;         /* the answer to an earlier recording was lost */
-	bool resent;              /* and it was sent again */
-	bool refused;             /* though it was sent once only */
-	uint64_t again_ns;        /* set apart: not to be sent before */
-	int tries;                /* set apart: refused so often for a passing reason */
-	bool replaced;            /* its texts could not be stored and were replaced */
+	bool final;        /* the job leaves the queue */
+	int64_t delay_ms;  /* else it is due again after this */
+	bool counts;       /* against the number allowed: one that ended for our sake does not */
+	bool sent_before;  /* the answer to an earlier recording was lost */
+	bool resent;       /* and it was sent again */
+	bool refused;      /* though it was sent once only */
+	uint64_t again_ns; /* set apart: not to be sent before */
+	int tries;         /* set apart: refused so often for a passing reason */
+	bool replaced;     /* its texts could not be stored and were replaced */
 };
-/* Count what it holds, its texts and ask_bytes for follow and remove, until it is freed; and what all attempts hold together. */
+/* Count what it holds, its texts and ask_bytes for follow and remove, until it is freed; and what all attempts hold
+ * together. */
 void attempt_hold(struct attempt *attempt, size_t ask_bytes);
 size_t attempt_held_bytes(void);
 

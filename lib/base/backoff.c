@@ -59,10 +59,13 @@ int deferred_backoff_check(const struct deferred_backoff *b, struct deferred_err
 	if (!b)
 		return error_set(err, DEFERRED_EINVAL, where, "no settings are given");
 	if (b->interval_floor_ms <= 0) {
-		rc = error_set(err, DEFERRED_EINVAL, where, "interval_floor is %" PRId64 " ms: an idle loop would never sleep", b->interval_floor_ms);
+		rc = error_set(err, DEFERRED_EINVAL, where,
+			       "interval_floor is %" PRId64 " ms: an idle loop would never sleep",
+			       b->interval_floor_ms);
 		error_hint(err, "set interval_floor to 1 ms or more; 1 s is the default");
 	} else if (b->interval_ceiling_ms < b->interval_floor_ms) {
-		rc = error_set(err, DEFERRED_EINVAL, where, "interval_ceiling is %" PRId64 " ms: less than interval_floor, %" PRId64 " ms",
+		rc = error_set(err, DEFERRED_EINVAL, where,
+			       "interval_ceiling is %" PRId64 " ms: less than interval_floor, %" PRId64 " ms",
 			       b->interval_ceiling_ms, b->interval_floor_ms);
 		error_hint(err, "raise interval_ceiling or lower interval_floor");
 	} else if (!isfinite(b->exponent) || b->exponent < 1) {

@@ -11,8 +11,8 @@ void base64_encode(const void *bytes, size_t len, char *text)
 
 	for (size_t i = 0; i < len; i += 3) {
 		size_t left = len - i;
-		unsigned int bits = (unsigned int)in[i] << 16 | (left > 1 ? in[i + 1] : 0u) << 8 |
-				    (left > 2 ? in[i + 2] : 0u);
+		unsigned int bits =
+			(unsigned int)in[i] << 16 | (left > 1 ? in[i + 1] : 0u) << 8 | (left > 2 ? in[i + 2] : 0u);
 
 		*text++ = letters[bits >> 18];
 		*text++ = letters[bits >> 12 & 63];

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A worker that serves is taken for gone when none came for that long and for three of its usual gaps: one start may well be late. */
+/* A worker that serves is taken for gone when none came for that long and for three of its usual gaps: one start may
+ * well be late. */
 #define PATIENCE_S 300
 #define SERVICE_PATIENCE_S 150 /* a service says every 30 s that it lives */
 
@@ -49,18 +50,32 @@ const char *cause_word(enum cause_kind kind)
 void cause_job_init(struct cause_job *job)
 {
 	*job = (struct cause_job){
-		.last_id = CAUSE_UNKNOWN, .neighbour_s = CAUSE_UNKNOWN, .kept_s = CAUSE_UNKNOWN, .worker_unseen_s = CAUSE_UNKNOWN, .usual_run_s = CAUSE_UNKNOWN,
-		.broken_s = CAUSE_UNKNOWN, .max_running = CAUSE_UNKNOWN, .ahead = CAUSE_UNKNOWN, .taken_s = CAUSE_UNKNOWN,
+		.last_id = CAUSE_UNKNOWN,
+		.neighbour_s = CAUSE_UNKNOWN,
+		.kept_s = CAUSE_UNKNOWN,
+		.worker_unseen_s = CAUSE_UNKNOWN,
+		.usual_run_s = CAUSE_UNKNOWN,
+		.broken_s = CAUSE_UNKNOWN,
+		.max_running = CAUSE_UNKNOWN,
+		.ahead = CAUSE_UNKNOWN,
+		.taken_s = CAUSE_UNKNOWN,
 		.serving = { .seen_s = CAUSE_UNKNOWN, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN },
-		.rates = { .run_p50_s = CAUSE_UNKNOWN, .usual_run_p50_s = CAUSE_UNKNOWN, .arrived = CAUSE_UNKNOWN, .usual_arrived = CAUSE_UNKNOWN },
+		.rates = { .run_p50_s = CAUSE_UNKNOWN,
+			   .usual_run_p50_s = CAUSE_UNKNOWN,
+			   .arrived = CAUSE_UNKNOWN,
+			   .usual_arrived = CAUSE_UNKNOWN },
 	};
 }
 
 void cause_backlog_init(struct cause_backlog *backlog)
 {
 	*backlog = (struct cause_backlog){
-		.idle_s = CAUSE_UNKNOWN, .schedule_s = CAUSE_UNKNOWN,
-		.rates = { .run_p50_s = CAUSE_UNKNOWN, .usual_run_p50_s = CAUSE_UNKNOWN, .arrived = CAUSE_UNKNOWN, .usual_arrived = CAUSE_UNKNOWN },
+		.idle_s = CAUSE_UNKNOWN,
+		.schedule_s = CAUSE_UNKNOWN,
+		.rates = { .run_p50_s = CAUSE_UNKNOWN,
+			   .usual_run_p50_s = CAUSE_UNKNOWN,
+			   .arrived = CAUSE_UNKNOWN,
+			   .usual_arrived = CAUSE_UNKNOWN },
 	};
 }
 
@@ -91,8 +106,9 @@ static void jobs(char *buf, size_t size, int64_t n, bool more)
 
 static void say_session(char *buf, size_t size, const struct cause_session *s)
 {
-	snprintf(buf, size, "session %" PRId64 " of %s, %s, in a transaction for %s%s%.160s", s->pid, s->who ? s->who : "somebody", s->state ? s->state : "state not seen",
-		 AGE(s->age_s), s->query ? ": " : "", or_none(s->query));
+	snprintf(buf, size, "session %" PRId64 " of %s, %s, in a transaction for %s%s%.160s", s->pid,
+		 s->who ? s->who : "somebody", s->state ? s->state : "state not seen", AGE(s->age_s),
+		 s->query ? ": " : "", or_none(s->query));
 }
 
 /* A rate as `deferred queue set` takes it. */
@@ -133,8 +149,8 @@ static void not_there(struct list *list, const struct cause_job *j)
 	}
 	if (j->writer.pid > 0 && (j->neighbour_s == CAUSE_UNKNOWN || j->writer.age_s >= j->neighbour_s)) {
 		c = add(list, CAUSE_NOT_COMMITTED);
-		SAY(why,
-				"job %" PRId64 " does not exist: the transaction that deferred it may not have committed yet", j->id);
+		SAY(why, "job %" PRId64 " does not exist: the transaction that deferred it may not have committed yet",
+		    j->id);
 		say_session(c->figure, sizeof(c->figure), &j->writer);
 		SAY(mend, "commit there, or: select pg_terminate_backend(%" PRId64 ")", j->writer.pid);
 	}
@@ -149,7 +165,10 @@ static void not_there(struct list *list, const struct cause_job *j)
 	SAY(why, "job %" PRId64 " does not exist: the transaction that deferred it was rolled back%s", j->id,
 	    j->writer.pid > 0 ? "" : ", or the job was purged");
 	if (j->neighbour_s != CAUSE_UNKNOWN)
-		SAY(figure, "the next job that is there was deferred %s ago; no transaction that wrote something before is open", AGE(j->neighbour_s));
+		SAY(figure,
+		    "the next job that is there was deferred %s ago; no transaction that wrote something before is "
+		    "open",
+		    AGE(j->neighbour_s));
 	else
 		SAY(figure, "the last id is %" PRId64 "; no transaction that wrote something is open", j->last_id);
 	SAY(mend, "defer it again, in a transaction that commits");
@@ -165,9 +184,14 @@ static void ended(struct list *list, const struct cause_job *j)
 	if (strcmp(j->state, "done") == 0)
 		SAY(why, "job %" PRId64 " is done", j->id);
 	else
-		SAY(why, "job %" PRId64 " is %s%s%s%s%.300s", j->id, j->state, j->outcome && dead ? ": its last attempt " : "",
-		    !dead || !j->outcome ? "" : strcmp(j->outcome, "timeout") == 0 ? "took longer than it may" : strcmp(j->outcome, "failed") == 0 ? "failed" :
-		    strcmp(j->outcome, "crashed") == 0 ? "crashed" : strcmp(j->outcome, "lost") == 0 ? "was lost" : j->outcome,
+		SAY(why, "job %" PRId64 " is %s%s%s%s%.300s", j->id, j->state,
+		    j->outcome && dead ? ": its last attempt " : "",
+		    !dead || !j->outcome                 ? ""
+		    : strcmp(j->outcome, "timeout") == 0 ? "took longer than it may"
+		    : strcmp(j->outcome, "failed") == 0  ? "failed"
+		    : strcmp(j->outcome, "crashed") == 0 ? "crashed"
+		    : strcmp(j->outcome, "lost") == 0    ? "was lost"
+							 : j->outcome,
 		    j->error && j->error[0] ? ": " : "", or_none(j->error));
 	SAY(figure, "%" PRId64 " attempt%s, ended %s ago", j->attempts, plural(j->attempts), AGE(j->ended_s));
 	if (strcmp(j->state, "done") != 0)
@@ -200,16 +224,23 @@ static void held(struct list *list, const struct cause_job *j)
 
 	if (!j->fn) { /* a consumer has the message */
 		c = add(list, CAUSE_RUNNING);
-		SAY(why, "message %" PRId64 " was taken by a consumer, and is hidden from others until it deletes it", j->id);
-		SAY(figure, "taken for the %" PRId64 "%s time; comes again in %s", j->attempts, j->attempts == 1 ? "st" : j->attempts == 2 ? "nd" : j->attempts == 3 ? "rd" : "th",
+		SAY(why, "message %" PRId64 " was taken by a consumer, and is hidden from others until it deletes it",
+		    j->id);
+		SAY(figure, "taken for the %" PRId64 "%s time; comes again in %s", j->attempts,
+		    j->attempts == 1   ? "st"
+		    : j->attempts == 2 ? "nd"
+		    : j->attempts == 3 ? "rd"
+				       : "th",
 		    AGE(j->lease_left_s));
 		return;
 	}
 	if (gone) {
 		c = add(list, CAUSE_VANISHED);
-		SAY(why, "worker %" PRId64 " (%s pid %" PRId64 "), which has job %" PRId64 ", is gone: %s", j->worker, or_none(j->worker_host), j->worker_pid, j->id, gone);
+		SAY(why, "worker %" PRId64 " (%s pid %" PRId64 "), which has job %" PRId64 ", is gone: %s", j->worker,
+		    or_none(j->worker_host), j->worker_pid, j->id, gone);
 		if (j->lease_over)
-			SAY(figure, "the lease ended %s ago: the next start of check_deferred makes it ready", AGE(-j->lease_left_s));
+			SAY(figure, "the lease ended %s ago: the next start of check_deferred makes it ready",
+			    AGE(-j->lease_left_s));
 		else
 			SAY(figure, "the lease ends in %s, and others may take it then", AGE(j->lease_left_s));
 		if (j->lease_over)
@@ -219,14 +250,17 @@ static void held(struct list *list, const struct cause_job *j)
 	c = add(list, CAUSE_RUNNING);
 	if (j->usual_run_s > 0 && (double)j->claimed_s > j->usual_run_s) {
 		c->level = CAUSE_LOOK;
-		SAY(why, "job %" PRId64 " is being run by worker %" PRId64 " (%s pid %" PRId64 "), for longer than 99 %% of the attempts of %s", j->id, j->worker, or_none(j->worker_host),
-		    j->worker_pid, or_none(j->fn));
-		SAY(figure, "for %s; 99 %% of the others were done in %s%s%s", AGE(j->claimed_s), duration(usual, sizeof(usual), j->usual_run_s), j->progress ? "; " : "",
-		    or_none(j->progress));
+		SAY(why,
+		    "job %" PRId64 " is being run by worker %" PRId64 " (%s pid %" PRId64
+		    "), for longer than 99 %% of the attempts of %s",
+		    j->id, j->worker, or_none(j->worker_host), j->worker_pid, or_none(j->fn));
+		SAY(figure, "for %s; 99 %% of the others were done in %s%s%s", AGE(j->claimed_s),
+		    duration(usual, sizeof(usual), j->usual_run_s), j->progress ? "; " : "", or_none(j->progress));
 	} else {
-		SAY(why, "job %" PRId64 " is being run by worker %" PRId64 " (%s pid %" PRId64 ")", j->id, j->worker, or_none(j->worker_host), j->worker_pid);
-		SAY(figure, "claimed %s ago; its lease lasts for another %s, and is renewed%s%s", AGE(j->claimed_s), AGE(j->lease_left_s), j->progress ? "; " : "",
-		    or_none(j->progress));
+		SAY(why, "job %" PRId64 " is being run by worker %" PRId64 " (%s pid %" PRId64 ")", j->id, j->worker,
+		    or_none(j->worker_host), j->worker_pid);
+		SAY(figure, "claimed %s ago; its lease lasts for another %s, and is renewed%s%s", AGE(j->claimed_s),
+		    AGE(j->lease_left_s), j->progress ? "; " : "", or_none(j->progress));
 	}
 	SAY(mend, "deferred cancel %" PRId64, j->id);
 }
@@ -237,11 +271,16 @@ static void delayed(struct list *list, const struct cause_job *j)
 
 	if (j->failures > 0) {
 		c->level = CAUSE_LOOK;
-		SAY(why, "job %" PRId64 " waits for its next attempt%s%.300s", j->id, j->error && j->error[0] ? ", the last one having failed: " : ": the last one failed",
+		SAY(why, "job %" PRId64 " waits for its next attempt%s%.300s", j->id,
+		    j->error && j->error[0] ? ", the last one having failed: " : ": the last one failed",
 		    or_none(j->error));
-		SAY(figure, "due in %s, after %" PRId64 " attempt%s", AGE(j->due_in_s), j->attempts, plural(j->attempts));
+		SAY(figure, "due in %s, after %" PRId64 " attempt%s", AGE(j->due_in_s), j->attempts,
+		    plural(j->attempts));
 	} else {
-		SAY(why, j->fn ? "job %" PRId64 " is not to be run before its time" : "message %" PRId64 " is hidden until its time", j->id);
+		SAY(why,
+		    j->fn ? "job %" PRId64 " is not to be run before its time"
+			  : "message %" PRId64 " is hidden until its time",
+		    j->id);
 		SAY(figure, "due in %s", AGE(j->due_in_s));
 	}
 	if (j->fn)
@@ -274,8 +313,10 @@ static void say_unknown_function(struct cause *c, const char *fn, const char *ho
 		return;
 	}
 	SAY(why, "no worker has function %s", fn);
-	SAY(mend, "install its plugin on a host that runs check_deferred, unless its log says why the plugin is not loaded; "
-		  "or, where the name is wrong: deferred cancel --fn %s", fn);
+	SAY(mend,
+	    "install its plugin on a host that runs check_deferred, unless its log says why the plugin is not loaded; "
+	    "or, where the name is wrong: deferred cancel --fn %s",
+	    fn);
 }
 
 static int64_t patience(const struct cause_serving *s)
@@ -310,11 +351,13 @@ static void say_unserved(struct cause *c, const struct cause_serving *s, const c
 	} else if (s->service) {
 		SAY(why, "the service that served queue %s has ended, or is cut off from the database", queue);
 		SAY(figure, "%s was seen %s ago", or_none(s->instance), AGE(s->seen_s));
-		SAY(mend, "deferred doctor, on that host: the unit, and its log, which says why (exit code 77: a right is missing)");
+		SAY(mend, "deferred doctor, on that host: the unit, and its log, which says why (exit code 77: a right "
+			  "is missing)");
 	} else {
 		SAY(why, "no worker comes any more that serves queue %s", queue);
 		if (s->gap_s != CAUSE_UNKNOWN)
-			SAY(figure, "the last one, %s, was seen %s ago, and one used to come every %s", or_none(s->instance), AGE(s->seen_s), AGE(s->gap_s));
+			SAY(figure, "the last one, %s, was seen %s ago, and one used to come every %s",
+			    or_none(s->instance), AGE(s->seen_s), AGE(s->gap_s));
 		else
 			SAY(figure, "the last one, %s, was seen %s ago", or_none(s->instance), AGE(s->seen_s));
 		SAY(mend, "deferred doctor, on that host: cron's line, and the log it writes");
@@ -329,7 +372,8 @@ static bool lacks_rights(const struct cause_serving *s)
 static void say_rights(struct cause *c, const struct cause_serving *s, const char *queue)
 {
 	if (s->role) {
-		SAY(why, "role %s, by which the last worker that served queue %s connected, may not run jobs", s->role, queue);
+		SAY(why, "role %s, by which the last worker that served queue %s connected, may not run jobs", s->role,
+		    queue);
 		SAY(figure, "%s: the role has not the rights of deferred_worker", or_none(s->instance));
 		SAY(mend, "grant deferred_worker to %s", s->role);
 	} else {
@@ -343,8 +387,10 @@ static void broken(struct list *list, const char *fn, int64_t for_s)
 {
 	struct cause *c = add(list, CAUSE_BREAKER);
 
-	SAY(why, "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, "
-		 "and when that does not crash the pause is over", fn);
+	SAY(why,
+	    "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, "
+	    "and when that does not crash the pause is over",
+	    fn);
 	SAY(figure, "paused for %s", AGE(for_s));
 	SAY(mend, "deferred ls --fn %s; after the fix: deferred function resume %s", fn, fn);
 }
@@ -358,27 +404,34 @@ static void limits(struct list *list, const struct cause_job *j)
 		broken(list, j->fn, j->broken_s);
 	if (j->max_running != CAUSE_UNKNOWN && j->running >= j->max_running) {
 		c = add(list, CAUSE_LIMIT);
-		SAY(why, "%s %s runs no more than %" PRId64 " at once", j->fn_limit ? "function" : "queue", j->fn_limit ? j->fn : j->queue, j->max_running);
-		SAY(figure, "%" PRId64 " of %" PRId64 " are running: %s", j->running, j->max_running, or_none(j->running_ids));
-		SAY(mend, "deferred %s set %s --max-running %" PRId64, j->fn_limit ? "function" : "queue", j->fn_limit ? j->fn : j->queue, 2 * j->max_running);
+		SAY(why, "%s %s runs no more than %" PRId64 " at once", j->fn_limit ? "function" : "queue",
+		    j->fn_limit ? j->fn : j->queue, j->max_running);
+		SAY(figure, "%" PRId64 " of %" PRId64 " are running: %s", j->running, j->max_running,
+		    or_none(j->running_ids));
+		SAY(mend, "deferred %s set %s --max-running %" PRId64, j->fn_limit ? "function" : "queue",
+		    j->fn_limit ? j->fn : j->queue, 2 * j->max_running);
 	}
 	if (j->rate > 0 && j->rate_wait_s > 0) {
 		c = add(list, CAUSE_RATE);
-		SAY(why, "%s %s starts no more than %s", j->fn_rate ? "function" : "queue", j->fn_rate ? j->fn : j->queue, rate_text(rate, sizeof(rate), j->rate));
+		SAY(why, "%s %s starts no more than %s", j->fn_rate ? "function" : "queue",
+		    j->fn_rate ? j->fn : j->queue, rate_text(rate, sizeof(rate), j->rate));
 		SAY(figure, "the next one may start in %s", duration(more, sizeof(more), j->rate_wait_s));
-		SAY(mend, "deferred %s set %s --rate %s", j->fn_rate ? "function" : "queue", j->fn_rate ? j->fn : j->queue, rate_text(rate, sizeof(rate), 2 * j->rate));
+		SAY(mend, "deferred %s set %s --rate %s", j->fn_rate ? "function" : "queue",
+		    j->fn_rate ? j->fn : j->queue, rate_text(rate, sizeof(rate), 2 * j->rate));
 	}
 	if (j->key && (j->key_max <= 1 ? j->key_before > 0 : j->key_running >= j->key_max)) {
 		c = add(list, CAUSE_KEY);
 		if (j->key_max <= 1)
 			SAY(why,
-					"jobs with concurrency key \"%.200s\" run one after the other, and job %" PRId64 ", which is %s, comes before it", j->key, j->key_first,
-			    or_none(j->key_first_state));
+			    "jobs with concurrency key \"%.200s\" run one after the other, and job %" PRId64
+			    ", which is %s, comes before it",
+			    j->key, j->key_first, or_none(j->key_first_state));
 		else
 			SAY(why, "of the jobs with concurrency key \"%.200s\" no more than %" PRId64 " run at once",
-					j->key, j->key_max);
+			    j->key, j->key_max);
 		if (j->key_max <= 1)
-			SAY(figure, "%" PRId64 " job%s of that key come%s before it", j->key_before, plural(j->key_before), j->key_before == 1 ? "s" : "");
+			SAY(figure, "%" PRId64 " job%s of that key come%s before it", j->key_before,
+			    plural(j->key_before), j->key_before == 1 ? "s" : "");
 		else
 			SAY(figure, "%" PRId64 " are running", j->key_running);
 		SAY(mend, "deferred why %" PRId64, j->key_first);
@@ -411,9 +464,11 @@ static void turn(struct list *list, const struct cause_job *j)
 		expires_first(list, j, turn_s);
 		c = add(list, CAUSE_BEHIND);
 		jobs(many, sizeof(many), j->ahead, more);
-		SAY(why, "job %" PRId64 " waits for its turn: %s of queue %s come%s before it", j->id, many, j->queue, j->ahead == 1 && !more ? "s" : "");
+		SAY(why, "job %" PRId64 " waits for its turn: %s of queue %s come%s before it", j->id, many, j->queue,
+		    j->ahead == 1 && !more ? "s" : "");
 		if (a_minute > 0)
-			SAY(figure, "%.1f a minute ended in the last %.0f min: its turn comes in about %s%s", a_minute, r->minutes, AGE((int64_t)turn_s), more ? " or more" : "");
+			SAY(figure, "%.1f a minute ended in the last %.0f min: its turn comes in about %s%s", a_minute,
+			    r->minutes, AGE((int64_t)turn_s), more ? " or more" : "");
 		else
 			SAY(figure, "no attempt of this queue ended lately");
 		SAY(mend, "deferred why --queue %s", j->queue);
@@ -425,16 +480,21 @@ static void turn(struct list *list, const struct cause_job *j)
 		return;
 	c = add(list, CAUSE_NEXT_START);
 	if (j->serving.alive) {
-		SAY(why, "nothing holds job %" PRId64 " back: a worker that serves its queue is at work, and takes it with its next claim", j->id);
+		SAY(why,
+		    "nothing holds job %" PRId64
+		    " back: a worker that serves its queue is at work, and takes it with its next claim",
+		    j->id);
 		SAY(figure, "%s, seen %s ago", or_none(j->serving.instance), AGE(j->serving.seen_s));
 	} else if (j->serving.gap_s != CAUSE_UNKNOWN) {
 		int64_t next = j->serving.gap_s - j->serving.started_s;
 
 		SAY(why, "nothing holds job %" PRId64 " back: the next start of check_deferred takes it", j->id);
-		SAY(figure, "%s starts about every %s, the next time %s%s", or_none(j->serving.instance), AGE(j->serving.gap_s), next > 0 ? "in " : "now", next > 0 ? AGE(next) : "");
+		SAY(figure, "%s starts about every %s, the next time %s%s", or_none(j->serving.instance),
+		    AGE(j->serving.gap_s), next > 0 ? "in " : "now", next > 0 ? AGE(next) : "");
 	} else {
 		SAY(why, "nothing holds job %" PRId64 " back: the next start of check_deferred takes it", j->id);
-		SAY(figure, "ready for %s; the last start with work, %s, was %s ago", AGE(j->ready_s), or_none(j->serving.instance), AGE(j->serving.started_s));
+		SAY(figure, "ready for %s; the last start with work, %s, was %s ago", AGE(j->ready_s),
+		    or_none(j->serving.instance), AGE(j->serving.started_s));
 	}
 	SAY(mend, "check_deferred");
 }
@@ -454,8 +514,11 @@ static void table_locked(struct list *list, const struct cause_table *t)
 {
 	struct cause *c = add(list, CAUSE_LOCKED);
 
-	SAY(why, t->wanted ? "a transaction that is open keeps another one from locking all of table deferred.%s, and all who need the table wait behind that"
-			   : "a transaction that is open has locked all of table deferred.%s", t->name);
+	SAY(why,
+	    t->wanted ? "a transaction that is open keeps another one from locking all of table deferred.%s, and all "
+			"who need the table wait behind that"
+		      : "a transaction that is open has locked all of table deferred.%s",
+	    t->name);
 	say_holder(c, &t->holder);
 }
 
@@ -483,11 +546,16 @@ static void ready(struct list *list, const struct cause_job *j)
 	}
 	if (!j->fn) {
 		c = add(list, CAUSE_MESSAGE);
-		SAY(why, "message %" PRId64 " waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone", j->id);
+		SAY(why,
+		    "message %" PRId64
+		    " waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone",
+		    j->id);
 		if (j->taken_s != CAUSE_UNKNOWN)
-			SAY(figure, "ready for %s; one of queue %s that is there still was taken %s ago", AGE(j->ready_s), j->queue, AGE(j->taken_s));
+			SAY(figure, "ready for %s; one of queue %s that is there still was taken %s ago",
+			    AGE(j->ready_s), j->queue, AGE(j->taken_s));
 		else
-			SAY(figure, "ready for %s; none that lies in queue %s was ever taken", AGE(j->ready_s), j->queue);
+			SAY(figure, "ready for %s; none that lies in queue %s was ever taken", AGE(j->ready_s),
+			    j->queue);
 		SAY(mend, "start a consumer of queue %s", j->queue);
 		return;
 	}
@@ -499,12 +567,18 @@ static void ready(struct list *list, const struct cause_job *j)
 	}
 	if (j->row_locked || j->lane_locked) {
 		c = add(list, CAUSE_LOCKED);
-		SAY(why, "%s", j->row_locked ? "a transaction that is open has locked the row of the job" : "a transaction that is open has locked the place of its lane, so that nothing of it can be claimed");
+		SAY(why, "%s",
+		    j->row_locked ? "a transaction that is open has locked the row of the job"
+				  : "a transaction that is open has locked the place of its lane, so that nothing of "
+				    "it can be claimed");
 		say_holder(c, &j->holder);
 	}
 	if (j->stranded) {
 		c = add(list, CAUSE_STRANDED);
-		SAY(why, "job %" PRId64 " is ready, and no claim finds it: its rows were restored from a dump, or changed by hand", j->id);
+		SAY(why,
+		    "job %" PRId64
+		    " is ready, and no claim finds it: its rows were restored from a dump, or changed by hand",
+		    j->id);
 		SAY(figure, "its lane has been handed out beyond it, and no lease has it");
 		SAY(mend, "as deferred_owner: select deferred.__repair(); a worker does so within a day");
 	}
@@ -519,7 +593,8 @@ static void ready(struct list *list, const struct cause_job *j)
 	limits(list, j);
 	if (j->step_group) {
 		c = add(list, CAUSE_IN_STEP);
-		SAY(why, "the workers that serve queue %s are kept level, and wait for others of group %s", j->queue, j->step_group);
+		SAY(why, "the workers that serve queue %s are kept level, and wait for others of group %s", j->queue,
+		    j->step_group);
 		SAY(figure, "waited for: %s", or_none(j->step_for));
 		SAY(mend, "see what that one is at: deferred ls --running; a larger range of --balance waits less");
 	}
@@ -536,7 +611,8 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 		not_there(&list, j);
 	} else if (strcmp(j->state, "claimed") == 0 || (j->leased && j->lease_over)) {
 		held(&list, j);
-	} else if (strcmp(j->state, "ready") != 0 && strcmp(j->state, "delayed") != 0 && strcmp(j->state, "waiting") != 0) {
+	} else if (strcmp(j->state, "ready") != 0 && strcmp(j->state, "delayed") != 0 &&
+		   strcmp(j->state, "waiting") != 0) {
 		ended(&list, j);
 	} else {
 		if (j->expires && j->expires_in_s < 0) {
@@ -600,7 +676,8 @@ static void queues(struct list *list, const struct cause_backlog *b)
 		if (q->paused) {
 			c = add(list, CAUSE_PAUSED);
 			SAY(why, "queue %s is paused", q->name);
-			SAY(figure, "%s wait%s in it, the first for %s", many, q->ready == 1 ? "s" : "", AGE(q->oldest_s));
+			SAY(figure, "%s wait%s in it, the first for %s", many, q->ready == 1 ? "s" : "",
+			    AGE(q->oldest_s));
 			say_paused(c, q->paused_by, q->paused_s);
 			SAY(mend, "deferred queue resume %s", q->name);
 		} else if (q->messages_only) {
@@ -611,20 +688,27 @@ static void queues(struct list *list, const struct cause_backlog *b)
 		} else if (unserved(&q->serving, q->oldest_s)) {
 			c = add(list, q->serving.others ? CAUSE_UNSERVED : CAUSE_STOPPED);
 			say_unserved(c, &q->serving, q->name);
-			snprintf(c->figure + strlen(c->figure), sizeof(c->figure) - strlen(c->figure), "; %s wait%s, the first for %s", many, q->ready == 1 ? "s" : "", AGE(q->oldest_s));
+			snprintf(c->figure + strlen(c->figure), sizeof(c->figure) - strlen(c->figure),
+				 "; %s wait%s, the first for %s", many, q->ready == 1 ? "s" : "", AGE(q->oldest_s));
 		} else if (q->limit_used_up) {
-			const char *kind = q->limit_fn ? "function" : "queue", *of = q->limit_fn ? q->limit_fn : q->name;
+			const char *kind = q->limit_fn ? "function" : "queue",
+				   *of = q->limit_fn ? q->limit_fn : q->name;
 			char rate[32];
 
 			c = add(list, q->max_running > 0 ? CAUSE_LIMIT : CAUSE_RATE);
 			if (q->max_running > 0) {
-				SAY(why, "%s %s runs no more than %" PRId64 " at once, and that many are running", kind, of, q->max_running);
-				SAY(mend, "deferred %s set %s --max-running %" PRId64 "; or nothing, if it is meant", kind, of, 2 * q->max_running);
+				SAY(why, "%s %s runs no more than %" PRId64 " at once, and that many are running", kind,
+				    of, q->max_running);
+				SAY(mend, "deferred %s set %s --max-running %" PRId64 "; or nothing, if it is meant",
+				    kind, of, 2 * q->max_running);
 			} else {
-				SAY(why, "%s %s starts no more than %s", kind, of, rate_text(rate, sizeof(rate), q->rate));
-				SAY(mend, "deferred %s set %s --rate %s; or nothing, if it is meant", kind, of, rate_text(rate, sizeof(rate), 2 * q->rate));
+				SAY(why, "%s %s starts no more than %s", kind, of,
+				    rate_text(rate, sizeof(rate), q->rate));
+				SAY(mend, "deferred %s set %s --rate %s; or nothing, if it is meant", kind, of,
+				    rate_text(rate, sizeof(rate), 2 * q->rate));
 			}
-			SAY(figure, "%s of queue %s wait%s, the first for %s", many, q->name, q->ready == 1 ? "s" : "", AGE(q->oldest_s));
+			SAY(figure, "%s of queue %s wait%s, the first for %s", many, q->name, q->ready == 1 ? "s" : "",
+			    AGE(q->oldest_s));
 		}
 	}
 }
@@ -638,40 +722,56 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 	if (r->ended >= LITTLE && 2 * r->failed > r->ended) {
 		c = add(list, CAUSE_FAILING);
 		SAY(why, "most attempts fail%s%.300s", r->error ? ": " : "", or_none(r->error));
-		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min failed%s", r->failed, r->ended, r->minutes, r->error ? "" : "; deferred show ID has the error");
+		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min failed%s", r->failed, r->ended,
+		    r->minutes, r->error ? "" : "; deferred show ID has the error");
 		if (r->error_n > 0 && r->error_n < r->failed)
-			snprintf(c->figure + strlen(c->figure), sizeof(c->figure) - strlen(c->figure), ", %" PRId64 " of these in this way", r->error_n);
-		SAY(mend, "fix that; until then: deferred queue pause %s", b->queue ? b->queue : b->queues_len == 1 ? b->queues[0].name : "QUEUE");
+			snprintf(c->figure + strlen(c->figure), sizeof(c->figure) - strlen(c->figure),
+				 ", %" PRId64 " of these in this way", r->error_n);
+		SAY(mend, "fix that; until then: deferred queue pause %s",
+		    b->queue             ? b->queue
+		    : b->queues_len == 1 ? b->queues[0].name
+					 : "QUEUE");
 	}
 	if (r->superseded > 1 && 20 * r->superseded > r->ended) {
 		c = add(list, CAUSE_SUPERSEDED);
 		SAY(why, "a start of check_deferred ends what the one before it is at");
-		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min were superseded", r->superseded, r->ended, r->minutes);
+		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min were superseded", r->superseded,
+		    r->ended, r->minutes);
 		SAY(mend, "add --if-running=skip to cron's line, or start less often");
 	}
 	if (b->runs >= 3 && (double)b->runs_by_count >= SHARE_MANY * (double)b->runs) {
 		c = add(list, CAUSE_COUNT);
-		SAY(why, "each run ends after %" PRId64 " attempt%s, and leaves jobs behind", b->count, plural(b->count));
-		SAY(figure, "%" PRId64 " of the last %" PRId64 " runs of %s did", b->runs_by_count, b->runs, or_none(b->runs_of));
+		SAY(why, "each run ends after %" PRId64 " attempt%s, and leaves jobs behind", b->count,
+		    plural(b->count));
+		SAY(figure, "%" PRId64 " of the last %" PRId64 " runs of %s did", b->runs_by_count, b->runs,
+		    or_none(b->runs_of));
 		SAY(mend, "--cnt 0 in cron's line, with --if-running=skip");
 	}
 	if (r->usual_run_p50_s > 0 && r->run_p50_s > 1.5 * r->usual_run_p50_s && r->ended >= LITTLE) {
 		c = add(list, CAUSE_SLOWER);
-		SAY(why, "%s takes longer than usual%s%s", r->fn ? r->fn : "a function", r->build ? ", since build " : "", or_none(r->build));
-		SAY(figure, "half of its attempts took more than %s in the last %.0f min, and %s before", duration(now, sizeof(now), r->run_p50_s), r->minutes,
+		SAY(why, "%s takes longer than usual%s%s", r->fn ? r->fn : "a function",
+		    r->build ? ", since build " : "", or_none(r->build));
+		SAY(figure, "half of its attempts took more than %s in the last %.0f min, and %s before",
+		    duration(now, sizeof(now), r->run_p50_s), r->minutes,
 		    duration(then, sizeof(then), r->usual_run_p50_s));
-		SAY(mend, r->build ? "deferred functions; put the build before it back" : "what it waits for: its server, the network, the database");
+		SAY(mend, r->build ? "deferred functions; put the build before it back"
+				   : "what it waits for: its server, the network, the database");
 	}
 	if (r->fn && r->fn_share > 0.6 && r->ended >= LITTLE && r->fn_share < 0.995) {
 		c = add(list, CAUSE_ONE_FUNCTION);
 		SAY(why, "function %s takes most of the time, and others wait for it", r->fn);
 		SAY(figure, "%.0f %% of all run time in the last %.0f min", 100 * r->fn_share, r->minutes);
-		SAY(mend, "deferred function set %s --max-running 1; or defer it to a queue of its own, with a line of its own", r->fn);
+		SAY(mend,
+		    "deferred function set %s --max-running 1; or defer it to a queue of its own, with a line of its "
+		    "own",
+		    r->fn);
 	}
 	if (r->usual_arrived > 0 && r->arrived > 2 * r->usual_arrived && r->arrived * ARRIVALS_MIN >= LITTLE) {
 		c = add(list, CAUSE_RUSH);
-		SAY(why, "more jobs arrive than usual%s%s", r->arrived_by ? ", most of them from " : "", or_none(r->arrived_by));
-		SAY(figure, "%.1f a minute in the last %d min, and %.1f before", r->arrived, ARRIVALS_MIN, r->usual_arrived);
+		SAY(why, "more jobs arrive than usual%s%s", r->arrived_by ? ", most of them from " : "",
+		    or_none(r->arrived_by));
+		SAY(figure, "%.1f a minute in the last %d min, and %.1f before", r->arrived, ARRIVALS_MIN,
+		    r->usual_arrived);
 		SAY(mend, "wait; or let more run: check_deferred --cnt 0 --runners N");
 	}
 	if (r->minutes > 0 && r->arrived > 1.05 * (double)r->ended / r->minutes && r->ended >= LITTLE) {
@@ -679,8 +779,10 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 
 		c = add(list, CAUSE_CAPACITY);
 		SAY(why, "more jobs arrive than are run: the backlog grows");
-		SAY(figure, "%.1f a minute arrive and %.1f are run: it grows by %.1f a minute; %.1f ran at a time", r->arrived, served, r->arrived - served, r->run_s / (r->minutes * 60));
-		SAY(mend, "let more run at a time: check_deferred --cnt 0 --runners N, or on another host; deferred advise says how many");
+		SAY(figure, "%.1f a minute arrive and %.1f are run: it grows by %.1f a minute; %.1f ran at a time",
+		    r->arrived, served, r->arrived - served, r->run_s / (r->minutes * 60));
+		SAY(mend, "let more run at a time: check_deferred --cnt 0 --runners N, or on another host; deferred "
+			  "advise says how many");
 	}
 }
 
@@ -705,9 +807,14 @@ static void database(struct list *list, const struct cause_backlog *b)
 	}
 	if (commits_wait(b)) {
 		c = add(list, CAUSE_DATABASE);
-		SAY(why, "commits wait for a synchronous standby, and none of \"%.100s\" confirms them: nothing is recorded as done", or_none(b->standbys));
-		SAY(figure, "%" PRId64 " session%s wait%s, the first for %s", b->commits, plural(b->commits), b->commits == 1 ? "s" : "", AGE(b->commits_s));
-		SAY(mend, "start the standby, or let the primary go on alone: alter system set synchronous_standby_names = ''; select pg_reload_conf()");
+		SAY(why,
+		    "commits wait for a synchronous standby, and none of \"%.100s\" confirms them: nothing is recorded "
+		    "as done",
+		    or_none(b->standbys));
+		SAY(figure, "%" PRId64 " session%s wait%s, the first for %s", b->commits, plural(b->commits),
+		    b->commits == 1 ? "s" : "", AGE(b->commits_s));
+		SAY(mend, "start the standby, or let the primary go on alone: alter system set "
+			  "synchronous_standby_names = ''; select pg_reload_conf()");
 	}
 	if (b->connections_max > 0 && (double)b->connections >= 0.95 * (double)b->connections_max) {
 		c = add(list, CAUSE_DATABASE);
@@ -734,9 +841,11 @@ static void under_way(struct list *list, const struct cause_backlog *b, const st
 	jobs(many, sizeof(many), s->ready, s->more);
 	SAY(why, "%s wait%s, and nothing holds %s back", many, s->ready == 1 ? "s" : "", s->ready == 1 ? "it" : "them");
 	if (a_minute > 0)
-		SAY(figure, "%.1f a minute ended in the last %.0f min: that takes about %s%s", a_minute, r->minutes, AGE((int64_t)((double)s->ready / a_minute * 60)), s->more ? " or more" : "");
+		SAY(figure, "%.1f a minute ended in the last %.0f min: that takes about %s%s", a_minute, r->minutes,
+		    AGE((int64_t)((double)s->ready / a_minute * 60)), s->more ? " or more" : "");
 	else if (s->oldest && s->oldest->serving.gap_s != CAUSE_UNKNOWN)
-		SAY(figure, "the first for %s; %s starts about every %s", AGE(s->oldest_s), or_none(s->oldest->serving.instance), AGE(s->oldest->serving.gap_s));
+		SAY(figure, "the first for %s; %s starts about every %s", AGE(s->oldest_s),
+		    or_none(s->oldest->serving.instance), AGE(s->oldest->serving.gap_s));
 	else
 		SAY(figure, "the first for %s", AGE(s->oldest_s));
 }
@@ -748,13 +857,17 @@ static void schedule(struct list *list, const struct cause_backlog *b)
 	char others[64] = "";
 
 	if (b->schedules > 1)
-		snprintf(others, sizeof(others), "; so %s %" PRId64 " other%s", b->schedules == 2 ? "is" : "are", b->schedules - 1, plural(b->schedules - 1));
+		snprintf(others, sizeof(others), "; so %s %" PRId64 " other%s", b->schedules == 2 ? "is" : "are",
+			 b->schedules - 1, plural(b->schedules - 1));
 	if (failed) {
-		SAY(why, "schedule %s fails: its last tick could not be deferred%s%.400s", b->schedule, b->schedule_error ? ": " : "", or_none(b->schedule_error));
-		SAY(mend, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s", b->schedule, b->schedule);
+		SAY(why, "schedule %s fails: its last tick could not be deferred%s%.400s", b->schedule,
+		    b->schedule_error ? ": " : "", or_none(b->schedule_error));
+		SAY(mend, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s",
+		    b->schedule, b->schedule);
 	} else if (dead) {
 		SAY(why, "schedule %s fails: its last job, %" PRId64 ", is dead", b->schedule, b->schedule_job);
-		SAY(mend, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64, b->schedule_job, b->schedule_job);
+		SAY(mend, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64, b->schedule_job,
+		    b->schedule_job);
 	} else {
 		c->level = CAUSE_LOOK;
 		SAY(why, "schedule %s is paused", b->schedule);
@@ -772,12 +885,14 @@ static void absent(struct list *list, const struct cause_absent *a)
 	char others[64] = "";
 
 	if (a->n > 1)
-		snprintf(others, sizeof(others), "; %" PRId64 " more line%s or service%s", a->n - 1, plural(a->n - 1), plural(a->n - 1));
+		snprintf(others, sizeof(others), "; %" PRId64 " more line%s or service%s", a->n - 1, plural(a->n - 1),
+			 plural(a->n - 1));
 	SAY(why, "%s on host %s is missed, while others come", a->service ? "the service" : "check_deferred", a->host);
 	if (a->service)
 		SAY(figure, "pidfile %s: it was seen %s ago%s", a->pidfile, AGE(a->seen_s), others);
 	else
-		SAY(figure, "pidfile %s: it was seen %s ago, and used to come every %s, %" PRId64 " times%s", a->pidfile, AGE(a->seen_s), AGE(a->every_s), a->starts, others);
+		SAY(figure, "pidfile %s: it was seen %s ago, and used to come every %s, %" PRId64 " times%s",
+		    a->pidfile, AGE(a->seen_s), AGE(a->every_s), a->starts, others);
 	SAY(mend, "deferred doctor, on that host: cron's line or the unit, and the log it writes");
 }
 
@@ -787,9 +902,10 @@ static void gone(struct list *list, const struct cause_gone *g)
 	char many[48];
 
 	jobs(many, sizeof(many), g->jobs, false);
-	SAY(why, "worker %" PRId64 " (%s pid %" PRId64 "), which has %s, is gone", g->worker, or_none(g->host),
-	    g->pid, many);
-	SAY(figure, "its lease ends in %s, and others may take %s then", AGE(g->lease_left_s), g->jobs == 1 ? "it" : "them");
+	SAY(why, "worker %" PRId64 " (%s pid %" PRId64 "), which has %s, is gone", g->worker, or_none(g->host), g->pid,
+	    many);
+	SAY(figure, "its lease ends in %s, and others may take %s then", AGE(g->lease_left_s),
+	    g->jobs == 1 ? "it" : "them");
 }
 
 size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSES_MAX])
@@ -823,7 +939,8 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	if (b->unknown_fn) {
 		c = add(&list, CAUSE_UNKNOWN_FUNCTION);
 		say_unknown_function(c, b->unknown_fn, NULL, NULL);
-		SAY(figure, "%" PRId64 " job%s wait%s for it, the first for %s", b->unknown_jobs, plural(b->unknown_jobs), b->unknown_jobs == 1 ? "s" : "", AGE(b->unknown_s));
+		SAY(figure, "%" PRId64 " job%s wait%s for it, the first for %s", b->unknown_jobs,
+		    plural(b->unknown_jobs), b->unknown_jobs == 1 ? "s" : "", AGE(b->unknown_s));
 	}
 	if (b->broken_fn)
 		broken(&list, b->broken_fn, b->broken_s);

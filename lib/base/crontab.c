@@ -18,8 +18,8 @@
 
 struct reader {
 	const char *text;
-	char *rest;         /* not read yet */
-	const char *value;  /* that of the option, behind a =; NULL: the next word */
+	char *rest;        /* not read yet */
+	const char *value; /* that of the option, behind a =; NULL: the next word */
 	bool service, loop, listen, cnt;
 	struct crontab_line *line;
 	struct deferred_error *err;
@@ -49,8 +49,8 @@ static int wrong(struct reader *r, const char *what, const char *word, const cha
 static int no_program(struct reader *r, const char *word)
 {
 	return wrong(r, "neither " PROGRAM " nor an option of it:", word,
-			r->service ? "write it as \"runners 4\", or as " PROGRAM " --loop --listen --runners 4" :
-		     "write it as \"*/2 * * * * --cnt 10 --runners 2\", or as it stands in the crontab");
+		     r->service ? "write it as \"runners 4\", or as " PROGRAM " --loop --listen --runners 4"
+				: "write it as \"*/2 * * * * --cnt 10 --runners 2\", or as it stands in the crontab");
 }
 
 /* ---- options ---------------------------------------------------------------------------------- */
@@ -69,9 +69,10 @@ static bool number(const char *text, int64_t min, int64_t max, int64_t *value)
 static int on_cnt(struct reader *r, const char *value)
 {
 	r->cnt = true;
-	return number(value, 0, CNT_MAX, &r->line->cnt) ? 0 : wrong(r,
-			"--cnt is not a whole number from 0 to 1000000000:", value,
-			"for example --cnt 10; 0 means until nothing is ready");
+	return number(value, 0, CNT_MAX, &r->line->cnt)
+		       ? 0
+		       : wrong(r, "--cnt is not a whole number from 0 to 1000000000:", value,
+			       "for example --cnt 10; 0 means until nothing is ready");
 }
 
 /* Of a range the replay has the upper end: it has as many once they are needed. */
@@ -82,7 +83,7 @@ static int on_runners(struct reader *r, const char *value)
 
 	if (!number(dots ? dots + 2 : value, 1, FORECAST_RUNNERS, &n))
 		return wrong(r, "--runners is not a whole number from 1 to 64:", value,
-				"for example --runners 4 or --runners 1..8");
+			     "for example --runners 4 or --runners 1..8");
 	r->line->runners = (int)n;
 	return 0;
 }
@@ -90,8 +91,9 @@ static int on_runners(struct reader *r, const char *value)
 static int on_if_running(struct reader *r, const char *value)
 {
 	r->line->replace = strcmp(value, "replace") == 0;
-	return r->line->replace || strcmp(value, "skip") == 0 ? 0 : wrong(r, "--if-running is not replace or skip:",
-			value, "for example --if-running=skip");
+	return r->line->replace || strcmp(value, "skip") == 0
+		       ? 0
+		       : wrong(r, "--if-running is not replace or skip:", value, "for example --if-running=skip");
 }
 
 static int on_queue(struct reader *r, const char *value)
@@ -147,12 +149,33 @@ struct option {
 
 /* Those of check_deferred. on_other: it does not matter for how long jobs wait. */
 static const struct option options[] = {
-	{ "cnt", true, on_cnt }, { "runners", true, on_runners }, { "if-running", true, on_if_running }, { "queue", true, on_queue }, { "pidfile", true, on_pidfile },
-	{ "loop", false, on_loop }, { "listen", false, on_listen }, { "balance", true, on_balance }, { "window", true, on_window }, { "plugin-dir", true, on_other },
-	{ "isolate", true, on_other }, { "user", true, on_other }, { "allow-root", false, on_other }, { "timeout", true, on_other }, { "grace", true, on_other },
-	{ "lease", true, on_other }, { "interval-floor", true, on_other }, { "interval-ceiling", true, on_other }, { "exponent", true, on_other },
-	{ "gradual-decrease", false, on_other }, { "batch", true, on_other }, { "seed", true, on_other }, { "db", true, on_other }, { "shard", true, on_other },
-	{ "log-level", true, on_other }, { "log-format", true, on_other }, { "config", true, on_other },
+	{ "cnt", true, on_cnt },
+	{ "runners", true, on_runners },
+	{ "if-running", true, on_if_running },
+	{ "queue", true, on_queue },
+	{ "pidfile", true, on_pidfile },
+	{ "loop", false, on_loop },
+	{ "listen", false, on_listen },
+	{ "balance", true, on_balance },
+	{ "window", true, on_window },
+	{ "plugin-dir", true, on_other },
+	{ "isolate", true, on_other },
+	{ "user", true, on_other },
+	{ "allow-root", false, on_other },
+	{ "timeout", true, on_other },
+	{ "grace", true, on_other },
+	{ "lease", true, on_other },
+	{ "interval-floor", true, on_other },
+	{ "interval-ceiling", true, on_other },
+	{ "exponent", true, on_other },
+	{ "gradual-decrease", false, on_other },
+	{ "batch", true, on_other },
+	{ "seed", true, on_other },
+	{ "db", true, on_other },
+	{ "shard", true, on_other },
+	{ "log-level", true, on_other },
+	{ "log-format", true, on_other },
+	{ "config", true, on_other },
 };
 
 /* The value behind a = is cut off. */
@@ -181,7 +204,8 @@ static int read_options(struct reader *r, char *word)
 		if (o->value && !r->value)
 			r->value = next_word(r);
 		if (o->value != (r->value != NULL))
-			return wrong(r, o->value ? "a value is missing behind" : "no value goes with", word, "check_deferred --help lists its options");
+			return wrong(r, o->value ? "a value is missing behind" : "no value goes with", word,
+				     "check_deferred --help lists its options");
 		rc = o->on(r, r->value);
 		if (rc < 0)
 			return rc;
@@ -208,7 +232,8 @@ static int read_rule(struct reader *r, char *rule)
 
 		if (!word)
 			return wrong(r, "fewer than five fields of time:", rule,
-					"write minute hour day month weekday, such as \"*/2 * * * *\", or @hourly; a service is for --service");
+				     "write minute hour day month weekday, such as \"*/2 * * * *\", or @hourly; a "
+				     "service is for --service");
 		if (i > 0)
 			strcat(rule, " ");
 		strcat(rule, word);
@@ -236,9 +261,11 @@ static char *skip_to_program(struct reader *r)
 static int check(struct reader *r)
 {
 	if (r->service && r->loop && !r->listen)
-		return wrong(r, "a service that sleeps when nothing is ready is not replayed:", "--loop", "add --listen");
+		return wrong(r, "a service that sleeps when nothing is ready is not replayed:", "--loop",
+			     "add --listen");
 	if (!r->service && (r->loop || r->listen))
-		return wrong(r, "cron starts no service:", r->loop ? "--loop" : "--listen", "give it without the fields of time, as --service");
+		return wrong(r, "cron starts no service:", r->loop ? "--loop" : "--listen",
+			     "give it without the fields of time, as --service");
 	return 0;
 }
 
@@ -248,7 +275,11 @@ int crontab_read(const char *text, bool service, struct crontab_line *line, stru
 	struct reader r = { .text = text, .service = service, .line = line, .err = err };
 	int rc = 0;
 
-	*line = (struct crontab_line){ .cnt = service ? 0 : 1, .runners = 1, .replace = !service, .interval_us = service ? 0 : 1, .words = malloc(2 * len + 2) };
+	*line = (struct crontab_line){ .cnt = service ? 0 : 1,
+				       .runners = 1,
+				       .replace = !service,
+				       .interval_us = service ? 0 : 1,
+				       .words = malloc(2 * len + 2) };
 	if (!line->words)
 		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	r.rest = strcpy(line->words + len + 1, text);
@@ -270,7 +301,10 @@ int crontab_apart(const struct crontab_line *lines, size_t n, struct deferred_er
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < i; k++)
 			if (lines[i].pidfile && lines[k].pidfile && strcmp(lines[i].pidfile, lines[k].pidfile) == 0) {
-				error_set(err, DEFERRED_EINVAL, WHERE, "two lines have the pid file \"%.100s\": each start would end, or leave alone, what the other one has started", lines[i].pidfile);
+				error_set(err, DEFERRED_EINVAL, WHERE,
+					  "two lines have the pid file \"%.100s\": each start would end, or leave "
+					  "alone, what the other one has started",
+					  lines[i].pidfile);
 				error_hint(err, "give each a --pidfile of its own");
 				return DEFERRED_EINVAL;
 			}
@@ -293,7 +327,8 @@ static bool is_day(const struct crontab_when *w, const struct tm *tm)
 
 int64_t crontab_interval_us(const struct crontab_when *w)
 {
-	int64_t days = 0, starts = __builtin_popcountll((uint64_t)w->minutes) * (int64_t)__builtin_popcountll((uint64_t)w->hours);
+	int64_t days = 0,
+		starts = __builtin_popcountll((uint64_t)w->minutes) * (int64_t)__builtin_popcountll((uint64_t)w->hours);
 
 	for (int i = 0; i < DAYS; i++) {
 		time_t t = EPOCH_2000 + i * INT64_C(86400);

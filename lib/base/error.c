@@ -11,7 +11,8 @@ void error_clear(struct deferred_error *err)
 		memset(err, 0, sizeof(*err));
 }
 
-/* Text cut by a precision or a buffer may end within a character: one torn at the end is dropped, else it becomes a question mark. */
+/* Text cut by a precision or a buffer may end within a character: one torn at the end is dropped, else it becomes a
+ * question mark. */
 static void mend_utf8(char *text)
 {
 	char *to = text;
@@ -34,7 +35,8 @@ static void mend_utf8(char *text)
 }
 
 __attribute__((format(printf, 5, 0)))
-static void set_v(struct deferred_error *err, int code, const char *where, const char *cause, const char *fmt, va_list ap)
+static void
+set_v(struct deferred_error *err, int code, const char *where, const char *cause, const char *fmt, va_list ap)
 {
 	size_t len;
 
@@ -79,7 +81,7 @@ static const struct words {
 	{ "22008", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
 	{ "23505", "another transaction has stored the same", "run the command again" },
 	{ "25006", "the server is read-only",
-			"connect to the primary: list all hosts, with target_session_attrs=read-write" },
+	  "connect to the primary: list all hosts, with target_session_attrs=read-write" },
 	{ "3F000", "the schema of the database does not fit this program", "run: deferred migrate" },
 	{ "40", "the transaction conflicts with another one", "run the command again" },
 	{ "42501", "the role lacks a right", NULL },
@@ -179,7 +181,7 @@ void error_explain(struct deferred_error *err)
 		return;
 	memcpy(cause, err->message, sizeof(cause));
 	snprintf(err->message, sizeof(err->message), "%s (%.*s)", w->says, (int)(sizeof(cause) - strlen(w->says) - 4),
-			cause);
+		 cause);
 	mend_utf8(err->message);
 	if (w->hint)
 		error_hint(err, "%s", w->hint);

@@ -45,12 +45,12 @@ void error_own_words(struct deferred_error *err);
 
 /* What a failed statement means for who sent it, by sqlstate alone. */
 enum error_class {
-	ERROR_PERMANENT,   /* the same again would fail again */
-	ERROR_TRANSIENT,   /* the transaction was rolled back and may be sent again */
-	ERROR_CONNECTION,  /* the connection is gone or about to go; the outcome may be unknown */
-	ERROR_READ_ONLY,   /* this server is a standby: connect anew, to the primary */
-	ERROR_SCHEMA,      /* table, column or function missing */
-	ERROR_PREPARED,    /* prepared statement unknown: a pooler is in between */
+	ERROR_PERMANENT,  /* the same again would fail again */
+	ERROR_TRANSIENT,  /* the transaction was rolled back and may be sent again */
+	ERROR_CONNECTION, /* the connection is gone or about to go; the outcome may be unknown */
+	ERROR_READ_ONLY,  /* this server is a standby: connect anew, to the primary */
+	ERROR_SCHEMA,     /* table, column or function missing */
+	ERROR_PREPARED,   /* prepared statement unknown: a pooler is in between */
 };
 enum error_class error_class(const char *sqlstate);
 

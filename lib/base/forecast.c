@@ -9,17 +9,17 @@
 #define NEVER INT64_MAX
 
 struct runner {
-	int64_t busy_us;    /* until then; NEVER: free */
-	size_t job;         /* at which, of which pool */
+	int64_t busy_us; /* until then; NEVER: free */
+	size_t job;      /* at which, of which pool */
 	struct pool *pool;
 };
 
 struct line_state {
-	size_t number;      /* of the line */
-	int64_t tick_us;    /* the next one */
-	size_t ticks;       /* of those of a list: how many were */
-	int64_t begin_us;   /* first claim of a copy that has been started; NEVER: none waits for it */
-	int64_t taken;      /* attempts of this copy */
+	size_t number;    /* of the line */
+	int64_t tick_us;  /* the next one */
+	size_t ticks;     /* of those of a list: how many were */
+	int64_t begin_us; /* first claim of a copy that has been started; NEVER: none waits for it */
+	int64_t taken;    /* attempts of this copy */
 	bool alive;
 	struct runner runner[FORECAST_RUNNERS];
 };
@@ -31,11 +31,11 @@ struct returned {
 
 /* Jobs of the groups that the same lines serve: each of them draws among these. */
 struct pool {
-	uint64_t lines;                  /* bit n: line n takes of it */
-	size_t next;                     /* before next all were put into the window */
-	size_t window[FORECAST_WINDOW];  /* those that are ready and came first */
-	size_t ready;                    /* of them */
-	struct returned *returned;       /* were cut off, and have not come into the window again */
+	uint64_t lines;                 /* bit n: line n takes of it */
+	size_t next;                    /* before next all were put into the window */
+	size_t window[FORECAST_WINDOW]; /* those that are ready and came first */
+	size_t ready;                   /* of them */
+	struct returned *returned;      /* were cut off, and have not come into the window again */
 	size_t returned_len, returned_cap;
 };
 
@@ -45,7 +45,7 @@ struct replay {
 	size_t len;
 	struct pool *pools;
 	size_t pools_len;
-	size_t *follow;  /* of each job the next one of its pool; NULL: there is one pool */
+	size_t *follow; /* of each job the next one of its pool; NULL: there is one pool */
 	uint64_t random;
 	bool no_memory;
 	struct forecast_result result;
@@ -61,19 +61,22 @@ static bool is_line(const struct forecast_line *line)
 	for (size_t i = 0; line->ticks_us && i < line->ticks_len; i++)
 		if (!is_time(line->ticks_us[i]) || (i > 0 && line->ticks_us[i] <= line->ticks_us[i - 1]))
 			return false;
-	return line->runners >= 1 && line->runners <= FORECAST_RUNNERS && is_time(line->interval_us) && line->cnt >= 0 && is_time(line->first_us) &&
-	       (!line->ticks_us || line->interval_us > 0);
+	return line->runners >= 1 && line->runners <= FORECAST_RUNNERS && is_time(line->interval_us) &&
+	       line->cnt >= 0 && is_time(line->first_us) && (!line->ticks_us || line->interval_us > 0);
 }
 
-static bool valid(const struct forecast_rule *rule, const struct forecast_line *lines, size_t lines_len, const struct forecast_job *jobs, size_t jobs_len)
+static bool valid(const struct forecast_rule *rule, const struct forecast_line *lines, size_t lines_len,
+		  const struct forecast_job *jobs, size_t jobs_len)
 {
-	if (!is_time(rule->start_us) || !is_time(rule->between_us) || !is_time(rule->end_us) || !is_time(rule->grace_us) || lines_len > FORECAST_LINES)
+	if (!is_time(rule->start_us) || !is_time(rule->between_us) || !is_time(rule->end_us) ||
+	    !is_time(rule->grace_us) || lines_len > FORECAST_LINES)
 		return false;
 	for (size_t i = 0; i < lines_len; i++)
 		if (!is_line(&lines[i]) || (lines[i].serves && rule->groups < 1))
 			return false;
 	for (size_t i = 0; i < jobs_len; i++)
-		if (!is_time(jobs[i].run_us) || !is_time(jobs[i].ready_us) || (i > 0 && jobs[i].ready_us < jobs[i - 1].ready_us) ||
+		if (!is_time(jobs[i].run_us) || !is_time(jobs[i].ready_us) ||
+		    (i > 0 && jobs[i].ready_us < jobs[i - 1].ready_us) ||
 		    (rule->groups > 0 && (jobs[i].group < 0 || jobs[i].group >= rule->groups)))
 			return false;
 	return true;
@@ -204,7 +207,8 @@ static bool take(struct replay *r, size_t line, struct runner *runner, int64_t n
 	return true;
 }
 
-/* When there is something to take for a runner that is free. What became ready while another line took its jobs is as good as an arrival. */
+/* When there is something to take for a runner that is free. What became ready while another line took its jobs is as
+ * good as an arrival. */
 static int64_t ready_us(const struct replay *r, size_t line, int64_t now_us)
 {
 	int64_t first = NEVER;
@@ -228,7 +232,8 @@ static int64_t ready_us(const struct replay *r, size_t line, int64_t now_us)
 static bool is_more(const struct replay *r)
 {
 	for (size_t i = 0; i < r->pools_len; i++)
-		if (r->pools[i].lines && (r->pools[i].next < r->len || r->pools[i].ready > 0 || r->pools[i].returned_len > 0))
+		if (r->pools[i].lines &&
+		    (r->pools[i].next < r->len || r->pools[i].ready > 0 || r->pools[i].returned_len > 0))
 			return true;
 	return false;
 }
@@ -246,7 +251,8 @@ static void fill(struct replay *r, const struct forecast_line *line, struct line
 	bool working = false;
 
 	for (int i = 0; i < line->runners; i++) {
-		if (s->runner[i].busy_us == NEVER && (is_service(line) || line->cnt == 0 || s->taken < line->cnt) && take(r, s->number, &s->runner[i], now_us)) {
+		if (s->runner[i].busy_us == NEVER && (is_service(line) || line->cnt == 0 || s->taken < line->cnt) &&
+		    take(r, s->number, &s->runner[i], now_us)) {
 			r->result.runs += s->taken++ == 0 && !is_service(line);
 			if (!is_service(line) && s->taken > r->result.most)
 				r->result.most = s->taken;
@@ -256,7 +262,8 @@ static void fill(struct replay *r, const struct forecast_line *line, struct line
 	s->alive = working;
 }
 
-static int64_t next_of(const struct replay *r, const struct forecast_line *line, const struct line_state *s, int64_t now_us)
+static int64_t next_of(const struct replay *r, const struct forecast_line *line, const struct line_state *s,
+		       int64_t now_us)
 {
 	int64_t next = s->tick_us < s->begin_us ? s->tick_us : s->begin_us;
 	bool idle = false;
@@ -378,8 +385,8 @@ static void run(struct replay *r, const struct forecast_line *lines, size_t line
 	}
 }
 
-int forecast_run(const struct forecast_rule *rule, const struct forecast_line *lines, size_t lines_len, struct forecast_job *jobs, size_t jobs_len,
-		 struct forecast_result *result)
+int forecast_run(const struct forecast_rule *rule, const struct forecast_line *lines, size_t lines_len,
+		 struct forecast_job *jobs, size_t jobs_len, struct forecast_result *result)
 {
 	struct replay r = { .rule = rule, .jobs = jobs, .len = jobs_len, .random = rule->seed };
 	struct line_state *states;

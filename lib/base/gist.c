@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* How lines begin that are about an error and do not say what it is. */
-static const char *const around[] = { "Traceback (", "Stack trace:", "stack backtrace:", "Node.js v", "hint:", "note: run with", "goroutine ", "exit status " };
+static const char *const around[] = { "Traceback (", "Stack trace:",   "stack backtrace:", "Node.js v",
+				      "hint:",       "note: run with", "goroutine ",       "exit status " };
 
 static bool says_something(const char *line, size_t len)
 {

@@ -42,7 +42,8 @@ bool histogram_add_text(struct histogram *h, const char *text)
 	if (*text++ != '{')
 		return false;
 	do {
-		if (*text++ != '{' || !take_number(&text, &bucket, ',') || !take_number(&text, &n, '}') || bucket < 0 || bucket > LAST || n < 0)
+		if (*text++ != '{' || !take_number(&text, &bucket, ',') || !take_number(&text, &n, '}') || bucket < 0 ||
+		    bucket > LAST || n < 0)
 			return false;
 		h->n[bucket] += n;
 	} while (*text++ == ',');
@@ -108,7 +109,8 @@ int64_t histogram_quantile_us(const struct histogram *h, double q)
 	return (int64_t)(from * pow(to / from, (rank - (double)below) / (double)h->n[b]) + 0.5);
 }
 
-/* How far the median may be from the true one, as logarithms: its rank has a deviation of half the root of their number. */
+/* How far the median may be from the true one, as logarithms: its rank has a deviation of half the root of their
+ * number. */
 static void median_within(const struct histogram *h, double *median, double *below, double *above)
 {
 	double off = 0.98 / sqrt((double)histogram_count(h));

@@ -14,7 +14,7 @@ struct store_ids {
 	size_t len, cap;
 };
 bool store_ids_add(struct store_ids *ids, int64_t id); /* false: out of memory */
-void store_ids_sort(struct store_ids *ids);           /* before store_ids_have() */
+void store_ids_sort(struct store_ids *ids);            /* before store_ids_have() */
 bool store_ids_have(const struct store_ids *ids, int64_t id);
 
 #endif

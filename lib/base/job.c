@@ -16,7 +16,7 @@ const char *job_outcome_text(enum job_outcome outcome)
 
 int job_outcome_of(const char *text)
 {
-#define X(name, word)                \
+#define X(name, word) \
 	if (strcmp(text, word) == 0) \
 		return JOB_##name;
 	JOB_OUTCOMES(X)
@@ -60,7 +60,8 @@ struct job *job_new(const char *queue, const char *fn, const char *label, const 
 /* Behind its texts. */
 struct job *job_add_parents(struct job *job, const char *parents, size_t len)
 {
-	size_t fn = (size_t)(job->fn - job->text), label = (size_t)(job->label - job->text), params = (size_t)(job->params - job->text);
+	size_t fn = (size_t)(job->fn - job->text), label = (size_t)(job->label - job->text),
+	       params = (size_t)(job->params - job->text);
 	size_t queue = (size_t)(job->queue - job->text), end = params + job->params_len + 1;
 	struct job *bigger = realloc(job, sizeof(*job) + end + len + 1);
 

@@ -21,11 +21,11 @@
  *                  cancelled                      expired     done        dead
  *                                        [no hot row; final row in the log]
  *
- * One deferred to wait for others is waiting first [due_at infinity, a row in __deferred_wait]; from there it becomes ready or delayed, or
- * cancelled where one of them did not end as it must have.
+ * One deferred to wait for others is waiting first [due_at infinity, a row in __deferred_wait]; from there it becomes
+ * ready or delayed, or cancelled where one of them did not end as it must have.
  *
- * `deferred retry` takes dead, cancelled and expired back to ready. An attempt is counted when it ends. Moves are made in SQL only,
- * each guarded by the lease where there is one (sql/functions/claim/__claim.sql).
+ * `deferred retry` takes dead, cancelled and expired back to ready. An attempt is counted when it ends. Moves are made
+ * in SQL only, each guarded by the lease where there is one (sql/functions/claim/__claim.sql).
  */
 #ifndef JOB_H
 #define JOB_H
@@ -37,16 +37,16 @@
 #include <stdint.h>
 
 /* X(name, text): outcomes of an attempt, as in __deferred_log.outcome. */
-#define JOB_OUTCOMES(X)                     \
-	X(OK, "ok")                         \
-	X(FAILED, "failed")                 \
-	X(CRASHED, "crashed")               \
-	X(TIMEOUT, "timeout")               \
-	X(INTERRUPTED, "interrupted")       \
-	X(SUPERSEDED, "superseded")         \
-	X(LOST, "lost")                     \
-	X(CANCELLED, "cancelled")           \
-	X(EXPIRED, "expired")                   \
+#define JOB_OUTCOMES(X) \
+	X(OK, "ok") \
+	X(FAILED, "failed") \
+	X(CRASHED, "crashed") \
+	X(TIMEOUT, "timeout") \
+	X(INTERRUPTED, "interrupted") \
+	X(SUPERSEDED, "superseded") \
+	X(LOST, "lost") \
+	X(CANCELLED, "cancelled") \
+	X(EXPIRED, "expired") \
 	X(SNOOZED, "snoozed")
 
 enum job_outcome {
@@ -56,14 +56,14 @@ enum job_outcome {
 };
 
 /* X(name, text): states of a job, as in the view deferred.job. */
-#define JOB_STATES(X)             \
-	X(DELAYED, "delayed")     \
-	X(READY, "ready")         \
-	X(CLAIMED, "claimed")     \
-	X(DONE, "done")           \
-	X(DEAD, "dead")           \
+#define JOB_STATES(X) \
+	X(DELAYED, "delayed") \
+	X(READY, "ready") \
+	X(CLAIMED, "claimed") \
+	X(DONE, "done") \
+	X(DEAD, "dead") \
 	X(CANCELLED, "cancelled") \
-	X(EXPIRED, "expired")     \
+	X(EXPIRED, "expired") \
 	X(WAITING, "waiting")
 
 enum job_state {
@@ -84,10 +84,10 @@ const char *job_state_text(enum job_state state);
 
 /* Why a job that a runner may still be at is not ours any more. */
 enum job_gone {
-	JOB_HELD,            /* it is */
-	JOB_GONE_CANCELLED,  /* it was cancelled */
-	JOB_GONE_FINISHED,   /* the function has recorded its success itself */
-	JOB_GONE_TAKEN       /* its lease had ended, or it was given back: another claim may be at it */
+	JOB_HELD,           /* it is */
+	JOB_GONE_CANCELLED, /* it was cancelled */
+	JOB_GONE_FINISHED,  /* the function has recorded its success itself */
+	JOB_GONE_TAKEN      /* its lease had ended, or it was given back: another claim may be at it */
 };
 
 struct attempt;
@@ -95,39 +95,39 @@ struct attempt;
 /* A claimed job. Its texts lie in the same allocation, so free(job) releases all. */
 struct job {
 	struct job *next;
-	int ledger;                  /* where it is when it has left the runners: see engine/ledger.h */
-	struct attempt *ended;       /* and how it did, if an attempt has ended */
+	int ledger;            /* where it is when it has left the runners: see engine/ledger.h */
+	struct attempt *ended; /* and how it did, if an attempt has ended */
 	int64_t id;
 	int64_t receipt;
-	int64_t tid;                 /* of its hot row when it was claimed: pg_tid() */
-	int32_t attempt;             /* of this claim, from 1 */
-	int32_t attempt_base;        /* attempts that do not count against max_attempts */
-	int32_t max_attempts;        /* 0: default of the function */
-	int64_t timeout_ms;          /* 0: default of the function */
-	int64_t backoff_floor_ms;    /* 0: default of the worker */
+	int64_t tid;              /* of its hot row when it was claimed: pg_tid() */
+	int32_t attempt;          /* of this claim, from 1 */
+	int32_t attempt_base;     /* attempts that do not count against max_attempts */
+	int32_t max_attempts;     /* 0: default of the function */
+	int64_t timeout_ms;       /* 0: default of the function */
+	int64_t backoff_floor_ms; /* 0: default of the worker */
 	int64_t backoff_ceiling_ms;
 	double backoff_exponent;
-	int64_t created_at_us;       /* since 1970, database clock */
-	int64_t ready_at_us;         /* the same: since when it could run */
-	int64_t tick_us;             /* of the schedule that made it, the same; 0: none did */
-	int64_t previous_tick_us;    /* the one before that became a job; 0: none did */
-	int64_t wait_us;             /* from ready to claimed */
-	uint64_t claimed_ns;         /* our boot-time clock when the claim was sent */
-	uint64_t lease_ns;           /* the same for the claim or its last renewal: the lease counts from there */
-	int64_t lease_ms;            /* how long a claim or renewal of ours lasts */
-	int64_t granted_ms;          /* how long the lease lasts from there: longer, if the job had it extended */
+	int64_t created_at_us;    /* since 1970, database clock */
+	int64_t ready_at_us;      /* the same: since when it could run */
+	int64_t tick_us;          /* of the schedule that made it, the same; 0: none did */
+	int64_t previous_tick_us; /* the one before that became a job; 0: none did */
+	int64_t wait_us;          /* from ready to claimed */
+	uint64_t claimed_ns;      /* our boot-time clock when the claim was sent */
+	uint64_t lease_ns;        /* the same for the claim or its last renewal: the lease counts from there */
+	int64_t lease_ms;         /* how long a claim or renewal of ours lasts */
+	int64_t granted_ms;       /* how long the lease lasts from there: longer, if the job had it extended */
 	enum job_gone gone;
-	uint32_t progress;           /* number of the last report sent; 0: none was */
-	uint64_t start_by_ns;        /* to be given back if it has not started then; 0: no such limit */
-	uint64_t release_ns;         /* not to be given back before: somebody had the row locked; 0: at once */
-	bool found_unbegun;          /* the first of a runner that died without having begun it, so that said */
-	bool limited;                /* claimed under limits: started ahead of others */
-	bool alone;                  /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
-	bool asks;                   /* it may have waited for others: to be told how they ended, before it begins */
-	bool apart;                  /* nobody here has its function: given back, it is to be apart from the others */
+	uint32_t progress;    /* number of the last report sent; 0: none was */
+	uint64_t start_by_ns; /* to be given back if it has not started then; 0: no such limit */
+	uint64_t release_ns;  /* not to be given back before: somebody had the row locked; 0: at once */
+	bool found_unbegun;   /* the first of a runner that died without having begun it, so that said */
+	bool limited;         /* claimed under limits: started ahead of others */
+	bool alone; /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
+	bool asks;  /* it may have waited for others: to be told how they ended, before it begins */
+	bool apart; /* nobody here has its function: given back, it is to be apart from the others */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
-	const char *parents;         /* how those ended that it waited for, JSON; "": it waited for none */
+	const char *parents;                     /* how those ended that it waited for, JSON; "": it waited for none */
 	uint32_t params_len, parents_len;
 	char traceparent[TRACEPARENT_SIZE]; /* that it was deferred in; "" if none */
 	char text[];
@@ -136,7 +136,8 @@ struct job {
 /* Allocate a job with room for its texts, which are copied. NULL: out of memory. */
 struct job *job_new(const char *queue, const char *fn, const char *label, const char *params, size_t params_len);
 
-/* The same job with that text as parents, in place of one that is in no list and nobody else knows; NULL: out of memory, it is as it was. */
+/* The same job with that text as parents, in place of one that is in no list and nobody else knows; NULL: out of
+ * memory, it is as it was. */
 struct job *job_add_parents(struct job *job, const char *parents, size_t len);
 
 /* Jobs are chained by `next`. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lanes - a few lanes: what is ready in one queue at one priority (sql/functions/claim/__claim.sql). A claim asks those first that have given
- * something lately.
+ * lanes - a few lanes: what is ready in one queue at one priority (sql/functions/claim/__claim.sql). A claim asks those
+ * first that have given something lately.
  */
 #ifndef LANES_H
 #define LANES_H
@@ -17,7 +17,8 @@ struct lanes {
 	int32_t priority[LANES_MAX];
 };
 
-void lanes_add(struct lanes *lanes, const char *queue, int32_t priority); /* unless it is there; queue is copied; without memory, it is left out */
+void lanes_add(struct lanes *lanes, const char *queue,
+	       int32_t priority); /* unless it is there; queue is copied; without memory, it is left out */
 void lanes_clear(struct lanes *lanes);
 void lanes_move(struct lanes *to, struct lanes *from); /* `to` loses what it had, `from` is empty then */
 

@@ -188,7 +188,9 @@ static void make_line(struct line *line, enum log_level level, const struct log_
 			add(line, " %s[%d] ", program, (int)getpid());
 		}
 		add(line, "%s: ", levels[level].name);
-		add_visible(line, text, false, a && a->traceparent[0] ? sizeof("; traceparent \n") + VISIBLE_MAX * TRACEPARENT_SIZE : sizeof("\n"));
+		add_visible(line, text, false,
+			    a && a->traceparent[0] ? sizeof("; traceparent \n") + VISIBLE_MAX * TRACEPARENT_SIZE
+						   : sizeof("\n"));
 		if (a && a->traceparent[0]) {
 			add(line, "; traceparent ");
 			add_visible(line, a->traceparent, false, sizeof("\n"));
@@ -207,8 +209,8 @@ static void say_lost(void)
 
 	if (lost == 0)
 		return;
-	snprintf(text, sizeof(text), "%llu line%s of this log %s missing here: %s", (unsigned long long)lost, plural(lost), lost == 1 ? "is" : "are",
-		 why == EAGAIN ? "nobody read it" : strerror(why));
+	snprintf(text, sizeof(text), "%llu line%s of this log %s missing here: %s", (unsigned long long)lost,
+		 plural(lost), lost == 1 ? "is" : "are", why == EAGAIN ? "nobody read it" : strerror(why));
 	make_line(&line, LOG_L_WARNING, NULL, text);
 	outlet_put(&out, line.text, line.len);
 	if (outlet_take_lost(&out, &again) > 0)
@@ -216,7 +218,8 @@ static void say_lost(void)
 }
 
 __attribute__((format(printf, 3, 0)))
-static void write_line(enum log_level level, const struct log_attempt *a, const char *fmt, va_list ap)
+static void
+write_line(enum log_level level, const struct log_attempt *a, const char *fmt, va_list ap)
 {
 	char text[LINE_MAX_BYTES / 2];
 	struct line line = { .len = 0 };
@@ -279,7 +282,11 @@ void log_attempt(enum log_level level, const struct log_attempt *attempt, const 
 
 void log_job(enum log_level level, const struct job *job, const char *fmt, ...)
 {
-	const struct log_attempt about = { .queue = job->queue, .fn = job->fn, .traceparent = job->traceparent, .job = job->id, .attempt = job->attempt };
+	const struct log_attempt about = { .queue = job->queue,
+					   .fn = job->fn,
+					   .traceparent = job->traceparent,
+					   .job = job->id,
+					   .attempt = job->attempt };
 	va_list ap;
 
 	va_start(ap, fmt);

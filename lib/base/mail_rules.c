@@ -36,8 +36,8 @@ const char *mail_line_wrong(const char *text, size_t len)
 static bool is_dotted(const char *text, size_t len, const char *letters)
 {
 	for (size_t i = 0; i < len; i++) {
-		if (text[i] == '.' ? i == 0 || i + 1 == len || text[i - 1] == '.' :
-				     (unsigned char)text[i] < 0x80 && !strchr(letters, text[i]))
+		if (text[i] == '.' ? i == 0 || i + 1 == len || text[i - 1] == '.'
+				   : (unsigned char)text[i] < 0x80 && !strchr(letters, text[i]))
 			return false;
 	}
 	return true;
@@ -56,8 +56,8 @@ const char *mail_address_wrong(const char *mail, size_t len)
 		return "is not a mail address";
 	if (!is_dotted(mail, local, ATEXT))
 		return "has a character, or a dot, that is not allowed before the @";
-	if (domain > 2 && at[1] == '[' && mail[len - 1] == ']' ? strspn(at + 2, ALNUM ".:-") != domain - 2 :
-								 !is_dotted(at + 1, domain, ALNUM "-_"))
+	if (domain > 2 && at[1] == '[' && mail[len - 1] == ']' ? strspn(at + 2, ALNUM ".:-") != domain - 2
+							       : !is_dotted(at + 1, domain, ALNUM "-_"))
 		return "has a character, or a dot, that is not allowed after the @";
 	return NULL;
 }
@@ -103,10 +103,12 @@ static bool is_plain(const char *text)
  */
 const char *mail_header_wrong(const char *name, const char *text, bool *plain)
 {
-	static const char *const plain_names[] = {
-		"In-Reply-To", "References", "Auto-Submitted", "Precedence", "Importance", "Priority", "Feedback-ID",
-		"Archived-At", "Thread-Index", "List-Id", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Archive",
-		"List-Help", "List-Owner", "List-Post", "List-Subscribe", NULL };
+	static const char *const plain_names[] = { "In-Reply-To",  "References",       "Auto-Submitted",
+						   "Precedence",   "Importance",       "Priority",
+						   "Feedback-ID",  "Archived-At",      "Thread-Index",
+						   "List-Id",      "List-Unsubscribe", "List-Unsubscribe-Post",
+						   "List-Archive", "List-Help",        "List-Owner",
+						   "List-Post",    "List-Subscribe",   NULL };
 	static const char *const text_names[] = { "Keywords", "Comments", "Organization", "Thread-Topic", NULL };
 	size_t len = strspn(name, ALNUM "-");
 
@@ -187,8 +189,7 @@ static const char *type_wrong(const char *type, bool text)
 	const char *p = type + main + 1 + sub, *name, *value, *charset;
 
 	if (strlen(type) > 127 || !isalnum((unsigned char)type[0]) || sub == 0 ||
-	    !isalnum((unsigned char)type[main + 1]) ||
-	    !mail_is_ascii(type, strlen(type)))
+	    !isalnum((unsigned char)type[main + 1]) || !mail_is_ascii(type, strlen(type)))
 		return "has a type that is not TYPE/SUBTYPE";
 	while ((len = parameter(p, &name, &value)))
 		p += len;

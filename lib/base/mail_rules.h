@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MAIL_ADDRESS_MAX 254      /* bytes: RFC 5321, 4.5.3.1.3 */
+#define MAIL_ADDRESS_MAX 254 /* bytes: RFC 5321, 4.5.3.1.3 */
 #define MAIL_HEADERS_MAX 50
 #define MAIL_RECIPIENTS_MAX 10000 /* the largest value of mail.recipients_max */
 #define MAIL_METHOD_MAX 20

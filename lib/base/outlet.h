@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outlet - lines written to a descriptor by a process that must never wait for who reads it: nobody may read a pipe, and a terminal can be
- * stopped. What finds no room is kept, up to OUTLET_KEPT bytes, and written as soon as there is some; what finds none there either is counted.
+ * outlet - lines written to a descriptor by a process that must never wait for who reads it: nobody may read a pipe,
+ * and a terminal can be stopped. What finds no room is kept, up to OUTLET_KEPT bytes, and written as soon as there is
+ * some; what finds none there either is counted.
  *
- * A pipe is opened anew, for the flag that it is not to wait belongs to whoever shares the open file. Where that cannot be, and for a moment
- * nobody else may fill it between being asked and written to. A regular file is written to as ever.
+ * A pipe is opened anew, for the flag that it is not to wait belongs to whoever shares the open file. Where that cannot
+ * be, and for a moment nobody else may fill it between being asked and written to. A regular file is written to as
+ * ever.
  *
  * For one thread at a time. All zero: not begun, and nothing is written.
  */
@@ -31,10 +33,11 @@ void outlet_begin(struct outlet *out, int fd); /* which stays the caller's. Agai
 void outlet_end(struct outlet *out);
 bool outlet_begun(const struct outlet *out);
 void outlet_put(struct outlet *out, const char *line, size_t len); /* whole, with its end; after outlet_flush() */
-void outlet_flush(struct outlet *out, int patience_ms); /* write what is kept, and wait so long for room */
-int outlet_fd(const struct outlet *out);      /* something is kept: to be polled for POLLOUT, then outlet_flush(); else -1 */
+void outlet_flush(struct outlet *out, int patience_ms);            /* write what is kept, and wait so long for room */
+int outlet_fd(const struct outlet *out); /* something is kept: to be polled for POLLOUT, then outlet_flush(); else -1 */
 
-/* Lines that were lost, once what was kept before them is written; 0: none, or not yet. They are counted anew then. why: errno. */
+/* Lines that were lost, once what was kept before them is written; 0: none, or not yet. They are counted anew then.
+ * why: errno. */
 uint64_t outlet_take_lost(struct outlet *out, int *why);
 void outlet_lost(struct outlet *out, uint64_t lines, int why); /* it could not be said */
 

@@ -11,9 +11,9 @@
 
 struct job_progress {
 	struct job *job;
-	uint32_t number;          /* of the report, never 0; another one for each */
-	int64_t done, total;      /* below 0: not told */
-	uint64_t reported_ns;     /* within the life of the claim */
+	uint32_t number;                  /* of the report, never 0; another one for each */
+	int64_t done, total;              /* below 0: not told */
+	uint64_t reported_ns;             /* within the life of the claim */
 	char text[PROGRESS_TEXT_MAX + 1]; /* fit for a text column */
 };
 

@@ -5,7 +5,8 @@
 
 #define Z 1.96 /* deviations that leave out 5 of 100 */
 
-/* The interval of Wilson: unlike that of the deviation it holds where nearly nothing, or nearly all, is counted, as of crashes it is. */
+/* The interval of Wilson: unlike that of the deviation it holds where nearly nothing, or nearly all, is counted, as of
+ * crashes it is. */
 static void share_within(struct proportion p, double *share, double *low, double *high)
 {
 	double of = (double)p.of, n = (double)p.n, middle = (n + Z * Z / 2) / (of + Z * Z);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* proportion - how often something happened, and whether it is more than chance that it happens more often now than before. */
+/* proportion - how often something happened, and whether it is more than chance that it happens more often now than
+ * before. */
 #ifndef PROPORTION_H
 #define PROPORTION_H
 
@@ -10,7 +11,8 @@ struct proportion {
 	int64_t of, n; /* n of so many */
 };
 
-/* By how much one share is larger than another, 0.01 for one in a hundred, with the interval that holds the true difference in 95 of 100 cases. */
+/* By how much one share is larger than another, 0.01 for one in a hundred, with the interval that holds the true
+ * difference in 95 of 100 cases. */
 struct proportion_difference {
 	double more, low, high;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * span - a time span as people write it: "200ms", "1.5h", a bare number of seconds; or as PostgreSQL writes an interval: "5 minutes",
- * "1 day 02:30:00", "01:30:00". sql/functions/admin/__ms.sql reads the same.
+ * span - a time span as people write it: "200ms", "1.5h", a bare number of seconds; or as PostgreSQL writes an
+ * interval: "5 minutes", "1 day 02:30:00", "01:30:00". sql/functions/admin/__ms.sql reads the same.
  *
  * Years and months have no length, and are refused.
  */
@@ -15,9 +15,11 @@
 #define SPAN_MAX_MS INT64_C(3155760000000)
 #define SPAN_FORMS "such as 200ms, 5s, 10min, 2h or 30d, or an interval such as 5 minutes or 01:30:00"
 
-const char *span_decimal(const char *s, double *number); /* 12 digits at most, perhaps a point and 9; returns what follows, NULL if there is no number */
+const char *span_decimal(
+	const char *s,
+	double *number); /* 12 digits at most, perhaps a point and 9; returns what follows, NULL if there is no number */
 bool span_parse(const char *text, double *ms);
-bool span_is_bare(const char *text);                     /* a number without a unit */
+bool span_is_bare(const char *text); /* a number without a unit */
 
 /* A span as people say it: 5s, 3min, 2h, 4d; in the caller's buffer, which is returned. */
 #define SPAN_AGE_SIZE 32

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* traceparent - the form of a W3C trace context: "00-TRACE-SPAN-FLAGS", as sql/functions/job/__traceparent.sql has it too. */
+/* traceparent - the form of a W3C trace context: "00-TRACE-SPAN-FLAGS", as sql/functions/job/__traceparent.sql has it
+ * too. */
 #ifndef TRACEPARENT_H
 #define TRACEPARENT_H
 

@@ -5,7 +5,13 @@ size_t utf8_char(const char *text, size_t len, uint32_t *c)
 {
 	static const uint32_t least[] = { 0, 1, 0x80, 0x800, 0x10000 };
 	const unsigned char *p = (const unsigned char *)text;
-	size_t n = len == 0 ? 0 : p[0] < 0x80 ? 1 : p[0] < 0xc0 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf8 ? 4 : 0;
+	size_t n = len == 0      ? 0
+		   : p[0] < 0x80 ? 1
+		   : p[0] < 0xc0 ? 0
+		   : p[0] < 0xe0 ? 2
+		   : p[0] < 0xf0 ? 3
+		   : p[0] < 0xf8 ? 4
+				 : 0;
 	uint32_t value;
 
 	if (n == 0 || n > len)

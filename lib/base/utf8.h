@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the character at text, of which len are there, and its number in *c (may be NULL). 0 for none: no UTF-8 as RFC 3629 has it (the
- * shortest form, no surrogates, nothing above U+10FFFF), or a NUL. */
+/* Bytes of the character at text, of which len are there, and its number in *c (may be NULL). 0 for none: no UTF-8 as
+ * RFC 3629 has it (the shortest form, no surrogates, nothing above U+10FFFF), or a NUL. */
 size_t utf8_char(const char *text, size_t len, uint32_t *c);
 
 /* Length of the longest prefix that is valid, and without NUL. */

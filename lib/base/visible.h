@@ -2,8 +2,9 @@
 /*
  * visible - text from others as people get to see it, on a terminal or in a log: one home for what is escaped.
  *
- * Escaped are what acts on a terminal (control characters of C0 and C1, DEL), what makes a line look like two or like another one
- * (line ends, marks of direction, characters without width), and bytes that are no UTF-8. What is left is valid UTF-8, on one line.
+ * Escaped are what acts on a terminal (control characters of C0 and C1, DEL), what makes a line look like two or like
+ * another one (line ends, marks of direction, characters without width), and bytes that are no UTF-8. What is left is
+ * valid UTF-8, on one line.
  */
 #ifndef VISIBLE_H
 #define VISIBLE_H
@@ -13,7 +14,8 @@
 #define VISIBLE_MAX 8
 
 /*
- * The first character of a text that is not empty, as it is or escaped: \n, \x1b for a byte, \u202e for a character beyond.
+ * The first character of a text that is not empty, as it is or escaped: \n, \x1b for a byte, \u202e for a character
+ * beyond.
  *
  * out  receives it, with a NUL
  *

@@ -85,8 +85,13 @@ uint64_t worker_balance_due_ns(const struct worker *w)
 static struct store_track report(const struct worker *w)
 {
 	return (struct store_track){
-		.worker = w->worker_id, .group = w->balance.group, .range = w->balance.range, .lease_ms = track_lease_ms(w),
-		.live = wants_in(w), .round = w->balance.round, .made = made_in_round(w),
+		.worker = w->worker_id,
+		.group = w->balance.group,
+		.range = w->balance.range,
+		.lease_ms = track_lease_ms(w),
+		.live = wants_in(w),
+		.round = w->balance.round,
+		.made = made_in_round(w),
 	};
 }
 
@@ -99,9 +104,11 @@ static void take_answer(struct worker *w, const struct store_track *answer, uint
 	b->sent_ns = sent_ns;
 	if (answer->live && (answer->round != b->round || answer->steps != b->steps)) {
 		if (answer->steps < b->range && b->steps != answer->steps)
-			log_line(LOG_L_WARNING, "group %s goes by range %lld, the smallest of its workers; here it is %lld", b->group,
+			log_line(LOG_L_WARNING,
+				 "group %s goes by range %lld, the smallest of its workers; here it is %lld", b->group,
 				 (long long)answer->steps, (long long)b->range);
-		/* What came with this very cycle is claimed after this, and counts in the new round: the careful way. */
+		/* What came with this very cycle is claimed after this, and counts in the new round: the careful way.
+		 * */
 		if (answer->round != b->round)
 			b->base = w->charged - answer->made;
 		b->round = answer->round;

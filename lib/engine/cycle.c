@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cycle: one round trip in two transactions. The first records, asks, gives back, renews and reports; the second claims. Each stands
- * whatever becomes of the other.
+ * The cycle: one round trip in two transactions. The first records, asks, gives back, renews and reports; the second
+ * claims. Each stands whatever becomes of the other.
  */
 #include "engine/state.h"
 
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOST_LATE_MS 10000 /* leases that have ended are looked for among those of late, */
+#define LOST_LATE_MS 10000          /* leases that have ended are looked for among those of late, */
 #define LOST_ALL_NS (10 * NS_PER_S) /* and now and then among all: delayed.c tells why */
-#define ALONE_LOCK_MS 20 /* an attempt set apart waits so long for a lock */
+#define ALONE_LOCK_MS 20            /* an attempt set apart waits so long for a lock */
 
 /* ---- what is known when a claim is considered ---------------------------------------------------- */
 
@@ -49,21 +49,33 @@ static struct plan_in what_is_known(const struct worker *w, bool hold, uint64_t 
 		else
 			ledger += job->params_len;
 		/* They keep their slots in PIDFILE.begun until they are recorded. */
-		in_hand.alone += w->begun.file && job->alone && job->ledger != LEDGER_CHILD && job->ledger != LEDGER_ASKING;
+		in_hand.alone +=
+			w->begun.file && job->alone && job->ledger != LEDGER_CHILD && job->ledger != LEDGER_ASKING;
 	}
 	return (struct plan_in){
-		.now = now, .closed = w->stopping || w->pool.fatal.code, .hold = hold, 
-		.left = left, .batch = w->batch, .run_us = pool_run_us(&w->pool, now), .runners = w->pool.runners_max,
-		.room = worker_scale_room(w), .idle = worker_idle_runners(w), .unstarted = pool_unstarted(&w->pool) + children,
+		.now = now,
+		.closed = w->stopping || w->pool.fatal.code,
+		.hold = hold,
+		.left = left,
+		.batch = w->batch,
+		.run_us = pool_run_us(&w->pool, now),
+		.runners = w->pool.runners_max,
+		.room = worker_scale_room(w),
+		.idle = worker_idle_runners(w),
+		.unstarted = pool_unstarted(&w->pool) + children,
 		.load = pool_load(&w->pool) + children,
-		.alone = in_hand.alone, .notes_begun = w->begun.file != NULL, .limited = in_hand.limited, .params = in_hand.params + ledger, .lanes = w->lanes.n > 0,
+		.alone = in_hand.alone,
+		.notes_begun = w->begun.file != NULL,
+		.limited = in_hand.limited,
+		.params = in_hand.params + ledger,
+		.lanes = w->lanes.n > 0,
 	};
 }
 
 /* ---- what is sent -------------------------------------------------------------------------------- */
 
-/* Those that runners have, once a job of none of them was met; NULL: no such job, or no memory. Names that nobody has are not learnt one by
- * one: who defers jobs of many of them would have each claim bring one more, and nothing else. */
+/* Those that runners have, once a job of none of them was met; NULL: no such job, or no memory. Names that nobody has
+ * are not learnt one by one: who defers jobs of many of them would have each claim bring one more, and nothing else. */
 static const char **known_functions(const struct worker *w, size_t *len)
 {
 	const char **names = w->unknown_len > 0 ? malloc((w->pool.functions_len + 1) * sizeof(*names)) : NULL;
@@ -77,10 +89,21 @@ static const char **known_functions(const struct worker *w, size_t *len)
 static int add_claim(struct worker *w, const struct plan_ask *ask, struct deferred_error *err)
 {
 	struct store_claim claim = {
-		.worker = w->worker_id, .lease_ms = w->lease_ms, .seed = (int64_t)worker_random(w), .window = (int)config_int(w->config, "window"),
-		.n = (int)ask->free, .limited = (int)ask->limited, .rated = ask->rated, .bytes = ask->bytes, .alone = ask->alone,
-		.lanes = &w->lanes, .look = ask->look, .round = w->round, .anew = ask->anew,
-		.lanes_round = w->lanes_round, .lanes_anew = ask->lanes_anew,
+		.worker = w->worker_id,
+		.lease_ms = w->lease_ms,
+		.seed = (int64_t)worker_random(w),
+		.window = (int)config_int(w->config, "window"),
+		.n = (int)ask->free,
+		.limited = (int)ask->limited,
+		.rated = ask->rated,
+		.bytes = ask->bytes,
+		.alone = ask->alone,
+		.lanes = &w->lanes,
+		.look = ask->look,
+		.round = w->round,
+		.anew = ask->anew,
+		.lanes_round = w->lanes_round,
+		.lanes_anew = ask->lanes_anew,
 	};
 	const char **known = known_functions(w, &claim.known_len);
 	int rc;
@@ -199,8 +222,9 @@ int worker_start_cycle(struct worker *w, uint64_t now, struct deferred_error *er
 	in = what_is_known(w, due.leases && w->renew_first, now);
 	ask = plan_next(&w->plan, &in);
 	w->renew_first = false;
-	if (ask.free + ask.limited > 0 || due_now(&due, DUE_RECORD, now) || (ask.wanted > 0 && w->ledger.n[LEDGER_ENDED] > 0) ||
-	    due_now(&due, DUE_ASK, now) || due_now(&due, DUE_RETURN, now) || due_now(&due, DUE_PARENTS, now) || renew || balance || progress > 0)
+	if (ask.free + ask.limited > 0 || due_now(&due, DUE_RECORD, now) ||
+	    (ask.wanted > 0 && w->ledger.n[LEDGER_ENDED] > 0) || due_now(&due, DUE_ASK, now) ||
+	    due_now(&due, DUE_RETURN, now) || due_now(&due, DUE_PARENTS, now) || renew || balance || progress > 0)
 		return send_cycle(w, &ask, step, renew, balance, progress, now, err);
 	return due_now(&due, DUE_APART, now) ? send_apart(w, now, err) : worker_listen_cycle(w, step, err);
 }
@@ -235,11 +259,24 @@ static void after_claim(struct worker *w)
 {
 	struct store_cycle *c = &w->cycle;
 	struct plan_got got = {
-		.sent_ns = c->sent_ns, .free = c->claims, .limited = c->claims_limited, .promoted = c->promotes,
-		.made_ready = c->promoted > 0 || c->losses.len > 0, .looked = c->looks,
-		.look_us = (uint64_t)c->look_us, .free_n = c->claimed_len, .limited_n = c->limited_len, .alone_n = c->claimed_alone,
-		.busy = c->busy, .more = c->more, .cut = c->cut, .limits = c->limits, .limited_seen = (size_t)c->limited_seen, .wait_ms = c->limited_wait_ms,
-		.unrecorded = w->ledger.n[LEDGER_ENDED] > 0, .waits = !w->loop && w->cnt == 0,
+		.sent_ns = c->sent_ns,
+		.free = c->claims,
+		.limited = c->claims_limited,
+		.promoted = c->promotes,
+		.made_ready = c->promoted > 0 || c->losses.len > 0,
+		.looked = c->looks,
+		.look_us = (uint64_t)c->look_us,
+		.free_n = c->claimed_len,
+		.limited_n = c->limited_len,
+		.alone_n = c->claimed_alone,
+		.busy = c->busy,
+		.more = c->more,
+		.cut = c->cut,
+		.limits = c->limits,
+		.limited_seen = (size_t)c->limited_seen,
+		.wait_ms = c->limited_wait_ms,
+		.unrecorded = w->ledger.n[LEDGER_ENDED] > 0,
+		.waits = !w->loop && w->cnt == 0,
 	};
 	int64_t pause_ms = plan_learn(&w->plan, &got);
 

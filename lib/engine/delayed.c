@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker_delayed - where to begin to look for delayed jobs that are due. Under a held snapshot their index begins with all that
- * were due since it was taken, the longer the more: a look that takes long is followed by looks that begin where the first live
- * one was found, for a hundred times as long.
+ * worker_delayed - where to begin to look for delayed jobs that are due. Under a held snapshot their index begins with
+ * all that were due since it was taken, the longer the more: a look that takes long is followed by looks that begin
+ * where the first live one was found, for a hundred times as long.
  *
- * What a transaction defers with a delay can only be due before that if it took longer than the delay and MARGIN_US: the
- * next whole look finds it.
+ * What a transaction defers with a delay can only be due before that if it took longer than the delay and MARGIN_US:
+ * the next whole look finds it.
  */
 #include "base/clock.h"
 #include "engine/state.h"

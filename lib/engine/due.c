@@ -61,7 +61,8 @@ static uint64_t alive(const struct view *v)
 	return when(v->w->setup->alive_ms > 0, v->w->alive_ns);
 }
 
-/* Leases are renewed in time, at once on a new connection, and when a job of ours is said to have been cancelled: the answer tells. */
+/* Leases are renewed in time, at once on a new connection, and when a job of ours is said to have been cancelled: the
+ * answer tells. */
 static uint64_t renew(const struct view *v)
 {
 	uint64_t check_ns = v->w->listen.check_ns, ns = v->w->renew_first ? 0 : v->oldest.renew_ns;
@@ -137,14 +138,27 @@ static const struct {
 	uint64_t (*ns)(const struct view *view);
 	bool sends;
 } reasons[DUE_REASONS] = {
-	[DUE_FENCE] = { fence, false },       [DUE_STOP] = { stop, false },       [DUE_STUCK] = { stuck, false },
-	[DUE_RETRY] = { retry, false },       [DUE_CONNECT] = { connecting, false }, [DUE_SILENT] = { silent, false },
-	[DUE_SCALE] = { scale, false },       [DUE_ALIVE] = { alive, false },     [DUE_RENEW] = { renew, true },
-	[DUE_RECORD] = { record, true },      [DUE_ASK] = { ask, true },          [DUE_PARENTS] = { parents, true },
+	[DUE_FENCE] = { fence, false },
+	[DUE_STOP] = { stop, false },
+	[DUE_STUCK] = { stuck, false },
+	[DUE_RETRY] = { retry, false },
+	[DUE_CONNECT] = { connecting, false },
+	[DUE_SILENT] = { silent, false },
+	[DUE_SCALE] = { scale, false },
+	[DUE_ALIVE] = { alive, false },
+	[DUE_RENEW] = { renew, true },
+	[DUE_RECORD] = { record, true },
+	[DUE_ASK] = { ask, true },
+	[DUE_PARENTS] = { parents, true },
 	[DUE_APART] = { apart, true },
-	[DUE_RETURN] = { give_back, true },   [DUE_BALANCE] = { balance, true },  [DUE_CLAIM] = { claim, true },
-	[DUE_KEEP] = { keep, true },          [DUE_LOOK] = { look, true },        [DUE_LISTEN] = { listens, true },
-	[DUE_TICK] = { tick, true },          [DUE_WATCH] = { watch, true },
+	[DUE_RETURN] = { give_back, true },
+	[DUE_BALANCE] = { balance, true },
+	[DUE_CLAIM] = { claim, true },
+	[DUE_KEEP] = { keep, true },
+	[DUE_LOOK] = { look, true },
+	[DUE_LISTEN] = { listens, true },
+	[DUE_TICK] = { tick, true },
+	[DUE_WATCH] = { watch, true },
 };
 
 void due_look(struct due *due, const struct worker *w, uint64_t now)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * due - everything that is to be done at some time, in one table: who asks what to send and who asks how long to sleep read the same.
+ * due - everything that is to be done at some time, in one table: who asks what to send and who asks how long to sleep
+ * read the same.
  */
 #ifndef DUE_H
 #define DUE_H
@@ -20,7 +21,19 @@ enum due_reason {
 	DUE_SCALE,   /* more runners, or fewer */
 	DUE_ALIVE,   /* tell who supervises us */
 	/* and what a cycle is for */
-	DUE_RENEW, DUE_RECORD, DUE_ASK, DUE_PARENTS, DUE_APART, DUE_RETURN, DUE_BALANCE, DUE_CLAIM, DUE_KEEP, DUE_LOOK, DUE_LISTEN, DUE_TICK, DUE_WATCH,
+	DUE_RENEW,
+	DUE_RECORD,
+	DUE_ASK,
+	DUE_PARENTS,
+	DUE_APART,
+	DUE_RETURN,
+	DUE_BALANCE,
+	DUE_CLAIM,
+	DUE_KEEP,
+	DUE_LOOK,
+	DUE_LISTEN,
+	DUE_TICK,
+	DUE_WATCH,
 	DUE_REASONS
 };
 

@@ -7,7 +7,7 @@
 #include "store/admin.h"
 
 #define KEEP_NS (30 * NS_PER_S) /* workers not seen for 5 minutes are taken for dead */
-#define FOLD_NS NS_PER_S           /* sooner, where one slice of the log was not all */
+#define FOLD_NS NS_PER_S        /* sooner, where one slice of the log was not all */
 
 /* A queue is made by the first job deferred to it, so one that is not there may be misspelt, or early. */
 void worker_tell_missing_queues(struct worker *w)
@@ -18,7 +18,9 @@ void worker_tell_missing_queues(struct worker *w)
 		if (store_admin_queue_ls(w->pg, w->scope.queues[i], &res, NULL) < 0)
 			return; /* what comes next tells why */
 		if (pg_rows(res) == 0)
-			log_line(LOG_L_WARNING, "queue \"%s\" does not exist yet; the first job deferred to it creates it", w->scope.queues[i]);
+			log_line(LOG_L_WARNING,
+				 "queue \"%s\" does not exist yet; the first job deferred to it creates it",
+				 w->scope.queues[i]);
 		pg_result_free(res);
 	}
 }

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#define RENEW_MAX_NS (5 * NS_PER_S)    /* so a cancelled job is noticed soon */
+#define RENEW_MAX_NS (5 * NS_PER_S) /* so a cancelled job is noticed soon */
 
 static uint64_t renew_after_ns(int64_t lease_ms)
 {
@@ -112,8 +112,8 @@ static void sort_out_unstarted(struct worker *w, uint64_t now)
 }
 
 /*
- * The server has not confirmed a lease in time, or this process was stopped: the job must not go on, for somebody else may
- * start it. Runs before anything else is done after a wake-up. Jobs whose leases are good are left alone: it may be
+ * The server has not confirmed a lease in time, or this process was stopped: the job must not go on, for somebody else
+ * may start it. Runs before anything else is done after a wake-up. Jobs whose leases are good are left alone: it may be
  * one row that somebody has locked.
  */
 void worker_fence(struct worker *w, uint64_t now)
@@ -124,7 +124,8 @@ void worker_fence(struct worker *w, uint64_t now)
 	struct collect_jobs c;
 
 	if (hit && !w->fenced)
-		log_line(LOG_L_ERROR, "leases could not be renewed in time: functions that run under them are killed, the rest is given back");
+		log_line(LOG_L_ERROR, "leases could not be renewed in time: functions that run under them are killed, "
+				      "the rest is given back");
 	w->fenced = hit;
 	if (!hit)
 		return;
@@ -150,10 +151,11 @@ struct leases {
 static void log_gone(const struct job *job)
 {
 	if (job->gone == JOB_GONE_CANCELLED)
-		log_job(LOG_L_INFO, job, "job %lld %s attempt %d: cancelled; it is to stop", (long long)job->id, job->fn, job->attempt);
+		log_job(LOG_L_INFO, job, "job %lld %s attempt %d: cancelled; it is to stop", (long long)job->id,
+			job->fn, job->attempt);
 	else if (job->gone == JOB_GONE_TAKEN)
-		log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: taken by another worker; stopped here", (long long)job->id, job->fn,
-			 job->attempt);
+		log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: taken by another worker; stopped here",
+			(long long)job->id, job->fn, job->attempt);
 }
 
 static void take_lease(void *data, struct job *job)

@@ -33,18 +33,22 @@ static enum ledger_state sent_before(void *data, struct job *job)
 	return LEDGER_RECORDING;
 }
 
-/* At once, and once a minute while it lasts; and once in between where it is something else by now: the server has no room, say, or wants a password. */
+/* At once, and once a minute while it lasts; and once in between where it is something else by now: the server has no
+ * room, say, or wants a password. */
 static void tell_lost(struct worker *w, const struct deferred_error *err, uint64_t retry_ns)
 {
 	static const char said[] = "connection lost: ";
-	const char *why = strncmp(err->message, said, sizeof(said) - 1) == 0 ? err->message + sizeof(said) - 1 : err->message;
+	const char *why =
+		strncmp(err->message, said, sizeof(said) - 1) == 0 ? err->message + sizeof(said) - 1 : err->message;
 	bool minute = w->lost_ns && (w->retry_ns - w->lost_ns) / MINUTE_NS != (retry_ns - w->lost_ns) / MINUTE_NS;
-	bool changed = w->lost_ns && !w->lost_told && retry_ns - w->lost_ns >= CHANGED_NS && strcmp(err->message, w->lost.message) != 0;
+	bool changed = w->lost_ns && !w->lost_told && retry_ns - w->lost_ns >= CHANGED_NS &&
+		       strcmp(err->message, w->lost.message) != 0;
 
 	if (!w->lost_ns)
 		log_line(LOG_L_WARNING, "%s%s; trying again", said, why);
 	else if (minute || changed)
-		log_line(LOG_L_WARNING, "no connection for %.0f s: %s; trying again", (double)(retry_ns - w->lost_ns) / 1e9, why);
+		log_line(LOG_L_WARNING, "no connection for %.0f s: %s; trying again",
+			 (double)(retry_ns - w->lost_ns) / 1e9, why);
 	w->lost_told = w->lost_ns && (w->lost_told || minute || changed);
 }
 
@@ -68,7 +72,8 @@ void worker_lose_connection(struct worker *w, const struct deferred_error *err, 
 	if (!w->lost_ns)
 		w->reconnect = reconnect;
 	/* The random part keeps workers that lost the same server from coming back in step. */
-	retry_ns = now + (uint64_t)deferred_backoff_empty(&w->reconnect) * NS_PER_MS + worker_random(w) % (50 * NS_PER_MS);
+	retry_ns =
+		now + (uint64_t)deferred_backoff_empty(&w->reconnect) * NS_PER_MS + worker_random(w) % (50 * NS_PER_MS);
 	if (!given_up)
 		tell_lost(w, err, retry_ns);
 	if (!w->lost_ns) {
@@ -109,10 +114,12 @@ int worker_register(struct worker *w, struct deferred_error *err)
 {
 	worker_offer_set_up(w);
 	w->scope.watch = worker_watch_number(w);
-	return store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), w->offer.place, &w->worker_id, &w->offer.known, err);
+	return store_register(w->pg, &w->scope, w->setup->host, (int)getpid(), w->offer.place, &w->worker_id,
+			      &w->offer.known, err);
 }
 
-/* A standby that lagged behind when it was promoted does not know us, and may have given our number to another worker. */
+/* A standby that lagged behind when it was promoted does not know us, and may have given our number to another worker.
+ * */
 int worker_register_again(struct worker *w, struct deferred_error *err)
 {
 	int rc = worker_register(w, err);
@@ -173,7 +180,8 @@ static int settle(struct worker *w, struct deferred_error *err)
 
 	w->scope.watch = worker_watch_number(w);
 	if (rc == 0)
-		rc = worker_held_receipts(w, &held) ? store_release_unknown(w->pg, &w->scope, w->worker_id, held.id, held.len, &registered, err)
+		rc = worker_held_receipts(w, &held) ? store_release_unknown(w->pg, &w->scope, w->worker_id, held.id,
+									    held.len, &registered, err)
 						    : error_set(err, DEFERRED_ENOMEM, "settle", "out of memory");
 	if (rc == 0 && !registered)
 		rc = worker_register_again(w, err);
@@ -181,7 +189,8 @@ static int settle(struct worker *w, struct deferred_error *err)
 	return rc;
 }
 
-/* The most that is waited for names and for each address. A run that will give up soon leaves time for another address. */
+/* The most that is waited for names and for each address. A run that will give up soon leaves time for another address.
+ * */
 static int connect_limit_ms(const struct worker *w)
 {
 	int64_t half = config_int(w->config, "reconnect") / 2;
@@ -198,7 +207,8 @@ static void try_again(struct worker *w, uint64_t now)
 	if (w->db == DB_WAITING) {
 		if (now < w->retry_ns)
 			return;
-		rc = pg_open_start(&w->pg, config_text(w->config, "database.conninfo"), PROGRAM, connect_limit_ms(w), &err);
+		rc = pg_open_start(&w->pg, config_text(w->config, "database.conninfo"), PROGRAM, connect_limit_ms(w),
+				   &err);
 		w->db = DB_CONNECTING;
 	} else {
 		rc = pg_open_poll(w->pg, &done, &err);
@@ -212,7 +222,8 @@ static void try_again(struct worker *w, uint64_t now)
 	if (rc < 0) {
 		worker_lose_connection(w, &err, now);
 	} else if (done) {
-		log_line(LOG_L_INFO, "connected again after %.1f s (%s)", (double)(now - w->lost_ns) / 1e9, w->lost.message);
+		log_line(LOG_L_INFO, "connected again after %.1f s (%s)", (double)(now - w->lost_ns) / 1e9,
+			 w->lost.message);
 		w->lost_ns = 0;
 		w->tries = 0;
 		w->db = DB_READY;
@@ -227,15 +238,17 @@ static void try_again(struct worker *w, uint64_t now)
 static void tell_cut_off(void *data, const struct job *job)
 {
 	(void)data;
-	log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: cut off, for the server is lost; it will be run again", (long long)job->id, job->fn,
-		 job->attempt);
+	log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: cut off, for the server is lost; it will be run again",
+		(long long)job->id, job->fn, job->attempt);
 }
 
 static enum ledger_state tell_unrecorded(void *data, struct job *job)
 {
 	(void)data;
-	log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run again",
-		 (long long)job->id, job->fn, job->attempt, job_outcome_text(job->ended->outcome));
+	log_job(LOG_L_WARNING, job,
+		"job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run "
+		"again",
+		(long long)job->id, job->fn, job->attempt, job_outcome_text(job->ended->outcome));
 	return LEDGER_ENDED;
 }
 
@@ -243,7 +256,8 @@ void worker_connect_again(struct worker *w, uint64_t now)
 {
 	try_again(w, now);
 	/* The run ends in this turn: see turn(). */
-	if (w->lost_ns && (!w->loop || w->stopping) && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
+	if (w->lost_ns && (!w->loop || w->stopping) &&
+	    (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
 		/* Nobody else can name them: the log of the database has nothing of these attempts. */
 		ledger_each(&w->ledger, LEDGER_ENDED, tell_unrecorded, NULL);
 		pool_each_running(&w->pool, tell_cut_off, NULL);

@@ -18,16 +18,17 @@
 #define ALONE_OVER_NS (5 * NS_PER_S) /* until its lease has surely ended on the server's clock too */
 #define TRIES_MAX 12                 /* of a cycle that fails for a passing reason: some 6 s */
 #define REFUSED_TRIES 3              /* failed tries after which nothing is claimed until a record succeeds */
-#define TELL_AFTER_NS NS_PER_S        /* what passes sooner is nobody's concern */
+#define TELL_AFTER_NS NS_PER_S       /* what passes sooner is nobody's concern */
 #define TELL_AGAIN_NS (60 * NS_PER_S)
-#define TELL_SAME_NS (4 * NS_PER_S)   /* tries are no further apart; what needs no room may pass in between */
+#define TELL_SAME_NS (4 * NS_PER_S) /* tries are no further apart; what needs no room may pass in between */
 
 /* What the attempt says of itself cannot be stored: keep the fact. */
 static void replace_texts(struct attempt *a, const char *why)
 {
 	char text[600];
 
-	snprintf(text, sizeof(text), "the outcome (%s) could not be recorded as it was: %s", job_outcome_text(a->outcome), why);
+	snprintf(text, sizeof(text), "the outcome (%s) could not be recorded as it was: %s",
+		 job_outcome_text(a->outcome), why);
 	attempt_set_error(a, text);
 	free(a->result);
 	a->result = NULL;
@@ -86,7 +87,8 @@ static void find_holders(struct worker *w, struct failure *f)
 		snprintf(f->by, sizeof(f->by), ": held by %s", holders.text);
 }
 
-/* So was that of an attempt set apart. What may pass is waited for: once the lease has ended, the server refuses the result. */
+/* So was that of an attempt set apart. What may pass is waited for: once the lease has ended, the server refuses the
+ * result. */
 static enum ledger_state failed_alone(void *data, struct job *job)
 {
 	const struct failure *f = data;
@@ -95,18 +97,22 @@ static enum ledger_state failed_alone(void *data, struct job *job)
 
 	if (f->passing && f->now < job->lease_ns + (uint64_t)job->granted_ms * NS_PER_MS + ALONE_OVER_NS) {
 		if (a->tries++ == 0)
-			log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: its result (%s) waits to be recorded: %s%s", (long long)job->id, job->fn,
-				 job->attempt, job_outcome_text(a->outcome), f->err->message, f->by);
+			log_job(LOG_L_WARNING, job,
+				"job %lld %s attempt %d: its result (%s) waits to be recorded: %s%s",
+				(long long)job->id, job->fn, job->attempt, job_outcome_text(a->outcome),
+				f->err->message, f->by);
 		a->again_ns = f->now + ms * NS_PER_MS;
 	} else if (f->passing || !mend(f->w, a, f->err)) {
-		log_job(LOG_L_ERROR, job, "job %lld: the attempt cannot be recorded, it will count as lost: %s", (long long)job->id, f->err->message);
+		log_job(LOG_L_ERROR, job, "job %lld: the attempt cannot be recorded, it will count as lost: %s",
+			(long long)job->id, f->err->message);
 		ledger_abandon(&f->w->ledger, job->receipt);
 		return LEDGER_NONE;
 	}
 	return LEDGER_APART;
 }
 
-/* A service outlasts a full disk as it outlasts a server that is away: once it is plain that this takes longer, and once a minute. */
+/* A service outlasts a full disk as it outlasts a server that is away: once it is plain that this takes longer, and
+ * once a minute. */
 static void tell_refused(struct worker *w, const struct deferred_error *err, uint64_t now)
 {
 	struct store_holders holders = { "" };
@@ -121,7 +127,8 @@ static void tell_refused(struct worker *w, const struct deferred_error *err, uin
 	w->refused_told_ns = now;
 	if (strcmp(err->sqlstate, "55P03") == 0)
 		store_holders(w->pg, NULL, 0, &holders, NULL);
-	log_line(LOG_L_WARNING, "the server refuses what is sent to it: %s%s%s; trying again", err->message, holders.text[0] ? ": held by " : "", holders.text);
+	log_line(LOG_L_WARNING, "the server refuses what is sent to it: %s%s%s; trying again", err->message,
+		 holders.text[0] ? ": held by " : "", holders.text);
 }
 
 /* Until something can be recorded, what else is run would be run twice. */
@@ -143,7 +150,8 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 {
 	enum error_class class = error_class(err->sqlstate);
 	bool locked = strcmp(err->sqlstate, "55P03") == 0, set_apart = w->alone;
-	bool in_hand = w->ledger.n[LEDGER_APART] > 0 || pool_load(&w->pool) > 0; /* results that would be lost with us */
+	bool in_hand =
+		w->ledger.n[LEDGER_APART] > 0 || pool_load(&w->pool) > 0; /* results that would be lost with us */
 	bool records = w->ledger.n[LEDGER_RECORDING] > 0;
 	struct failure failure = { w, class == ERROR_TRANSIENT, err, now, "" };
 
@@ -180,8 +188,8 @@ int worker_cycle_failed(struct worker *w, struct deferred_error *err, uint64_t n
 		w->tries++;
 		if (records)
 			stop_running(w, locked);
-		/* Somebody holds the row of one of them, for longer than another worker's claim does: it must not keep the
-		 * others waiting. */
+		/* Somebody holds the row of one of them, for longer than another worker's claim does: it must not keep
+		 * the others waiting. */
 		set_apart = locked;
 	} else if (!records) {
 		return err->code;

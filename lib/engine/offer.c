@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS (3600 * NS_PER_S)     /* what has not changed is said again after that */
+#define AGAIN_NS (3600 * NS_PER_S) /* what has not changed is said again after that */
 #define AFTER_FAILURE_NS (600 * NS_PER_S)
-#define FUNCTIONS_MAX 10000            /* of one place */
+#define FUNCTIONS_MAX 10000 /* of one place */
 
 /* What is not UTF-8 the server would refuse, and registration with it. */
 static size_t add_path(char place[WORKER_PLACE_MAX], size_t len, const char *path)
@@ -69,14 +69,22 @@ static struct runner_function *all_of(const struct pool *pool, size_t n, size_t 
 	return all;
 }
 
-static int tell(struct worker *w, int64_t catalog, const struct runner_function *f, size_t n, struct deferred_error *err)
+static int tell(struct worker *w, int64_t catalog, const struct runner_function *f, size_t n,
+		struct deferred_error *err)
 {
 	struct store_offer o = {
-		.host = w->setup->host, .place = w->offer.place, .catalog = catalog, .len = n,
-		.fn = malloc((n + 1) * sizeof(*o.fn)), .plugin = malloc((n + 1) * sizeof(*o.plugin)),
-		.timeout_ms = malloc((n + 1) * sizeof(*o.timeout_ms)), .max_attempts = malloc((n + 1) * sizeof(*o.max_attempts)),
+		.host = w->setup->host,
+		.place = w->offer.place,
+		.catalog = catalog,
+		.len = n,
+		.fn = malloc((n + 1) * sizeof(*o.fn)),
+		.plugin = malloc((n + 1) * sizeof(*o.plugin)),
+		.timeout_ms = malloc((n + 1) * sizeof(*o.timeout_ms)),
+		.max_attempts = malloc((n + 1) * sizeof(*o.max_attempts)),
 	};
-	int rc = o.fn && o.plugin && o.timeout_ms && o.max_attempts ? 0 : error_set(err, DEFERRED_ENOMEM, "offer", "out of memory");
+	int rc = o.fn && o.plugin && o.timeout_ms && o.max_attempts
+			 ? 0
+			 : error_set(err, DEFERRED_ENOMEM, "offer", "out of memory");
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		o.fn[i] = f[i].name;
@@ -115,7 +123,9 @@ void worker_offer(struct worker *w, uint64_t now)
 			goto done;
 		}
 		if (err.code) {
-			log_line(LOG_L_WARNING, "cannot say which functions are here, which `deferred functions` lists: %s", err.message);
+			log_line(LOG_L_WARNING,
+				 "cannot say which functions are here, which `deferred functions` lists: %s",
+				 err.message);
 			w->offer.functions = w->pool.functions;
 			w->offer.again_ns = now + AFTER_FAILURE_NS;
 			goto done;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs that waited for others are told how those ended before they begin. It is asked in the cycle behind the one that claimed them, so that
- * a claim, which keeps others out of its lanes, is as short as ever. That takes a round trip; where it takes so long that a
- * lease is about to end, the job is given back.
+ * Jobs that waited for others are told how those ended before they begin. It is asked in the cycle behind the one that
+ * claimed them, so that a claim, which keeps others out of its lanes, is as short as ever. That takes a round trip;
+ * where it takes so long that a lease is about to end, the job is given back.
  */
 #include "engine/state.h"
 

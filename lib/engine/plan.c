@@ -3,18 +3,18 @@
 
 #include "base/clock.h"
 
-#define HOLD_US 25000.0            /* jobs are claimed for so much time ahead, for each runner */
-#define START_US 20000.0           /* jobs under a rate are to start that soon after their claim */
-#define HAND_OVER_US 200.0         /* and each takes a runner so long at least */
-#define PROMOTE_NS NS_PER_S        /* how often delayed jobs are looked at while there is other work */
+#define HOLD_US 25000.0     /* jobs are claimed for so much time ahead, for each runner */
+#define START_US 20000.0    /* jobs under a rate are to start that soon after their claim */
+#define HAND_OVER_US 200.0  /* and each takes a runner so long at least */
+#define PROMOTE_NS NS_PER_S /* how often delayed jobs are looked at while there is other work */
 #define EMPTY_HANDED_MAX 7
-#define ALONE_MAX 64               /* jobs with leases of their own, where it is noted which have begun: a reboot loses that */
-#define LOOK_PAUSE 20              /* all lanes are looked at again after so many times as long as that took, */
+#define ALONE_MAX 64  /* jobs with leases of their own, where it is noted which have begun: a reboot loses that */
+#define LOOK_PAUSE 20 /* all lanes are looked at again after so many times as long as that took, */
 #define LOOK_PAUSE_MAX_NS (250 * NS_PER_MS) /* but not later than that, */
-#define LOOK_MORE_MAX_NS (50 * NS_PER_MS) /* and where some of them were left, not later than that */
-#define PARAMS_MAX (16 << 20)      /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
+#define LOOK_MORE_MAX_NS (50 * NS_PER_MS)   /* and where some of them were left, not later than that */
+#define PARAMS_MAX (16 << 20)        /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
 #define RATE_WAIT_NS (60 * NS_PER_S) /* a run without end waits so long for a rate or a lock to allow the next job, */
-#define RATE_LOOK_NS NS_PER_S      /* and looks for others meanwhile */
+#define RATE_LOOK_NS NS_PER_S        /* and looks for others meanwhile */
 
 static int64_t at_least_0(int64_t n)
 {
@@ -40,18 +40,20 @@ static int64_t alone_room(const struct plan_in *in)
 	return at_least_0((in->notes_begun ? ALONE_MAX : (int64_t)in->runners) - (int64_t)in->alone);
 }
 
-/* Jobs under a rate must start when they are claimed: no more than there are runners for. Short ones start one after the
- * other within START_US, and behind short jobs of others a runner is free soon. */
+/* Jobs under a rate must start when they are claimed: no more than there are runners for. Short ones start one after
+ * the other within START_US, and behind short jobs of others a runner is free soon. */
 static int64_t startable(const struct plan_in *in)
 {
 	double us = in->run_us < HAND_OVER_US ? HAND_OVER_US : in->run_us;
 
 	if (takes_long(in))
 		return at_least_0((int64_t)in->idle - (int64_t)in->unstarted);
-	return at_least_0((int64_t)((double)in->runners * (in->run_us < START_US ? START_US / us : 1)) - (int64_t)in->limited);
+	return at_least_0((int64_t)((double)in->runners * (in->run_us < START_US ? START_US / us : 1)) -
+			  (int64_t)in->limited);
 }
 
-/* So many that the runners have work for HOLD_US; not more than twice as many as last time, for the next ones may take longer. */
+/* So many that the runners have work for HOLD_US; not more than twice as many as last time, for the next ones may take
+ * longer. */
 static int64_t ahead(const struct plan *p, const struct plan_in *in)
 {
 	int64_t n = least((int64_t)((double)in->runners * HOLD_US / (in->run_us < 1 ? 1 : in->run_us)), in->batch);
@@ -60,20 +62,25 @@ static int64_t ahead(const struct plan *p, const struct plan_in *in)
 	return n > twice && n > runners ? (twice > runners ? twice : runners) : n;
 }
 
-/* Enough to keep the runners busy while the database works, never so many that a job waits here while another worker could run it. */
+/* Enough to keep the runners busy while the database works, never so many that a job waits here while another worker
+ * could run it. */
 static int64_t want(const struct plan *p, const struct plan_in *in)
 {
 	int64_t n;
 
-	if (in->closed || in->hold || p->exhausted || (in->now < p->claim_ns && p->ended == 0) || (p->alone_only && alone_room(in) == 0))
+	if (in->closed || in->hold || p->exhausted || (in->now < p->claim_ns && p->ended == 0) ||
+	    (p->alone_only && alone_room(in) == 0))
 		return 0;
 	/* Where there is no room for params, jobs are claimed one by one, for runners that have nothing to do. */
 	if (in->params >= PARAMS_MAX && in->idle <= in->unstarted)
 		return 0;
 	if (takes_long(in))
-		n = least((int64_t)in->room - (int64_t)in->unstarted, in->batch); /* the others with the next claim, which follows at once */
+		n = least((int64_t)in->room - (int64_t)in->unstarted,
+			  in->batch); /* the others with the next claim, which follows at once */
 	else
-		n = (int64_t)in->unstarted > ahead(p, in) ? 0 : ahead(p, in); /* one batch in work, the next one on its way */
+		n = (int64_t)in->unstarted > ahead(p, in)
+			    ? 0
+			    : ahead(p, in); /* one batch in work, the next one on its way */
 	return at_least_0(least(n, in->left));
 }
 

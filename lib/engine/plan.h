@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plan - how many jobs to ask for, of which kind, and what the answers mean. Pure: what is known of runners and clock is handed in, so
- * tests are tables.
+ * plan - how many jobs to ask for, of which kind, and what the answers mean. Pure: what is known of runners and clock
+ * is handed in, so tests are tables.
  *
- * Claims are of two kinds: of jobs that no limit is about ("free"), and of jobs under limits. A kind is dry when its last claim
- * found nothing and nothing has changed since. Nothing is ready ("exhausted") when both are, delayed jobs were looked at
- * in the same cycle, and no attempt has ended meanwhile: it may have deferred more.
+ * Claims are of two kinds: of jobs that no limit is about ("free"), and of jobs under limits. A kind is dry when its
+ * last claim found nothing and nothing has changed since. Nothing is ready ("exhausted") when both are, delayed jobs
+ * were looked at in the same cycle, and no attempt has ended meanwhile: it may have deferred more.
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -17,7 +17,7 @@
 #define PLAN_SHORT_US 1000 /* jobs that take less come in crowds: a round trip for a few of them is not worth it */
 
 struct plan {
-	bool exhausted;           /* nothing is ready */
+	bool exhausted; /* nothing is ready */
 	bool dry, limited_dry;
 	bool limits;              /* there may be jobs under limits */
 	size_t asked, asked_free; /* jobs the last claim was for, and how many of them free ones */
@@ -40,37 +40,37 @@ struct plan {
 /* What is known when a claim is considered. */
 struct plan_in {
 	uint64_t now;
-	bool closed;       /* nothing is to begin any more */
-	bool hold;         /* leases are asked about first */
-	int64_t left;      /* jobs that may still be claimed */
+	bool closed;  /* nothing is to begin any more */
+	bool hold;    /* leases are asked about first */
+	int64_t left; /* jobs that may still be claimed */
 	int64_t batch;
-	double run_us;     /* a job takes a runner, lately; < 0: not known */
-	size_t runners;    /* at most */
-	size_t room;       /* runners free, or that would be added */
-	size_t idle;       /* runners free now */
-	size_t unstarted;  /* jobs in hand that no runner has begun, */
-	size_t load;       /* and those with the ones that run */
+	double run_us;         /* a job takes a runner, lately; < 0: not known */
+	size_t runners;        /* at most */
+	size_t room;           /* runners free, or that would be added */
+	size_t idle;           /* runners free now */
+	size_t unstarted;      /* jobs in hand that no runner has begun, */
+	size_t load;           /* and those with the ones that run */
 	size_t alone, limited; /* of these */
-	bool notes_begun;  /* the next start will know which of those with leases of their own had begun */
-	int64_t params;    /* bytes of params in hand */
-	bool lanes;        /* some lanes are known */
+	bool notes_begun;      /* the next start will know which of those with leases of their own had begun */
+	int64_t params;        /* bytes of params in hand */
+	bool lanes;            /* some lanes are known */
 };
 
 struct plan_ask {
-	int64_t wanted;    /* jobs that there is use for: what ended goes along with their claim */
+	int64_t wanted;        /* jobs that there is use for: what ended goes along with their claim */
 	int64_t free, limited; /* jobs to claim now */
-	int rated;         /* of those under limits, so many may be under a rate, which have to start at once */
-	int alone;         /* of all, so many may have a lease of their own */
-	int bytes;         /* of params */
-	bool promote;      /* delayed jobs and ended leases are looked at */
+	int rated;             /* of those under limits, so many may be under a rate, which have to start at once */
+	int alone;             /* of all, so many may have a lease of their own */
+	int bytes;             /* of params */
+	bool promote;          /* delayed jobs and ended leases are looked at */
 	bool anew, lanes_anew; /* a round through the queues under limits begins, and one through all lanes */
-	bool look;         /* all lanes are asked, not only the known ones */
+	bool look;             /* all lanes are asked, not only the known ones */
 };
 
 /* What came of a cycle. */
 struct plan_got {
 	uint64_t sent_ns;
-	bool free, limited;       /* jobs of that kind were asked for */
+	bool free, limited; /* jobs of that kind were asked for */
 	bool promoted;
 	bool made_ready;          /* by that some jobs were: delayed ones, or those of leases that had ended */
 	bool looked;              /* all lanes were asked, */
@@ -89,13 +89,14 @@ struct plan_got {
 
 struct plan_ask plan_next(const struct plan *plan, const struct plan_in *in);
 void plan_sent(struct plan *plan, const struct plan_ask *ask, uint64_t now); /* it is being asked */
-int64_t plan_learn(struct plan *plan, const struct plan_got *got); /* returns ms to wait before the next cycle; 0: none */
+int64_t plan_learn(struct plan *plan,
+		   const struct plan_got *got); /* returns ms to wait before the next cycle; 0: none */
 
-void plan_again(struct plan *plan);   /* something may be ready now */
-void plan_delayed(struct plan *plan); /* the same, and what is delayed may be due */
+void plan_again(struct plan *plan);               /* something may be ready now */
+void plan_delayed(struct plan *plan);             /* the same, and what is delayed may be due */
 void plan_woken(struct plan *plan, bool in_vain); /* by a notification; in_vain: the last one brought nothing */
-void plan_ended(struct plan *plan);   /* an attempt has ended: it may have deferred more, and a limit may have room */
-void plan_heard(struct plan *plan);   /* of new jobs: what claims have found until now says nothing of them */
+void plan_ended(struct plan *plan); /* an attempt has ended: it may have deferred more, and a limit may have room */
+void plan_heard(struct plan *plan); /* of new jobs: what claims have found until now says nothing of them */
 bool plan_idle(const struct plan *plan, uint64_t sent_ns); /* the claim sent then found no job that it might have had */
 
 #endif

@@ -124,8 +124,8 @@ bool worker_waits_to_record(const struct worker *w)
 
 static void report_refused(struct worker *w, const struct attempt *a)
 {
-	log_job(LOG_L_WARNING, a->job, "job %lld %s attempt %d: result (%s) refused: the lease had ended", (long long)a->job->id, a->job->fn,
-		 a->job->attempt, job_outcome_text(a->outcome));
+	log_job(LOG_L_WARNING, a->job, "job %lld %s attempt %d: result (%s) refused: the lease had ended",
+		(long long)a->job->id, a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
 	w->sum.refused++;
 	w->delayed.lost_ns = 0; /* it may have ended long ago, where the server's clock was set */
 }
@@ -154,14 +154,14 @@ static void remove_files(struct worker *w, const struct attempt *a)
 	for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
 		if (!pool_remove_file(&w->pool, p->path))
 			log_job(LOG_L_WARNING, a->job, "job %lld %s: file \"%s\" stays: no runner left to remove it",
-					(long long)a->job->id, a->job->fn, p->path);
+				(long long)a->job->id, a->job->fn, p->path);
 }
 
 void worker_settle(struct worker *w, struct attempt *a, int outcome)
 {
 	if (outcome == JOB_CANCELLED && a->outcome != JOB_CANCELLED) {
-		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: was cancelled before its result (%s) was recorded", (long long)a->job->id,
-			 a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
+		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: was cancelled before its result (%s) was recorded",
+			(long long)a->job->id, a->job->fn, a->job->attempt, job_outcome_text(a->outcome));
 		w->sum.refused++;
 		return;
 	}
@@ -170,11 +170,13 @@ void worker_settle(struct worker *w, struct attempt *a, int outcome)
 		return;
 	}
 	if (a->outcome != JOB_OK && outcome == JOB_OK)
-		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: had recorded its success itself", (long long)a->job->id, a->job->fn,
-			 a->job->attempt);
+		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: had recorded its success itself",
+			(long long)a->job->id, a->job->fn, a->job->attempt);
 	if (a->follow && outcome == JOB_OK && a->refused)
-		log_job(LOG_L_ERROR, a->job, "job %lld %s attempt %d: calls it handed to host->defer are lost, for it recorded its success itself",
-			 (long long)a->job->id, a->job->fn, a->job->attempt);
+		log_job(LOG_L_ERROR, a->job,
+			"job %lld %s attempt %d: calls it handed to host->defer are lost, for it recorded its success "
+			"itself",
+			(long long)a->job->id, a->job->fn, a->job->attempt);
 	a->outcome = (enum job_outcome)outcome;
 	count(w, a);
 	remove_files(w, a);
@@ -218,7 +220,8 @@ static enum ledger_state take_return(void *data, struct job *job)
 		return LEDGER_RETURNED;
 	}
 	if (locked)
-		log_job(LOG_L_WARNING, job, "job %lld: not given back before its lease ended: its row is locked", (long long)job->id);
+		log_job(LOG_L_WARNING, job, "job %lld: not given back before its lease ended: its row is locked",
+			(long long)job->id);
 	else
 		w->sum.released++;
 	w->charged--;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many runners there are, where the setting "runners" is a range: doubled while jobs wait, as far as jobs, limits and
- * processors can make use of more; back to what was needed after a while ("runner_idle") in which fewer would have done.
+ * How many runners there are, where the setting "runners" is a range: doubled while jobs wait, as far as jobs, limits
+ * and processors can make use of more; back to what was needed after a while ("runner_idle") in which fewer would have
+ * done.
  * Growing takes a moment of waiting, shrinking a long one of idleness: in between nothing flaps.
  */
 #include "engine/state.h"
@@ -13,9 +14,9 @@
 #include <sched.h>
 
 #define TICK_NS (50 * NS_PER_MS)
-#define TICKS_MIN 2         /* from one step up to the next, all runners being there */
-#define SHORT_US 25000      /* jobs that take less are counted as work, others one by one */
-#define WAIT_US 50000       /* so much work ahead of each runner is too much */
+#define TICKS_MIN 2    /* from one step up to the next, all runners being there */
+#define SHORT_US 25000 /* jobs that take less are counted as work, others one by one */
+#define WAIT_US 50000  /* so much work ahead of each runner is too much */
 
 static size_t processors(void)
 {
@@ -98,7 +99,9 @@ void worker_scale_claimed(struct worker *w)
 	/* Jobs that were left wait for a runner of ours only if the claim got all it asked for: what a limit holds
 	 * back, or others were quicker with, is no reason for more. */
 	if (w->cycle.claims)
-		w->scale.waiting = w->cycle.claimed_len > 0 && w->cycle.claimed_len >= w->plan.asked_free ? (size_t)w->cycle.waiting : 0;
+		w->scale.waiting = w->cycle.claimed_len > 0 && w->cycle.claimed_len >= w->plan.asked_free
+					   ? (size_t)w->cycle.waiting
+					   : 0;
 }
 
 /* More by one step, if there were jobs for them. */
@@ -124,7 +127,8 @@ size_t worker_scale_room(const struct worker *w)
 static void grow(struct worker *w, uint64_t now)
 {
 	struct worker_scale *s = &w->scale;
-	size_t have = w->pool.runners_max, unstarted = pool_unstarted(&w->pool), busy = pool_running(&w->pool), wanted, can = next_step(w);
+	size_t have = w->pool.runners_max, unstarted = pool_unstarted(&w->pool), busy = pool_running(&w->pool), wanted,
+	       can = next_step(w);
 	double us = pool_run_us(&w->pool, now), work_us = (double)(unstarted + s->waiting) * (us < 0 ? 0 : us);
 
 	/* See first what the last step brought, and what its jobs need. */
@@ -141,12 +145,12 @@ static void grow(struct worker *w, uint64_t now)
 	if (can > have) {
 		if (wanted > can)
 			wanted = can;
-		log_line(LOG_L_INFO, "runners %zu -> %zu: %zu job%s to run, some %.1f s of work", have, wanted, unstarted + s->waiting,
-			 plural((int64_t)(unstarted + s->waiting)), work_us / 1e6);
+		log_line(LOG_L_INFO, "runners %zu -> %zu: %zu job%s to run, some %.1f s of work", have, wanted,
+			 unstarted + s->waiting, plural((int64_t)(unstarted + s->waiting)), work_us / 1e6);
 		set_runners(w, wanted, now);
 	} else if (!s->full_logged && have < s->max) {
-		log_line(LOG_L_INFO, "runners stay at %zu: %zu processor%s, of which each needs %.0f %%", have, s->processors, plural((int64_t)s->processors),
-			 s->cpu_demand * 100);
+		log_line(LOG_L_INFO, "runners stay at %zu: %zu processor%s, of which each needs %.0f %%", have,
+			 s->processors, plural((int64_t)s->processors), s->cpu_demand * 100);
 		s->full_logged = true;
 	}
 }
@@ -157,8 +161,8 @@ static void shrink(struct worker *w, uint64_t now)
 	size_t have = w->pool.runners_max, enough = s->busy_max > s->min ? s->busy_max : s->min;
 
 	if (enough < have) {
-		log_line(LOG_L_INFO, "runners %zu -> %zu: no more than %zu were busy at once in the last %.1f s", have, enough, s->busy_max,
-			 (double)(now - s->window_ns) / 1e9);
+		log_line(LOG_L_INFO, "runners %zu -> %zu: no more than %zu were busy at once in the last %.1f s", have,
+			 enough, s->busy_max, (double)(now - s->window_ns) / 1e9);
 		set_runners(w, enough, now);
 	}
 	s->window_ns = now;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker_stall - a cycle that is not answered for long: what does its session wait for? Another one asks, once, without being waited for.
+ * worker_stall - a cycle that is not answered for long: what does its session wait for? Another one asks, once, without
+ * being waited for.
  *
- * Locks are given up after a second, and told by who has to do with them (mend.c). So it is the commit mostly, which waits for a
- * synchronous standby.
+ * Locks are given up after a second, and told by who has to do with them (mend.c). So it is the commit mostly, which
+ * waits for a synchronous standby.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -33,7 +34,8 @@ static void tell(void *data, const char *what)
 	const struct worker *w = data;
 
 	if (what[0])
-		log_line(LOG_L_WARNING, "the server has not answered for %.0f s: it waits for %s", (double)(clock_ns() - w->cycle.sent_ns) / 1e9, what);
+		log_line(LOG_L_WARNING, "the server has not answered for %.0f s: it waits for %s",
+			 (double)(clock_ns() - w->cycle.sent_ns) / 1e9, what);
 }
 
 static int go_on(struct worker *w, bool *done, struct deferred_error *err)
@@ -61,7 +63,8 @@ void worker_stall(struct worker *w, uint64_t now)
 	if (!stalled) {
 		w->stall.told = false;
 		end(w);
-	} else if (w->stall.pg ? go_on(w, &done, NULL) < 0 || done || now >= w->stall.asked_ns + ASK_NS : !w->stall.told && begin(w, now, NULL) < 0) {
+	} else if (w->stall.pg ? go_on(w, &done, NULL) < 0 || done || now >= w->stall.asked_ns + ASK_NS
+			       : !w->stall.told && begin(w, now, NULL) < 0) {
 		end(w);
 	}
 }

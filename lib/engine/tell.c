@@ -43,10 +43,12 @@ void worker_tell(struct worker *w, uint64_t now)
 		return;
 	w->tell.due = false;
 	if (store_notice(w->pg, &err) < 0 && !pg_broken(w->pg)) {
-		log_line(LOG_L_WARNING, "what is to be deferred for dead jobs is not, next try after housekeeping: %s", err.message);
+		log_line(LOG_L_WARNING, "what is to be deferred for dead jobs is not, next try after housekeeping: %s",
+			 err.message);
 		error_clear(&err);
 	}
-	if (!pg_broken(w->pg) && w->tell.settings && store_alert(w->pg, w->tell.settings, log_alert, NULL, &err) < 0 && !pg_broken(w->pg))
+	if (!pg_broken(w->pg) && w->tell.settings && store_alert(w->pg, w->tell.settings, log_alert, NULL, &err) < 0 &&
+	    !pg_broken(w->pg))
 		log_line(LOG_L_WARNING, "what is wrong is not told, next try after housekeeping: %s", err.message);
 	if (pg_broken(w->pg))
 		worker_lose_connection(w, &err, now);
@@ -76,14 +78,16 @@ void worker_ask_breaker(struct worker *w, uint64_t now)
 		size_t i = --w->tell.crashed_len;
 		bool paused;
 
-		if (store_crashed(w->pg, w->tell.crashed[i].fn, w->tell.crashed[i].n, w->config, log_alert, NULL, &paused, &err) == 0) {
+		if (store_crashed(w->pg, w->tell.crashed[i].fn, w->tell.crashed[i].n, w->config, log_alert, NULL,
+				  &paused, &err) == 0) {
 			if (paused)
 				worker_give_back_unstarted(w, w->tell.crashed[i].fn);
 		} else if (pg_broken(w->pg)) {
 			worker_lose_connection(w, &err, now);
 			return;
 		} else {
-			log_line(LOG_L_WARNING, "function %s: its crashes are not counted: %s", w->tell.crashed[i].fn, err.message);
+			log_line(LOG_L_WARNING, "function %s: its crashes are not counted: %s", w->tell.crashed[i].fn,
+				 err.message);
 			error_clear(&err);
 		}
 	}
@@ -94,7 +98,8 @@ void worker_notice_at_end(struct worker *w)
 	struct deferred_error err = { 0 };
 
 	if (store_notice(w->pg, &err) < 0)
-		log_line(LOG_L_WARNING, "what is to be deferred for dead jobs is not, the next run does it: %s", err.message);
+		log_line(LOG_L_WARNING, "what is to be deferred for dead jobs is not, the next run does it: %s",
+			 err.message);
 }
 
 void worker_tell_at_end(struct worker *w)

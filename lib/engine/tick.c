@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker_tick - ticks of schedules that are due become jobs, whatever queues are served here. In a transaction of its own, so that
- * none of them can keep results from being recorded; when the next one is due is learnt with each look at delayed jobs.
+ * worker_tick - ticks of schedules that are due become jobs, whatever queues are served here. In a transaction of its
+ * own, so that none of them can keep results from being recorded; when the next one is due is learnt with each look at
+ * delayed jobs.
  * However many are due, jobs get the larger part of the time while there are any, and a run comes to its end.
  */
 #include "base/clock.h"
@@ -12,10 +13,13 @@
 
 #define TICKS_MAX 100
 #define AFTER_FAILURE_NS (30 * NS_PER_S)
-#define SHARE 4                   /* after ticks, so many times what they took is for the jobs */
-#define BUSY_MIN_NS (30 * NS_PER_S) /* so long a run that has no jobs stays for more of them; and as long as it took to come to that, where it is longer */
+#define SHARE 4 /* after ticks, so many times what they took is for the jobs */
+#define BUSY_MIN_NS \
+	(30 * \
+	 NS_PER_S) /* so long a run that has no jobs stays for more of them; and as long as it took to come to that, where it is longer */
 #define LOCKED_NS (500 * NS_PER_MS) /* somebody else is at those that are due */
-#define SHORTLY_NS (600 * NS_PER_MS) /* more than an end that somebody had locked is put off: sql/functions/flow/__settle.sql */
+#define SHORTLY_NS \
+	(600 * NS_PER_MS) /* more than an end that somebody had locked is put off: sql/functions/flow/__settle.sql */
 
 static void wait_for_next(struct worker *w, int64_t wait_ms)
 {
@@ -112,7 +116,8 @@ void worker_tick(struct worker *w, uint64_t now)
 		if (pg_broken(w->pg))
 			worker_lose_connection(w, &err, now);
 		else
-			log_line(LOG_L_WARNING, "ticks of schedules are late, next try in %d s: %s", (int)(AFTER_FAILURE_NS / NS_PER_S), err.message);
+			log_line(LOG_L_WARNING, "ticks of schedules are late, next try in %d s: %s",
+				 (int)(AFTER_FAILURE_NS / NS_PER_S), err.message);
 		return;
 	}
 	wait_for_next(w, ticks.wait_ms);

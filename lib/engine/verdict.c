@@ -26,7 +26,8 @@ static int64_t backoff_ms(const struct retry_policy *usual, const struct job *jo
 	return delay_ms(&p, failures, random);
 }
 
-/* As it wishes, but not at once: nothing counts these attempts, so one that never tires of it would keep a runner for itself. */
+/* As it wishes, but not at once: nothing counts these attempts, so one that never tires of it would keep a runner for
+ * itself. */
 static int64_t snooze_ms(const struct attempt *a, const struct verdict_in *in, uint64_t *random)
 {
 	if (a->retry_after_ms < 0)
@@ -40,13 +41,14 @@ static int64_t due_again_ms(const struct attempt *a, const struct verdict_in *in
 
 	if (a->final || a->outcome == JOB_INTERRUPTED || a->outcome == JOB_SUPERSEDED)
 		return 0;
-	/* Without a fault of the job's its own wishes do not count: all such jobs come back as we see fit, ever more seldom, though none of
-	 * these attempts counts. */
+	/* Without a fault of the job's its own wishes do not count: all such jobs come back as we see fit, ever more
+	 * seldom, though none of these attempts counts. */
 	if (a->unready)
 		return delay_ms(&in->backoff, job->attempt, random);
 	if (a->outcome == JOB_SNOOZED)
 		return snooze_ms(a, in, random);
-	return a->retry_after_ms >= 0 ? a->retry_after_ms : backoff_ms(&in->backoff, job, job->attempt - job->attempt_base, random);
+	return a->retry_after_ms >= 0 ? a->retry_after_ms
+				      : backoff_ms(&in->backoff, job, job->attempt - job->attempt_base, random);
 }
 
 void verdict(struct attempt *a, const struct verdict_in *in, uint64_t *random)
@@ -57,8 +59,11 @@ void verdict(struct attempt *a, const struct verdict_in *in, uint64_t *random)
 	/* A function that came to an end because it was asked to has not failed. */
 	if (in->stopping && a->outcome == JOB_FAILED && !a->dead && a->retry_after_ms < 0)
 		a->outcome = in->stop_outcome;
-	/* Cut off by us. One whose runner was in disorder is called so too: that may be the function's doing, and counts. */
-	a->counts = !a->unready && a->outcome != JOB_SNOOZED && a->outcome != JOB_SUPERSEDED && !(a->outcome == JOB_INTERRUPTED && (in->stopping || in->fenced));
-	a->final = a->outcome == JOB_OK || a->outcome == JOB_CANCELLED || a->dead || (a->counts && job->attempt - job->attempt_base >= max);
+	/* Cut off by us. One whose runner was in disorder is called so too: that may be the function's doing, and
+	 * counts. */
+	a->counts = !a->unready && a->outcome != JOB_SNOOZED && a->outcome != JOB_SUPERSEDED &&
+		    !(a->outcome == JOB_INTERRUPTED && (in->stopping || in->fenced));
+	a->final = a->outcome == JOB_OK || a->outcome == JOB_CANCELLED || a->dead ||
+		   (a->counts && job->attempt - job->attempt_base >= max);
 	a->delay_ms = due_again_ms(a, in, random);
 }

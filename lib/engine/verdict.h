@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * verdict - what becomes of a job after an attempt: whether it is over, whether the attempt counts, when the job is due again. Pure: what
- * is known of the worker is handed in, so tests are tables.
+ * verdict - what becomes of a job after an attempt: whether it is over, whether the attempt counts, when the job is due
+ * again. Pure: what is known of the worker is handed in, so tests are tables.
  */
 #ifndef VERDICT_H
 #define VERDICT_H
@@ -22,7 +22,8 @@ struct verdict_in {
 	struct retry_policy backoff;   /* the same */
 };
 
-/* Sets `counts`, `final` and `delay_ms` of an attempt that has ended; and its outcome, where it came to an end because it was asked to.
+/* Sets `counts`, `final` and `delay_ms` of an attempt that has ended; and its outcome, where it came to an end because
+ * it was asked to.
  * *random: state of a generator, see base/random.h. */
 void verdict(struct attempt *attempt, const struct verdict_in *in, uint64_t *random);
 

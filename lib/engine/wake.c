@@ -13,8 +13,8 @@
 #define LOOK_MAX_MS 1000           /* and the longest: what commits later begins that late */
 #define STAGGER_NS (2 * NS_PER_MS) /* the second in rank reacts so much later, the third twice that */
 #define STAGGER_DOUBLINGS_MAX 6
-#define USELESS_MAX 3              /* so many useless notifications in a row are reacted to at once */
-#define USELESS_DOUBLINGS_MAX 6    /* then 1, 2, 4 ... 64 ms later */
+#define USELESS_MAX 3           /* so many useless notifications in a row are reacted to at once */
+#define USELESS_DOUBLINGS_MAX 6 /* then 1, 2, 4 ... 64 ms later */
 
 /* Which steps are possible. The first that is due is taken. */
 static const struct {

@@ -32,12 +32,12 @@ enum wake_step {
 
 struct wake {
 	enum wake_state state;
-	uint64_t at[WAKE_STEPS];  /* the step is due then; UINT64_MAX: it is not */
-	bool woken;               /* the next claim to end is the first one after a notification */
-	int useless;              /* notifications in a row that brought nothing */
-	int rank;                 /* among the workers that wait for the same queues */
+	uint64_t at[WAKE_STEPS]; /* the step is due then; UINT64_MAX: it is not */
+	bool woken;              /* the next claim to end is the first one after a notification */
+	int useless;             /* notifications in a row that brought nothing */
+	int rank;                /* among the workers that wait for the same queues */
 	struct deferred_backoff arm, look;
-	struct store_ids open;    /* transactions that may have deferred a job without notifying us; sorted */
+	struct store_ids open; /* transactions that may have deferred a job without notifying us; sorted */
 };
 
 void wake_on(struct wake *k, const struct deferred_backoff *interval); /* the connection is notified from now on */

@@ -20,10 +20,11 @@
 #include <string.h>
 
 #define LOOK_NS (800 * NS_PER_MS)
-#define DEAD_NS (1100 * NS_PER_MS)    /* longer than one that lives waits until it tries to connect again: link.c */
-#define ALONE_NS (5 * NS_PER_S)       /* nobody else was there: at a turn that is made anyway */
-#define AGAIN_NS NS_PER_S             /* our own lock could not be taken */
-#define RETURN_NS (15 * NS_PER_S)     /* all have so long to come back, with a host among theirs that does not answer: link.c */
+#define DEAD_NS (1100 * NS_PER_MS) /* longer than one that lives waits until it tries to connect again: link.c */
+#define ALONE_NS (5 * NS_PER_S)    /* nobody else was there: at a turn that is made anyway */
+#define AGAIN_NS NS_PER_S          /* our own lock could not be taken */
+#define RETURN_NS \
+	(15 * NS_PER_S) /* all have so long to come back, with a host among theirs that does not answer: link.c */
 
 int32_t worker_watch_number(struct worker *w)
 {
@@ -52,7 +53,8 @@ uint64_t worker_watch_due_ns(const struct worker *w)
 static void tell_one(const struct store_lost *l)
 {
 	if (l->recorded)
-		log_line(LOG_L_WARNING, "job %lld %s attempt %d: lost; %s", (long long)l->id, l->fn, l->attempt, l->final ? "dead" : "ready again");
+		log_line(LOG_L_WARNING, "job %lld %s attempt %d: lost; %s", (long long)l->id, l->fn, l->attempt,
+			 l->final ? "dead" : "ready again");
 }
 
 void worker_tell_losses(const struct store_losses *losses, const char *why)
@@ -68,8 +70,10 @@ void worker_tell_losses(const struct store_losses *losses, const char *why)
 			dead += l->final;
 			tell_one(l);
 		}
-		log_line(LOG_L_WARNING, "worker %lld (%s) %s: %zu job%s of it came back, %zu attempt%s lost, %zu job%s dead", (long long)losses->row[i].worker,
-			 losses->row[i].who, why, back, plural(back), lost, lost == 1 ? " was" : "s were", dead, dead == 1 ? " is" : "s are");
+		log_line(LOG_L_WARNING,
+			 "worker %lld (%s) %s: %zu job%s of it came back, %zu attempt%s lost, %zu job%s dead",
+			 (long long)losses->row[i].worker, losses->row[i].who, why, back, plural(back), lost,
+			 lost == 1 ? " was" : "s were", dead, dead == 1 ? " is" : "s are");
 	}
 }
 

@@ -50,11 +50,12 @@ static void collect_refused(struct worker *w)
 			const char *clash = pool_clash(&w->pool, job->fn);
 
 			if (clash)
-				log_job(LOG_L_WARNING, job, "job %lld: %s; left for workers that have one", (long long)job->id, clash);
+				log_job(LOG_L_WARNING, job, "job %lld: %s; left for workers that have one",
+					(long long)job->id, clash);
 			else
 				log_job(LOG_L_WARNING, job,
-						"job %lld: function \"%s\" is in no plugin here; left for workers that have it",
-					 (long long)job->id, job->fn);
+					"job %lld: function \"%s\" is in no plugin here; left for workers that have it",
+					(long long)job->id, job->fn);
 			if (bigger) {
 				w->unknown = bigger;
 				if ((bigger[w->unknown_len] = strdup(job->fn)))
@@ -73,9 +74,9 @@ static void end_gone(struct worker *w, struct attempt *a)
 		a->refused = true;
 		worker_settle(w, a, JOB_OK);
 	} else {
-		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: %s: it has %s", (long long)a->job->id, a->job->fn, a->job->attempt,
-			 a->job->gone == JOB_GONE_CANCELLED ? "cancelled" : "not ours any more",
-			 a->outcome == JOB_LOST ? "been killed" : "come to its end");
+		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: %s: it has %s", (long long)a->job->id, a->job->fn,
+			a->job->attempt, a->job->gone == JOB_GONE_CANCELLED ? "cancelled" : "not ours any more",
+			a->outcome == JOB_LOST ? "been killed" : "come to its end");
 		w->sum.refused++;
 	}
 	ledger_left(&w->ledger, a->job->receipt);
@@ -184,8 +185,8 @@ static void reload(struct worker *w)
 
 	worker_event(w, WORKER_RELOADING);
 	if (w->setup->reload(w->setup->data, &err) < 0) {
-		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s%s", err.message, err.hint[0] ? " (" : "", err.hint,
-			 err.hint[0] ? ")" : "");
+		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s%s", err.message,
+			 err.hint[0] ? " (" : "", err.hint, err.hint[0] ? ")" : "");
 	} else {
 		pool_reload(&w->pool, w->setup->runners);
 		worker_set_up(w);
@@ -227,7 +228,8 @@ static void give_back_held(struct worker *w, uint64_t now)
 {
 	struct job *jobs, *keep = NULL;
 
-	if (w->lost_ns || w->pool.pending_len == 0 || worker_idle_runners(w) > 0 || pool_run_us(&w->pool, now) < POOL_STUCK_NS / 1000.0)
+	if (w->lost_ns || w->pool.pending_len == 0 || worker_idle_runners(w) > 0 ||
+	    pool_run_us(&w->pool, now) < POOL_STUCK_NS / 1000.0)
 		return;
 	jobs = pool_take_pending(&w->pool);
 	while (jobs) {
@@ -317,7 +319,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 		begin_stop(w, JOB_INTERRUPTED, now);
 	if (w->stopping && now >= w->stop_ns && pool_load(&w->pool) > 0) {
 		pool_kill(&w->pool, 0, SIGTERM, w->stop_outcome,
-			  w->stop_outcome == JOB_SUPERSEDED ? "replaced by a new start of check_deferred" : "check_deferred was asked to stop");
+			  w->stop_outcome == JOB_SUPERSEDED ? "replaced by a new start of check_deferred"
+							    : "check_deferred was asked to stop");
 		w->stop_ns = UINT64_MAX;
 	}
 	if (w->db == DB_BUSY && now >= w->cycle.sent_ns + worker_fence_after_ns(w)) {
@@ -335,7 +338,8 @@ static int turn(struct worker *w, struct deferred_error *err)
 	if (rc < 0)
 		return rc;
 	/* A service waits for the server for as long as it takes, unless it is to stop. */
-	if (w->lost_ns && (!w->loop || w->stopping) && (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
+	if (w->lost_ns && (!w->loop || w->stopping) &&
+	    (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
 		*err = w->lost;
 		return err->code;
 	}
@@ -378,7 +382,8 @@ static void log_recovered(void *data, int64_t id, const char *fn, int attempt, b
 		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s; %s", (long long)id, fn, attempt,
 			 w->setup->predecessor_killed ? "superseded" : "lost", final ? "dead" : "ready again");
 	else
-		log_line(LOG_L_WARNING, "job %lld %s: was held by a run that has ended; ready again", (long long)id, fn);
+		log_line(LOG_L_WARNING, "job %lld %s: was held by a run that has ended; ready again", (long long)id,
+			 fn);
 }
 
 /* work: there are jobs, as far as is known. */
@@ -401,8 +406,9 @@ static int begin(struct worker *w, bool work, struct deferred_error *err)
 		bool known = begun_read(&left, w->setup->pidfile, database);
 		const struct store_begun begun = { left.worker, left.receipt, BEGUN_MAX };
 
-		rc = store_recover(w->pg, &w->scope, w->worker_id, w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_LOST,
-				   known ? &begun : NULL, log_recovered, w, err);
+		rc = store_recover(w->pg, &w->scope, w->worker_id,
+				   w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_LOST, known ? &begun : NULL,
+				   log_recovered, w, err);
 	}
 	if (rc == 0) {
 		begun_open(&w->begun, w->setup->pidfile, database, w->worker_id);
@@ -425,8 +431,16 @@ void worker_set_up(struct worker *w)
 	const struct config *c = setup->config;
 
 	w->config = c;
-	w->scope = (struct store_scope){ setup->queues, setup->queues_len, setup->instance, (int32_t)config_int(c, "max_attempts"), w->scope.watch, 0, (int32_t)config_int(c, "runners"), NULL };
-	w->backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"), config_real(c, "backoff_exponent") };
+	w->scope = (struct store_scope){ setup->queues,
+					 setup->queues_len,
+					 setup->instance,
+					 (int32_t)config_int(c, "max_attempts"),
+					 w->scope.watch,
+					 0,
+					 (int32_t)config_int(c, "runners"),
+					 NULL };
+	w->backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"),
+					    config_real(c, "backoff_exponent") };
 	w->loop = config_flag(c, "loop");
 	w->cnt = w->loop && !config_given(c, "cnt") ? 0 : config_int(c, "cnt");
 	w->scope.cnt = (int32_t)w->cnt;
@@ -511,8 +525,9 @@ int worker_run(const struct worker_setup *setup, struct worker_summary *summary,
 	fatal = w.pool.fatal;
 	pool_clear(&w.pool);
 	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
-	if (rc == 1 && w.db == DB_READY && (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0 ||
-				      store_fold_old(w.pg, STORE_FOLD_RUN_MS, &folded, &aside) < 0))
+	if (rc == 1 && w.db == DB_READY &&
+	    (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0 ||
+	     store_fold_old(w.pg, STORE_FOLD_RUN_MS, &folded, &aside) < 0))
 		log_line(LOG_L_WARNING, "%s", aside.message);
 	else if (folded)
 		worker_tell_at_end(&w);

@@ -21,7 +21,7 @@ enum worker_event {
 	WORKER_RELOADING, /* SIGHUP came */
 	WORKER_RELOADED,  /* and has been dealt with, well or not */
 	WORKER_STOPPING,
-	WORKER_ALIVE,     /* the event loop turns */
+	WORKER_ALIVE, /* the event loop turns */
 };
 
 /* With "loop" the worker reads it anew after reload(). */
@@ -30,23 +30,24 @@ struct worker_setup {
 	const struct runner_setup *runners;
 	const char *const *queues; /* NULL: all */
 	size_t queues_len;
-	const char *instance;      /* names the lock on the pidfile: main.c of check_deferred */
-	const char *pidfile;       /* what has begun is noted beside it */
+	const char *instance; /* names the lock on the pidfile: main.c of check_deferred */
+	const char *pidfile;  /* what has begun is noted beside it */
 	const char *host;
-	const char *who;           /* " (pidfile ..., queue ...)", where others may write to the same log; "": need not be told */
-	uint64_t started_ns;       /* clock_ns() when this process began: the next start comes so long after it */
-	bool predecessor_killed;   /* we ended the previous copy: its attempts were superseded */
-	int signal_fd;             /* signalfd with SIGTERM, SIGINT, SIGHUP, SIGCHLD */
-	int (*before_work)(void *data, struct deferred_error *err); /* called once there is work, before the first claim */
+	const char *who; /* " (pidfile ..., queue ...)", where others may write to the same log; "": need not be told */
+	uint64_t started_ns;     /* clock_ns() when this process began: the next start comes so long after it */
+	bool predecessor_killed; /* we ended the previous copy: its attempts were superseded */
+	int signal_fd;           /* signalfd with SIGTERM, SIGINT, SIGHUP, SIGCHLD */
+	int (*before_work)(void *data,
+			   struct deferred_error *err); /* called once there is work, before the first claim */
 	/* Called before anything is changed at a server: may we work for it? NULL: for any. */
 	int (*lineage)(void *data, const char *system, int64_t timeline, struct deferred_error *err);
 	/* Is it proven that the worker of that instance has ended? Else its leases are waited for. */
 	bool (*is_dead)(void *data, const char *instance);
-	/* With loop, after SIGHUP: put new settings in place of config, runners, queues and who; the old ones are not used
-	 * after that. On failure all stays as it was. NULL: SIGHUP ends the run. */
+	/* With loop, after SIGHUP: put new settings in place of config, runners, queues and who; the old ones are not
+	 * used after that. On failure all stays as it was. NULL: SIGHUP ends the run. */
 	int (*reload)(void *data, struct deferred_error *err);
 	void (*event)(void *data, enum worker_event event); /* NULL: nobody wants to know */
-	int64_t alive_ms;          /* WORKER_ALIVE at least that often; 0: need not be */
+	int64_t alive_ms;                                   /* WORKER_ALIVE at least that often; 0: need not be */
 	void *data;
 };
 

@@ -113,7 +113,8 @@ static void add_peer(struct buf *line, const struct sockaddr_storage *peer)
 	add_string(line, "peer", text);
 }
 
-/* What could not be written, as nobody read it or the disk was full, is no reason to refuse requests; its number stands where it is missing. */
+/* What could not be written, as nobody read it or the disk was full, is no reason to refuse requests; its number stands
+ * where it is missing. */
 static void flush(struct access_log *log, int patience_ms)
 {
 	char line[80];
@@ -156,7 +157,8 @@ void access_log_write(struct access_log *log, const struct access_entry *entry)
 	buf_printf(&line, ",\"status\":%d", entry->status);
 	add_string(&line, "code", entry->code);
 	add_string(&line, "reason", entry->reason);
-	buf_printf(&line, ",\"in\":%zu,\"out\":%zu,\"us\":%llu", r->body_len, entry->bytes_out, (unsigned long long)(clock_ns() - entry->began_ns) / 1000);
+	buf_printf(&line, ",\"in\":%zu,\"out\":%zu,\"us\":%llu", r->body_len, entry->bytes_out,
+		   (unsigned long long)(clock_ns() - entry->began_ns) / 1000);
 	if (r->tls)
 		buf_text(&line, ",\"tls\":true");
 	if (entry->cut)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * access_log - one line of JSON a request, appended to a file by one write(2), or to a pipe, which nobody need read (outlet.h). What authorizes (signatures, receipts, the
- * query as a whole) is not written.
+ * access_log - one line of JSON a request, appended to a file by one write(2), or to a pipe, which nobody need read
+ * (outlet.h). What authorizes (signatures, receipts, the query as a whole) is not written.
  */
 #ifndef ACCESS_LOG_H
 #define ACCESS_LOG_H

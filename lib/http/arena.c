@@ -41,8 +41,8 @@ bool arena_is_short(void)
 }
 
 /*
- * p resized, at any price: the reserve first, and then what other threads give back. A second without any of that is the
- * end, since nothing could be answered any more: exit code 71, and a manager starts the process anew.
+ * p resized, at any price: the reserve first, and then what other threads give back. A second without any of that is
+ * the end, since nothing could be answered any more: exit code 71, and a manager starts the process anew.
  */
 static void *must_realloc(void *p, size_t size)
 {

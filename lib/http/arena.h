@@ -2,9 +2,9 @@
 /*
  * arena - what one request needs is taken from here and given back in one sweep; and text that grows.
  *
- * arena_alloc() and what is made of it never return NULL: what one request takes is bounded by the limits on requests, and
- * when memory runs out they live on a reserve, while whoever serves takes no more requests. A text that has grown large
- * does not touch that: it fails.
+ * arena_alloc() and what is made of it never return NULL: what one request takes is bounded by the limits on requests,
+ * and when memory runs out they live on a reserve, while whoever serves takes no more requests. A text that has grown
+ * large does not touch that: it fails.
  */
 #ifndef ARENA_H
 #define ARENA_H
@@ -20,7 +20,7 @@ struct arena {
 	struct arena_block *blocks;
 	size_t bytes; /* of all of them */
 };
-void *arena_alloc(struct arena *a, size_t size); /* zeroed, aligned for anything */
+void *arena_alloc(struct arena *a, size_t size);                 /* zeroed, aligned for anything */
 char *arena_copy(struct arena *a, const char *text, size_t len); /* with a NUL behind it */
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void arena_clear(struct arena *a);

@@ -97,7 +97,8 @@ static bool charge(const char *name, enum budget_kind kind, size_t was, size_t i
 	return true;
 }
 
-/* The large head, which came before it was known whose it is, counts from now on: what is held is paid as long as it is. */
+/* The large head, which came before it was known whose it is, counts from now on: what is held is paid as long as it
+ * is. */
 void budget_account(struct budget_hold *hold, const char *account)
 {
 	snprintf(hold->account, sizeof(hold->account), "=%s", account);

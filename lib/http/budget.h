@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * budget - bytes held for clients: large heads of requests, bodies that are being received, answers that have not been taken. There is a limit for
- * all of a kind, and a lower one for each address and each account, so that none of them takes the room of the others.
+ * budget - bytes held for clients: large heads of requests, bodies that are being received, answers that have not been
+ * taken. There is a limit for all of a kind, and a lower one for each address and each account, so that none of them
+ * takes the room of the others.
  * What is small is not counted: it always goes through, and is bounded by the number of connections.
  */
 #ifndef BUDGET_H
@@ -11,7 +12,7 @@
 
 enum budget_kind { BUDGET_HEADS, BUDGET_BODIES, BUDGET_ANSWERS, BUDGET_KINDS };
 
-#define BUDGET_MAX (128u * 1024 * 1024) /* of a kind */
+#define BUDGET_MAX (128u * 1024 * 1024)  /* of a kind */
 #define BUDGET_SHARE (32u * 1024 * 1024) /* of it, for one address or account */
 #define BUDGET_SMALL (8u * 1024)
 
@@ -28,7 +29,8 @@ void budget_address(struct budget_hold *hold, const struct sockaddr_storage *add
 /* Said once. What is held already counts for the account too, even beyond its share. */
 void budget_account(struct budget_hold *hold, const char *account);
 
-/* Hold so many bytes from now on, in place of those held before. False: there is no room for more, and nothing is changed. */
+/* Hold so many bytes from now on, in place of those held before. False: there is no room for more, and nothing is
+ * changed. */
 bool budget_hold(struct budget_hold *hold, enum budget_kind kind, size_t bytes);
 
 /* Would there be room for so many more? */

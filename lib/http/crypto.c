@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool crypto_hmac_sha256(const void *key, size_t key_len, const char *text, size_t len, unsigned char mac[CRYPTO_SHA256_BYTES])
+bool crypto_hmac_sha256(const void *key, size_t key_len, const char *text, size_t len,
+			unsigned char mac[CRYPTO_SHA256_BYTES])
 {
 	unsigned int n = 0;
 
-	return HMAC(EVP_sha256(), key, (int)key_len, (const unsigned char *)text, len, mac, &n) && n == CRYPTO_SHA256_BYTES;
+	return HMAC(EVP_sha256(), key, (int)key_len, (const unsigned char *)text, len, mac, &n) &&
+	       n == CRYPTO_SHA256_BYTES;
 }
 
 bool crypto_md5(const char *text, size_t len, unsigned char md5[CRYPTO_MD5_BYTES])
@@ -33,8 +35,10 @@ bool crypto_base64_decode(const char *text, unsigned char *bytes, size_t len)
 	size_t quads = (len + 2) / 3, pad = quads * 3 - len;
 	unsigned char out[3 * 32];
 
-	/* EVP_DecodeBlock() skips white space and fills up with zero bytes, so the length and the padding are checked here. */
-	if (strlen(text) != quads * 4 || quads * 3 > sizeof(out) || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") != quads * 4 - pad)
+	/* EVP_DecodeBlock() skips white space and fills up with zero bytes, so the length and the padding are checked
+	 * here. */
+	if (strlen(text) != quads * 4 || quads * 3 > sizeof(out) ||
+	    strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") != quads * 4 - pad)
 		return false;
 	for (size_t i = 0; i < pad; i++)
 		if (text[quads * 4 - 1 - i] != '=')
@@ -65,6 +69,6 @@ void crypto_guid(char text[CRYPTO_GUID_SIZE])
 		memset(b, 0, sizeof(b)); /* it names a request in logs, and guards nothing */
 	b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
 	b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-	snprintf(text, CRYPTO_GUID_SIZE, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3], b[4],
-		 b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	snprintf(text, CRYPTO_GUID_SIZE, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+		 b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }

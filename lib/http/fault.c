@@ -3,10 +3,9 @@
 
 const struct fault_info *fault_info(enum fault fault)
 {
-	static const struct fault_info table[] = {
-		[FAULT_NONE] = { 200, "", "" },
+	static const struct fault_info table[] = { [FAULT_NONE] = { 200, "", "" },
 #define X(code, status, message) [FAULT_##code] = { status, #code, message },
-		FAULTS(X)
+						   FAULTS(X)
 #undef X
 	};
 

@@ -47,11 +47,12 @@ static ssize_t pull_tls(void *from, char *to, size_t len)
 }
 
 /*
- * As much as there is, up to len: libmicrohttpd takes less for the sign that a socket is empty, which it is after a short
- * read; of HTTPS it takes nothing for that sign. `pull` reads from where the bytes come; `again` is what it returns where
- * there are none.
+ * As much as there is, up to len: libmicrohttpd takes less for the sign that a socket is empty, which it is after a
+ * short read; of HTTPS it takes nothing for that sign. `pull` reads from where the bytes come; `again` is what it
+ * returns where there are none.
  */
-static ssize_t read_through(struct wire *w, char *buf, size_t len, ssize_t (*pull)(void *from, char *to, size_t len), void *from, ssize_t again)
+static ssize_t read_through(struct wire *w, char *buf, size_t len, ssize_t (*pull)(void *from, char *to, size_t len),
+			    void *from, ssize_t again)
 {
 	size_t n = wire_later(w, buf, len), dropped = 0;
 	char in[8192];

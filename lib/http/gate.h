@@ -9,7 +9,8 @@
 
 #include "http/wire.h"
 
-/* What is read from fd from now on passes the wire, which is borrowed until gate_close(). False: too many descriptors. */
+/* What is read from fd from now on passes the wire, which is borrowed until gate_close(). False: too many descriptors.
+ * */
 bool gate_open(int fd, struct wire *w);
 void gate_close(int fd);
 

@@ -57,7 +57,7 @@ int listen_inherited(struct listen_sockets *sockets, struct deferred_error *err)
 
 		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) < 0 || !is_listening)
 			return error_set(err, DEFERRED_ECONFIG, "listen",
-					"descriptor %d of LISTEN_FDS is not a listening socket", fd);
+					 "descriptor %d of LISTEN_FDS is not a listening socket", fd);
 		prepare(fd);
 		rc = add(sockets, fd, nth_is(names, i, "https") || nth_is(names, i, "tls"), "inherited socket", err);
 	}
@@ -88,7 +88,8 @@ static bool split(char *text, const char **host, const char **port)
 	return **port && !(*port)[strspn(*port, "0123456789")] && strtol(*port, NULL, 10) <= 65535;
 }
 
-/* A socket in the file system, for its owner and group. One that was left behind by who listens no more is taken over. */
+/* A socket in the file system, for its owner and group. One that was left behind by who listens no more is taken over.
+ * */
 static int open_local(struct listen_sockets *sockets, const char *path, struct deferred_error *err)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -96,18 +97,24 @@ static int open_local(struct listen_sockets *sockets, const char *path, struct d
 	int fd = -1, rc;
 
 	if (strlen(path) >= sizeof(at.sun_path))
-		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": the path is too long", path);
+		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": the path is too long",
+				 path);
 	memcpy(at.sun_path, path, strlen(path) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) && connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0 && errno == ECONNREFUSED)
+	if (fd >= 0 && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	    connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0 && errno == ECONNREFUSED)
 		unlink(path);
 	if (fd >= 0) {
 		close(fd);
 		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	}
 	/* Nobody gets in before listen(), and by then the mode is right. */
-	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || chmod(path, 0660) < 0 || listen(fd, BACKLOG) < 0) {
-		rc = error_errno(err, errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM : DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\"", path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || chmod(path, 0660) < 0 ||
+	    listen(fd, BACKLOG) < 0) {
+		rc = error_errno(err,
+				 errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM
+											   : DEFERRED_ECONFIG,
+				 "listen", "cannot listen on \"%s\"", path);
 	} else {
 		rc = add(sockets, fd, false, path, err);
 		if (rc == 0)
@@ -129,10 +136,12 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 		return open_local(sockets, address, err);
 	snprintf(text, sizeof(text), "%s", address);
 	if (!split(text, &host, &port))
-		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": not HOST:PORT, [HOST]:PORT or PORT", address);
+		return error_set(err, DEFERRED_ECONFIG, "listen",
+				 "cannot listen on \"%s\": not HOST:PORT, [HOST]:PORT or PORT", address);
 	rc = getaddrinfo(*host ? host : NULL, port, &hints, &found);
 	if (rc != 0)
-		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": %s", address, gai_strerror(rc));
+		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": %s", address,
+				 gai_strerror(rc));
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0) {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -140,9 +149,12 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	}
 	if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
-		/* Another program may give the port up: worth another start. An address that is not ours will stay so. */
-		rc = error_errno(err, errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM : DEFERRED_ECONFIG, "listen",
-				 "cannot listen on \"%s\"", address);
+		/* Another program may give the port up: worth another start. An address that is not ours will stay so.
+		 * */
+		rc = error_errno(err,
+				 errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM
+											   : DEFERRED_ECONFIG,
+				 "listen", "cannot listen on \"%s\"", address);
 		if (fd >= 0)
 			close(fd);
 	} else {
@@ -152,9 +164,10 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 
 		/* Port 0 has become a real one. */
 		if (getsockname(fd, (struct sockaddr *)&at, &len) == 0)
-			getnameinfo((struct sockaddr *)&at, len, numeric_host, sizeof(numeric_host), numeric_port, sizeof(numeric_port),
-				    NI_NUMERICHOST | NI_NUMERICSERV);
-		snprintf(name, sizeof(name), strchr(numeric_host, ':') ? "[%s]:%s" : "%s:%s", numeric_host, numeric_port);
+			getnameinfo((struct sockaddr *)&at, len, numeric_host, sizeof(numeric_host), numeric_port,
+				    sizeof(numeric_port), NI_NUMERICHOST | NI_NUMERICSERV);
+		snprintf(name, sizeof(name), strchr(numeric_host, ':') ? "[%s]:%s" : "%s:%s", numeric_host,
+			 numeric_port);
 		rc = add(sockets, fd, tls, name, err);
 		if (rc < 0)
 			close(fd);
@@ -168,13 +181,15 @@ int listen_open(struct listen_sockets *sockets, const char *addresses, bool tls,
 	char *copy = strdup(addresses ? addresses : ""), *save = NULL;
 	int rc = copy ? 0 : error_set(err, DEFERRED_ENOMEM, "listen", "out of memory");
 
-	for (char *one = copy ? strtok_r(copy, ", \t", &save) : NULL; one && rc == 0; one = strtok_r(NULL, ", \t", &save))
+	for (char *one = copy ? strtok_r(copy, ", \t", &save) : NULL; one && rc == 0;
+	     one = strtok_r(NULL, ", \t", &save))
 		rc = open_one(sockets, one, tls, err);
 	free(copy);
 	return rc;
 }
 
-static int open_setting(struct listen_sockets *sockets, const struct config *config, const char *section, const char *setting, struct deferred_error *err)
+static int open_setting(struct listen_sockets *sockets, const struct config *config, const char *section,
+			const char *setting, struct deferred_error *err)
 {
 	char name[64];
 
@@ -182,7 +197,8 @@ static int open_setting(struct listen_sockets *sockets, const struct config *con
 	return listen_open(sockets, config_text(config, name), strcmp(setting, "listen_tls") == 0, err);
 }
 
-int listen_all(struct listen_sockets *sockets, const struct config *config, const char *section, struct deferred_error *err)
+int listen_all(struct listen_sockets *sockets, const struct config *config, const char *section,
+	       struct deferred_error *err)
 {
 	int rc = listen_inherited(sockets, err);
 

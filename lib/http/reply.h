@@ -22,7 +22,7 @@ struct reply {
 	const char *message;      /* of an error, instead of the one of the table; NULL: that one */
 	const char *content_type; /* of the body; NULL: that of the program */
 	struct buf body;
-	bool close;               /* the connection is closed after it */
+	bool close; /* the connection is closed after it */
 	struct reply_pair *headers;
 	size_t headers_len, headers_cap;
 	struct reply_pair details[REPLY_DETAILS_MAX]; /* elements of an error behind its message */

@@ -32,7 +32,10 @@ static enum request_verb verb_of(const char *method)
 /* "http://host:port/path" names the host as well, and that counts more than the header. */
 static const char *skip_authority(struct request *r, const char *target)
 {
-	size_t scheme = strncasecmp(target, "http://", 7) == 0 ? 7 : strncasecmp(target, "https://", 8) == 0 ? 8 : 0, len;
+	size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
+			: strncasecmp(target, "https://", 8) == 0 ? 8
+								  : 0,
+	       len;
 
 	if (scheme == 0)
 		return target;
@@ -45,8 +48,14 @@ void request_line(struct request *r, struct arena *arena, const char *method, co
 {
 	const char *path, *rest;
 
-	*r = (struct request){ .arena = arena, .method = arena_copy(arena, method, strlen(method)), .verb = verb_of(method), .raw_path = "/",
-			       .host = "", .account = "", .queue = "", .id = "" };
+	*r = (struct request){ .arena = arena,
+			       .method = arena_copy(arena, method, strlen(method)),
+			       .verb = verb_of(method),
+			       .raw_path = "/",
+			       .host = "",
+			       .account = "",
+			       .queue = "",
+			       .id = "" };
 	if (memchr(target, '\0', target_len)) {
 		request_wrong(r, FAULT_InvalidUri, NULL);
 		return;
@@ -57,11 +66,13 @@ void request_line(struct request *r, struct arena *arena, const char *method, co
 			request_wrong(r, FAULT_InvalidUri, NULL);
 	path = skip_authority(r, target);
 	rest = strchr(path, '?');
-	r->raw_path = rest == path || !*path ? "/" : arena_copy(arena, path, rest ? (size_t)(rest - path) : strlen(path));
+	r->raw_path =
+		rest == path || !*path ? "/" : arena_copy(arena, path, rest ? (size_t)(rest - path) : strlen(path));
 	if (r->raw_path[0] != '/')
 		request_wrong(r, FAULT_InvalidUri, NULL); /* "*" and "host:port" too */
 	if (rest && rest[1]) {
-		/* Kept as it is until request_end(): a parameter that is wrong counts less than a header that breaks the framing. */
+		/* Kept as it is until request_end(): a parameter that is wrong counts less than a header that breaks
+		 * the framing. */
 		r->params = arena_alloc(arena, sizeof(*r->params));
 		r->params[0].value = rest + 1;
 		r->params_len = 1;
@@ -78,7 +89,8 @@ void request_header(struct request *r, const char *name, size_t name_len, const 
 	while (value_len > 0 && (value[value_len - 1] == ' ' || value[value_len - 1] == '\t'))
 		value_len--;
 	if (r->headers_len == r->headers_cap) {
-		struct request_header *more = arena_alloc(r->arena, (r->headers_cap ? r->headers_cap * 2 : 32) * sizeof(*more));
+		struct request_header *more =
+			arena_alloc(r->arena, (r->headers_cap ? r->headers_cap * 2 : 32) * sizeof(*more));
 
 		if (r->headers_len > 0)
 			memcpy(more, r->headers, r->headers_len * sizeof(*more));
@@ -214,7 +226,8 @@ static void read_params(struct request *r)
 	while (*query) {
 		size_t len = strcspn(query, "&"), name_len = strcspn(query, "&=");
 		char *name = arena_copy(r->arena, query, name_len);
-		char *value = name_len < len ? arena_copy(r->arena, query + name_len + 1, len - name_len - 1) : arena_copy(r->arena, "", 0);
+		char *value = name_len < len ? arena_copy(r->arena, query + name_len + 1, len - name_len - 1)
+					     : arena_copy(r->arena, "", 0);
 		long n_len = text_percent_decode(name, name_len), v_len = text_percent_decode(value, strlen(value));
 
 		query += len + (query[len] == '&');

@@ -34,11 +34,11 @@ enum request_verb {
 enum request_level { LEVEL_ACCOUNT, LEVEL_QUEUE, LEVEL_MESSAGES, LEVEL_MESSAGE };
 
 struct request_header {
-	const char *name;   /* lower case */
-	const char *spelt;  /* as it came */
-	const char *value;  /* trimmed; values of a repeated header joined with "," */
+	const char *name;  /* lower case */
+	const char *spelt; /* as it came */
+	const char *value; /* trimmed; values of a repeated header joined with "," */
 	size_t times;
-	size_t order;       /* of arrival */
+	size_t order; /* of arrival */
 };
 
 struct request_param {
@@ -49,9 +49,9 @@ struct request {
 	struct arena *arena;
 	const char *method;
 	enum request_verb verb;
-	const char *raw_path;  /* as it came, without query; "/" where empty */
-	const char *host;      /* without port; "" where there is none */
-	const char *authority; /* with it */
+	const char *raw_path;           /* as it came, without query; "/" where empty */
+	const char *host;               /* without port; "" where there is none */
+	const char *authority;          /* with it */
 	struct request_header *headers; /* sorted by name from request_end() on */
 	size_t headers_len, headers_cap;
 	struct request_param *params;
@@ -69,10 +69,10 @@ struct request {
 
 	bool tls;
 	struct sockaddr_storage peer;
-	int64_t peer_uid;    /* user of this machine who connected to a Unix socket, plus 1; 0: not known */
+	int64_t peer_uid; /* user of this machine who connected to a Unix socket, plus 1; 0: not known */
 
-	bool broken;         /* where this request ends is in doubt: nothing behind it on the connection may be read */
-	enum fault fault;    /* what is wrong with line or headers */
+	bool broken;      /* where this request ends is in doubt: nothing behind it on the connection may be read */
+	enum fault fault; /* what is wrong with line or headers */
 	const char *fault_name; /* the header or parameter; NULL: none */
 
 	const char *body;
@@ -84,7 +84,8 @@ struct request {
 void request_line(struct request *r, struct arena *arena, const char *method, const char *target, size_t target_len);
 void request_header(struct request *r, const char *name, size_t name_len, const char *value, size_t value_len);
 
-/* Sorts the headers, takes query and host apart, and tells the first thing that is wrong, which is also kept in the request. */
+/* Sorts the headers, takes query and host apart, and tells the first thing that is wrong, which is also kept in the
+ * request. */
 enum fault request_end(struct request *r);
 
 /* Unless something was wrong before: this is what is. Returns what was first. */

@@ -41,7 +41,7 @@ struct server {
 	struct server_setup setup;
 	struct MHD_Daemon *daemon;
 	bool tls;
-	int fd; /* after server_quiesce() */
+	int fd;               /* after server_quiesce() */
 	pthread_mutex_t lock; /* of the list */
 	struct connection *connections;
 	int open; /* of them, those not evicted */
@@ -49,7 +49,8 @@ struct server {
 	atomic_bool closing;
 };
 
-/* Where a request is: the headers are judged, its body is kept, or passed over since it was refused, it is carried out. */
+/* Where a request is: the headers are judged, its body is kept, or passed over since it was refused, it is carried out.
+ * */
 enum stage { STAGE_LINE, STAGE_HEADERS, STAGE_BODY, STAGE_REFUSED, STAGE_WHOLE };
 
 /* One request and its answer on a connection. */
@@ -88,20 +89,23 @@ static void set_deadline(struct MHD_Connection *c, int64_t ms)
 }
 
 /*
- * Locked. Where there are too many connections, of an address or in all, the one that has kept us waiting longest is closed:
- * for a request, the rest of one, or the taking of an answer. So a client that holds many open shuts nobody out. If all
- * others are being worked on, the new one is closed.
+ * Locked. Where there are too many connections, of an address or in all, the one that has kept us waiting longest is
+ * closed: for a request, the rest of one, or the taking of an answer. So a client that holds many open shuts nobody
+ * out. If all others are being worked on, the new one is closed.
  */
 static void evict_for(struct server *s, const struct connection *fresh)
 {
 	bool full = s->open > s->setup.connections_max;
 	struct connection *same = NULL, *any = NULL, *victim;
-	int address_max = s->setup.connections_per_address > 0 && fresh->address[0] ? s->setup.connections_per_address : INT_MAX, of_address = 0;
+	int address_max = s->setup.connections_per_address > 0 && fresh->address[0] ? s->setup.connections_per_address
+										    : INT_MAX,
+	    of_address = 0;
 
 	if (!full && s->open <= address_max)
 		return;
 	for (struct connection *c = s->connections; c; c = c->next) {
-		bool is_same = strcmp(c->address, fresh->address) == 0, waits = atomic_load(&c->deadline_ns) != NO_DEADLINE;
+		bool is_same = strcmp(c->address, fresh->address) == 0,
+		     waits = atomic_load(&c->deadline_ns) != NO_DEADLINE;
 
 		if (c->evicted)
 			continue;
@@ -120,7 +124,8 @@ static void evict_for(struct server *s, const struct connection *fresh)
 }
 
 /* libmicrohttpd forgets a socket before it closes it, so what is in the list is open. */
-static void on_connection(void *data, struct MHD_Connection *c, void **context, enum MHD_ConnectionNotificationCode code)
+static void on_connection(void *data, struct MHD_Connection *c, void **context,
+			  enum MHD_ConnectionNotificationCode code)
 {
 	const union MHD_ConnectionInfo *info;
 	struct connection *connection = *context;
@@ -202,7 +207,8 @@ static void *on_request_line(void *data, const char *target, struct MHD_Connecti
 	return t;
 }
 
-static enum MHD_Result on_header(void *data, enum MHD_ValueKind kind, const char *name, size_t name_len, const char *value, size_t value_len)
+static enum MHD_Result on_header(void *data, enum MHD_ValueKind kind, const char *name, size_t name_len,
+				 const char *value, size_t value_len)
 {
 	struct transfer *t = data;
 
@@ -217,12 +223,16 @@ static int64_t user_of(struct MHD_Connection *connection)
 	struct ucred who;
 	socklen_t len = sizeof(who);
 
-	return info && getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && len == sizeof(who) && who.uid != (uid_t)-1 ? (int64_t)who.uid + 1 : 0;
+	return info && getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && len == sizeof(who) &&
+			       who.uid != (uid_t)-1
+		       ? (int64_t)who.uid + 1
+		       : 0;
 }
 
 static void read_peer(struct transfer *t)
 {
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(t->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(t->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	const struct sockaddr *from = info ? info->client_addr : NULL;
 
 	if (from && from->sa_family == AF_INET)
@@ -321,7 +331,8 @@ static enum MHD_Result answer(struct transfer *t)
 	}
 	/* An empty value is refused there; a blank is what everybody takes for one. */
 	for (size_t i = 0; i < reply->headers_len; i++)
-		MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value[0] ? reply->headers[i].value : " ");
+		MHD_add_response_header(response, reply->headers[i].name,
+					reply->headers[i].value[0] ? reply->headers[i].value : " ");
 	if (reply->close || atomic_load(&t->server->closing))
 		MHD_add_response_header(response, "Connection", "close");
 	set_deadline(t->connection, t->server->setup.send_ms);
@@ -390,8 +401,8 @@ static bool refuse_form(struct transfer *t, enum MHD_Result *rc)
 }
 
 /*
- * Whoever is not let in is answered at once where the answer can be seen before the body is sent; libmicrohttpd closes the
- * connection then. Else the body is passed over first: closed on a client that sends, the answer might be lost.
+ * Whoever is not let in is answered at once where the answer can be seen before the body is sent; libmicrohttpd closes
+ * the connection then. Else the body is passed over first: closed on a client that sends, the answer might be lost.
  */
 static enum MHD_Result judge(struct transfer *t)
 {
@@ -429,9 +440,10 @@ static enum MHD_Result finish(struct transfer *t)
 	return carry_out(t);
 }
 
-/* Called with the headers; then with each piece of the body; then with none; and again after each time it was put aside. */
-static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const char *url, const char *method, const char *version,
-				  const char *piece, size_t *piece_len, void **context)
+/* Called with the headers; then with each piece of the body; then with none; and again after each time it was put
+ * aside. */
+static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const char *url, const char *method,
+				  const char *version, const char *piece, size_t *piece_len, void **context)
 {
 	struct transfer *t = *context;
 	enum MHD_Result rc;
@@ -447,7 +459,8 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *c, const ch
 		set_deadline(t->connection, t->server->setup.body_ms);
 		if (refuse_form(t, &rc))
 			return rc;
-		/* What has no body is answered when libmicrohttpd calls again: what is answered now ends the connection. */
+		/* What has no body is answered when libmicrohttpd calls again: what is answered now ends the
+		 * connection. */
 		if (!*t->x.awaits_body && !t->x.request->broken) {
 			t->stage = STAGE_BODY;
 			return MHD_YES;
@@ -491,7 +504,8 @@ static void on_completed(void *data, struct MHD_Connection *c, void **context, e
 /* ---- public ----------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 0)))
-static void on_log(void *data, const char *fmt, va_list ap)
+static void
+on_log(void *data, const char *fmt, va_list ap)
 {
 	char text[512];
 
@@ -532,13 +546,15 @@ struct server *server_start(const struct server_setup *setup, int fd, bool tls, 
 	}
 	more[n] = (struct MHD_OptionItem){ MHD_OPTION_END, 0, NULL };
 	errno = 0;
-	s->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0), 0,
-				     NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-				     MHD_OPTION_URI_LOG_CALLBACK, on_request_line, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-				     MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_it_is, NULL,
-				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-				     (unsigned)setup->connections_max + SERVER_SPARE, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)((setup->idle_ms + 999) / 1000),
-				     MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+	s->daemon = MHD_start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+			MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0),
+		0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+		MHD_OPTION_URI_LOG_CALLBACK, on_request_line, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_UNESCAPE_CALLBACK, leave_as_it_is, NULL,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)setup->connections_max + SERVER_SPARE, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)((setup->idle_ms + 999) / 1000), MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 	if (!s->daemon) {
 		error_errno(err, DEFERRED_ESYSTEM, "server", "cannot start the server");
 		close(fd);

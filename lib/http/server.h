@@ -25,22 +25,24 @@ struct served {
 	bool *awaits_body; /* set before the first step: the body comes later */
 };
 
-/* SERVED_BODY: it may be done once the body is there. Comes at most once, and not where the body is there from the start. */
+/* SERVED_BODY: it may be done once the body is there. Comes at most once, and not where the body is there from the
+ * start. */
 enum served_step { SERVED_ANSWER, SERVED_WAIT, SERVED_BODY };
 
 /*
- * The program behind the server. An exchange is exchange_bytes of memory, at first zero, that live from begin() to end(). Calls for one
- * exchange come one after the other, those for different ones from several threads.
+ * The program behind the server. An exchange is exchange_bytes of memory, at first zero, that live from begin() to
+ * end(). Calls for one exchange come one after the other, those for different ones from several threads.
  */
 struct server_app {
 	size_t exchange_bytes;
 	void (*begin)(void *exchange, void *data, struct served *parts); /* fills in parts */
-	void (*headers)(void *exchange);                              /* all of them are there: request_end() is to be called */
-	enum served_step (*step)(void *exchange);                        /* as much as can be done without waiting */
-	void (*wait)(void *exchange, void (*wake)(void *data), void *data); /* after SERVED_WAIT: wake(), from another thread, asks for step() */
-	bool (*takes_body)(const void *exchange);                        /* asked after SERVED_BODY */
-	void (*refuse)(void *exchange, enum fault fault);                /* the answer is that error, in place of step() */
-	void (*log)(void *exchange, size_t bytes_out, bool cut);         /* cut: the client did not take all of the answer */
+	void (*headers)(void *exchange);          /* all of them are there: request_end() is to be called */
+	enum served_step (*step)(void *exchange); /* as much as can be done without waiting */
+	void (*wait)(void *exchange, void (*wake)(void *data),
+		     void *data);                 /* after SERVED_WAIT: wake(), from another thread, asks for step() */
+	bool (*takes_body)(const void *exchange); /* asked after SERVED_BODY */
+	void (*refuse)(void *exchange, enum fault fault);        /* the answer is that error, in place of step() */
+	void (*log)(void *exchange, size_t bytes_out, bool cut); /* cut: the client did not take all of the answer */
 	void (*end)(void *exchange);
 };
 
@@ -53,10 +55,10 @@ struct server_setup {
 	void *data; /* of the program, for begin() */
 	int threads;
 	int connections_max, connections_per_address; /* the latter: 0: no limit; those of local sockets have none */
-	int64_t idle_ms;   /* between requests */
-	int64_t header_ms; /* from the request line to the end of the headers */
-	int64_t body_ms;   /* to the end of the body */
-	int64_t send_ms;   /* to have taken the answer */
+	int64_t idle_ms;                              /* between requests */
+	int64_t header_ms;                            /* from the request line to the end of the headers */
+	int64_t body_ms;                              /* to the end of the body */
+	int64_t send_ms;                              /* to have taken the answer */
 };
 
 struct server;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/servers.h"
 
-int servers_add(struct servers *servers, const struct server_setup *setup, struct listen_socket *socket, struct deferred_error *err)
+int servers_add(struct servers *servers, const struct server_setup *setup, struct listen_socket *socket,
+		struct deferred_error *err)
 {
 	struct server *server = server_start(setup, socket->fd, socket->tls, err);
 

@@ -12,7 +12,8 @@ struct servers {
 };
 
 /* The socket is from now on the server's. */
-int servers_add(struct servers *servers, const struct server_setup *setup, struct listen_socket *socket, struct deferred_error *err);
+int servers_add(struct servers *servers, const struct server_setup *setup, struct listen_socket *socket,
+		struct deferred_error *err);
 
 /* Each is server_tick(), server_quiesce(), server_busy(), server_stop() of all of them. */
 void servers_tick(struct servers *servers);

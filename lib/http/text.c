@@ -11,7 +11,9 @@
 #define LAST_SECOND 253402300799 /* 9999-12-31 23:59:59 */
 
 static const char *const days[] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
-static const char *const months[] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+static const char *const months[] = {
+	"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"
+};
 
 static int hex(char c)
 {
@@ -92,9 +94,9 @@ void text_rfc1123(int64_t us, char text[TEXT_RFC1123_SIZE])
 
 	gmtime_r(&t, &tm);
 	/* Not by strftime(): names of days and months are English in every locale. */
-	snprintf(text, TEXT_RFC1123_SIZE, "%s, %02u %s %04u %02u:%02u:%02u GMT", days[tm.tm_wday], (unsigned)tm.tm_mday % 100u,
-		 months[tm.tm_mon], (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)tm.tm_hour % 100u, (unsigned)tm.tm_min % 100u,
-		 (unsigned)tm.tm_sec % 100u);
+	snprintf(text, TEXT_RFC1123_SIZE, "%s, %02u %s %04u %02u:%02u:%02u GMT", days[tm.tm_wday],
+		 (unsigned)tm.tm_mday % 100u, months[tm.tm_mon], (unsigned)(tm.tm_year + 1900) % 10000u,
+		 (unsigned)tm.tm_hour % 100u, (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u);
 }
 
 /* So many digits, as a number. Moves *p behind them. */
@@ -133,7 +135,8 @@ static bool instant(int y, int mon, int d, int h, int min, int s, int64_t *out)
 	static const int lengths[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
 	bool leap = (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
 
-	if (y < 1 || mon < 1 || mon > 12 || d < 1 || d > lengths[mon - 1] + (mon == 2 && leap) || h > 23 || min > 59 || s > 60)
+	if (y < 1 || mon < 1 || mon > 12 || d < 1 || d > lengths[mon - 1] + (mon == 2 && leap) || h > 23 || min > 59 ||
+	    s > 60)
 		return false;
 	*out = days_since_1970(y, mon, d) * 86400 + h * 3600 + min * 60 + s;
 	return true;
@@ -157,8 +160,9 @@ bool text_rfc1123_parse(const char *text, int64_t *out)
 	if (mon == 12)
 		return false;
 	p += 3;
-	return literal(&p, ' ') && digits(&p, 4, &y) && literal(&p, ' ') && digits(&p, 2, &h) && literal(&p, ':') && digits(&p, 2, &min) &&
-	       literal(&p, ':') && digits(&p, 2, &s) && strcmp(p, " GMT") == 0 && instant(y, mon + 1, d, h, min, s, out);
+	return literal(&p, ' ') && digits(&p, 4, &y) && literal(&p, ' ') && digits(&p, 2, &h) && literal(&p, ':') &&
+	       digits(&p, 2, &min) && literal(&p, ':') && digits(&p, 2, &s) && strcmp(p, " GMT") == 0 &&
+	       instant(y, mon + 1, d, h, min, s, out);
 }
 
 void text_iso8601(int64_t us, char text[TEXT_ISO_SIZE])

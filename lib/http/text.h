@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * Decode %XX in place; "+" stays. Returns the new length, or -1 where an escape is cut short or no number, or where what
- * comes out holds a NUL or is no UTF-8.
+ * Decode %XX in place; "+" stays. Returns the new length, or -1 where an escape is cut short or no number, or where
+ * what comes out holds a NUL or is no UTF-8.
  */
 long text_percent_decode(char *text, size_t len);
 

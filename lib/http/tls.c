@@ -52,8 +52,10 @@ static bool belong_together(struct shown *s)
 
 	if (gnutls_pubkey_init(&public) < 0)
 		return false;
-	same = gnutls_pubkey_import_privkey(public, s->key, 0, 0) == 0 && gnutls_pubkey_get_key_id(public, GNUTLS_KEYID_USE_SHA256, a, &a_len) == 0 &&
-	       gnutls_pubkey_get_key_id(s->chain[0].pubkey, GNUTLS_KEYID_USE_SHA256, b, &b_len) == 0 && a_len == b_len && memcmp(a, b, a_len) == 0;
+	same = gnutls_pubkey_import_privkey(public, s->key, 0, 0) == 0 &&
+	       gnutls_pubkey_get_key_id(public, GNUTLS_KEYID_USE_SHA256, a, &a_len) == 0 &&
+	       gnutls_pubkey_get_key_id(s->chain[0].pubkey, GNUTLS_KEYID_USE_SHA256, b, &b_len) == 0 &&
+	       a_len == b_len && memcmp(a, b, a_len) == 0;
 	gnutls_pubkey_deinit(public);
 	return same;
 }
@@ -68,7 +70,8 @@ static int load_key(const char *file, unsigned char *text, unsigned int *len, st
 	if (fd < 0)
 		return error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key \"%s\"", file);
 	if (fstat(fd, &st) < 0 || !secret_file_ok(&st))
-		rc = error_set(err, DEFERRED_ECONFIG, "tls", "key \"%s\" " SECRET_FILE_WRONG, file, (unsigned int)st.st_mode & 07777);
+		rc = error_set(err, DEFERRED_ECONFIG, "tls", "key \"%s\" " SECRET_FILE_WRONG, file,
+			       (unsigned int)st.st_mode & 07777);
 	else if ((n = read(fd, text, KEY_MAX)) < 0)
 		rc = error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key \"%s\"", file);
 	else
@@ -101,7 +104,8 @@ static int read_files(struct shown *s, const char *certificate_file, const char 
 	if (rc < 0)
 		return cannot(err, "key", key_file, rc);
 	if (!belong_together(s))
-		return error_set(err, DEFERRED_ECONFIG, "tls", "key \"%s\" is not that of certificate \"%s\"", key_file, certificate_file);
+		return error_set(err, DEFERRED_ECONFIG, "tls", "key \"%s\" is not that of certificate \"%s\"", key_file,
+				 certificate_file);
 	return 0;
 }
 
@@ -155,8 +159,9 @@ void tls_free(void)
 	current = NULL;
 }
 
-static int show(gnutls_session_t session, const gnutls_datum_t *names, int names_len, const gnutls_pk_algorithm_t *algorithms,
-		int algorithms_len, gnutls_pcert_st **certificate, unsigned int *certificate_len, gnutls_privkey_t *key)
+static int show(gnutls_session_t session, const gnutls_datum_t *names, int names_len,
+		const gnutls_pk_algorithm_t *algorithms, int algorithms_len, gnutls_pcert_st **certificate,
+		unsigned int *certificate_len, gnutls_privkey_t *key)
 {
 	(void)session;
 	(void)names;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define DIGITS_MAX 18       /* of a Content-Length */
+#define DIGITS_MAX 18 /* of a Content-Length */
 #define CHUNK_DIGITS_MAX 15
 #define METHOD_MAX 32
 /* What is dropped has an end too: a client that sends nothing else would keep the thread from all others. */
@@ -14,21 +14,70 @@
 #define CHUNK_LINES_MAX 4096 /* bytes of all extensions and trailers of a request */
 
 enum state {
-	LINE_START, LINE_START_LF, METHOD, TARGET_START, TARGET, VERSION, VERSION_CR, VERSION_LF,
-	HEADER_START, HEADERS_LF, NAME, VALUE, VALUE_LF, LENGTH_START, LENGTH, LENGTH_LF, CODING, CODING_LF,
-	BODY, SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER_START, TRAILER, TRAILER_LF, TRAILERS_LF,
+	LINE_START,
+	LINE_START_LF,
+	METHOD,
+	TARGET_START,
+	TARGET,
+	VERSION,
+	VERSION_CR,
+	VERSION_LF,
+	HEADER_START,
+	HEADERS_LF,
+	NAME,
+	VALUE,
+	VALUE_LF,
+	LENGTH_START,
+	LENGTH,
+	LENGTH_LF,
+	CODING,
+	CODING_LF,
+	BODY,
+	SIZE,
+	EXTENSION,
+	SIZE_LF,
+	DATA,
+	DATA_CR,
+	DATA_LF,
+	TRAILER_START,
+	TRAILER,
+	TRAILER_LF,
+	TRAILERS_LF,
 	BROKEN
 };
 
 /* What ends the line, or the chunk, of which some was passed on. A line that is held back is not part of that. */
 static const char *const endings[] = {
-	[LINE_START] = "GET / HTTP/1.1\r\n", [LINE_START_LF] = "GET / HTTP/1.1\r\n", [METHOD] = " / HTTP/1.1\r\n",
-	[TARGET_START] = "/ HTTP/1.1\r\n", [TARGET] = " HTTP/1.1\r\n", [VERSION] = "HTTP/1.1\r\n", [VERSION_CR] = "HTTP/1.1\r\n",
-	[VERSION_LF] = "HTTP/1.1\r\n", [HEADER_START] = "", [HEADERS_LF] = "", [NAME] = "-:\r\n", [VALUE] = "\r\n",
-	[VALUE_LF] = "\r\n", [LENGTH_START] = "0\r\n", [LENGTH] = "\r\n", [LENGTH_LF] = "\r\n", [CODING] = "chunked\r\n",
-	[CODING_LF] = "chunked\r\n", [BODY] = "", [SIZE] = "0\r\n\r\n", [EXTENSION] = "0\r\n\r\n", [SIZE_LF] = "0\r\n\r\n",
-	[DATA] = "", [DATA_CR] = "\r\n0\r\n\r\n", [DATA_LF] = "\r\n0\r\n\r\n", [TRAILER_START] = "0\r\n\r\n",
-	[TRAILER] = "0\r\n\r\n", [TRAILER_LF] = "0\r\n\r\n", [TRAILERS_LF] = "0\r\n\r\n", [BROKEN] = "",
+	[LINE_START] = "GET / HTTP/1.1\r\n",
+	[LINE_START_LF] = "GET / HTTP/1.1\r\n",
+	[METHOD] = " / HTTP/1.1\r\n",
+	[TARGET_START] = "/ HTTP/1.1\r\n",
+	[TARGET] = " HTTP/1.1\r\n",
+	[VERSION] = "HTTP/1.1\r\n",
+	[VERSION_CR] = "HTTP/1.1\r\n",
+	[VERSION_LF] = "HTTP/1.1\r\n",
+	[HEADER_START] = "",
+	[HEADERS_LF] = "",
+	[NAME] = "-:\r\n",
+	[VALUE] = "\r\n",
+	[VALUE_LF] = "\r\n",
+	[LENGTH_START] = "0\r\n",
+	[LENGTH] = "\r\n",
+	[LENGTH_LF] = "\r\n",
+	[CODING] = "chunked\r\n",
+	[CODING_LF] = "chunked\r\n",
+	[BODY] = "",
+	[SIZE] = "0\r\n\r\n",
+	[EXTENSION] = "0\r\n\r\n",
+	[SIZE_LF] = "0\r\n\r\n",
+	[DATA] = "",
+	[DATA_CR] = "\r\n0\r\n\r\n",
+	[DATA_LF] = "\r\n0\r\n\r\n",
+	[TRAILER_START] = "0\r\n\r\n",
+	[TRAILER] = "0\r\n\r\n",
+	[TRAILER_LF] = "0\r\n\r\n",
+	[TRAILERS_LF] = "0\r\n\r\n",
+	[BROKEN] = "",
 };
 
 struct out {
@@ -71,7 +120,8 @@ static void end_it(struct wire *w, struct out *out, enum fault fault, int status
 
 static void malformed(struct wire *w, struct out *out)
 {
-	end_it(w, out, w->state >= HEADER_START && w->state <= CODING_LF ? FAULT_InvalidHeaderValue : FAULT_InvalidInput, 400);
+	end_it(w, out,
+	       w->state >= HEADER_START && w->state <= CODING_LF ? FAULT_InvalidHeaderValue : FAULT_InvalidInput, 400);
 }
 
 /* ---- what bytes are --------------------------------------------------------------------------- */
@@ -80,7 +130,8 @@ static bool is_token(unsigned char c)
 {
 	unsigned char letter = c | 0x20;
 
-	return (letter >= 'a' && letter <= 'z') || c == '-' || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+.^_`|~", c));
+	return (letter >= 'a' && letter <= 'z') || c == '-' || (c >= '0' && c <= '9') ||
+	       (c && strchr("!#$%&'*+.^_`|~", c));
 }
 
 static bool is_text(unsigned char c)
@@ -109,7 +160,8 @@ static bool afford(struct wire *w, struct out *out, size_t cost)
 	w->cost += cost;
 	if (w->cost <= WIRE_HEAD_MAX)
 		return true;
-	end_it(w, out, w->state <= TARGET ? FAULT_InvalidUri : FAULT_InvalidHeaderValue, w->state <= TARGET ? 414 : 431);
+	end_it(w, out, w->state <= TARGET ? FAULT_InvalidUri : FAULT_InvalidHeaderValue,
+	       w->state <= TARGET ? 414 : 431);
 	return false;
 }
 
@@ -200,10 +252,12 @@ static bool is_named(const struct wire *w, const char *name)
 	return w->name_len == strlen(name) && memcmp(w->name, name, w->name_len) == 0;
 }
 
-/* At the colon. Two lengths, or a length and chunks, are two ends of one body; two hosts are two places for one request. */
+/* At the colon. Two lengths, or a length and chunks, are two ends of one body; two hosts are two places for one
+ * request. */
 static void name_ends(struct wire *w, struct out *out)
 {
-	bool host = is_named(w, "host"), length = is_named(w, "content-length"), coding = is_named(w, "transfer-encoding");
+	bool host = is_named(w, "host"), length = is_named(w, "content-length"),
+	     coding = is_named(w, "transfer-encoding");
 
 	if ((host && w->has_host) || ((length || coding) && (w->has_length || w->chunked)) || (coding && w->old)) {
 		malformed(w, out);
@@ -277,7 +331,8 @@ static void in_name(struct wire *w, struct out *out, char c)
 		malformed(w, out);
 }
 
-/* Cookies are nothing to us, but libmicrohttpd takes them apart, and of some (a=") it reckons a length below 0: they are dropped. */
+/* Cookies are nothing to us, but libmicrohttpd takes them apart, and of some (a=") it reckons a length below 0: they
+ * are dropped. */
 static bool is_dropped(const struct wire *w)
 {
 	return w->state == VALUE && is_named(w, "cookie");
@@ -393,7 +448,8 @@ static void in_dropped(struct wire *w, struct out *out, char c, unsigned next)
 		w->state = next;
 	else if (in_trailer_name && c == ':' && w->name_len > 0)
 		w->digits = 1;
-	else if ((in_trailer_name ? !is_token((unsigned char)c) : !is_text((unsigned char)c)) || ++w->line > CHUNK_LINES_MAX)
+	else if ((in_trailer_name ? !is_token((unsigned char)c) : !is_text((unsigned char)c)) ||
+		 ++w->line > CHUNK_LINES_MAX)
 		malformed(w, out);
 	else
 		w->name_len++;

@@ -16,7 +16,8 @@
  *
  * With a context of one's own: deferred_open(), then any of deferred_defer(), deferred_defer_many(),
  * deferred_cancel(), deferred_wait(), then deferred_close(). On a connection and in a transaction
- * of one's own: the functions named ..._conn(), which need no context. A mail: deferred_send_mail(), deferred_send_mail_conn().
+ * of one's own: the functions named ..._conn(), which need no context. A mail: deferred_send_mail(),
+ * deferred_send_mail_conn().
  *
  * Threads. A context and a connection are used by one thread at a time. defer() may be called by any
  * thread; its calls take turns on one connection.
@@ -48,19 +49,19 @@ extern "C" {
 struct pg_conn;
 
 /* Codes are never reused. DEFERRED_ERRORS(X) is X(name, value, text) for each. */
-#define DEFERRED_ERRORS(X)                                                            \
-	X(EINVAL, -1, "invalid argument")                                             \
-	X(ENOMEM, -2, "out of memory")                                                \
-	X(EDB, -3, "refused by the database")                                         \
-	X(ECONNECT, -4, "server unreachable")                                         \
-	X(ELOST, -5, "connection lost, outcome unknown")                              \
-	X(ECONFIG, -6, "configuration wrong")                                         \
-	X(ESCHEMA, -7, "schema missing, older or newer than this program")            \
-	X(EPLUGIN, -8, "plugin refused")                                              \
-	X(ETIMEOUT, -9, "time is up")                                                 \
-	X(ENOTFOUND, -10, "no such job or track")                                     \
-	X(EFAILED, -11, "the function failed")                                        \
-	X(ESYSTEM, -12, "system call failed")                                         \
+#define DEFERRED_ERRORS(X) \
+	X(EINVAL, -1, "invalid argument") \
+	X(ENOMEM, -2, "out of memory") \
+	X(EDB, -3, "refused by the database") \
+	X(ECONNECT, -4, "server unreachable") \
+	X(ELOST, -5, "connection lost, outcome unknown") \
+	X(ECONFIG, -6, "configuration wrong") \
+	X(ESCHEMA, -7, "schema missing, older or newer than this program") \
+	X(EPLUGIN, -8, "plugin refused") \
+	X(ETIMEOUT, -9, "time is up") \
+	X(ENOTFOUND, -10, "no such job or track") \
+	X(EFAILED, -11, "the function failed") \
+	X(ESYSTEM, -12, "system call failed") \
 	X(ESTALE, -13, "the claim is not valid any more")
 
 enum deferred_code {
@@ -71,11 +72,11 @@ enum deferred_code {
 };
 
 struct deferred_error {
-	int code;            /* enum deferred_code */
-	char sqlstate[6];    /* from the server, else "" */
-	char where[64];      /* function or query that failed, else "" */
-	char message[512];   /* lower-case, quotes the object, ends with the cause */
-	char hint[256];      /* what to do about it, else "" */
+	int code;          /* enum deferred_code */
+	char sqlstate[6];  /* from the server, else "" */
+	char where[64];    /* function or query that failed, else "" */
+	char message[512]; /* lower-case, quotes the object, ends with the cause */
+	char hint[256];    /* what to do about it, else "" */
 };
 
 /* What to do when a hot job of the same queue, deferred by the same role, has the key already. */
@@ -94,35 +95,37 @@ enum deferred_after_on {
 
 /* A job that another one waits for. */
 struct deferred_after {
-	int64_t job;               /* its id: of a call that was deferred before */
+	int64_t job; /* its id: of a call that was deferred before */
 	enum deferred_after_on on;
-	const char *as;            /* what the job that waits calls it, 1 to 100 characters; NULL: by its id */
+	const char *as; /* what the job that waits calls it, 1 to 100 characters; NULL: by its id */
 };
 
 /* Options of a job. All zero means all defaults: `struct deferred_opts o = {0};`. */
 struct deferred_opts {
-	const char *queue;        /* 1 to 88 of [A-Za-z0-9_.-]; NULL: "default" */
-	const char *label;        /* text for people; NULL: none */
-	int priority;             /* -32768 to 32767, larger is taken earlier */
-	int64_t delay_ms;         /* not before that long after now (database clock) */
-	const char *run_at;       /* or not before this time, as PostgreSQL reads a timestamptz */
-	int64_t expires_ms;       /* not started later than that long after now; 0: never expires */
-	const char *expires_at;   /* or not later than this time */
-	const char *key;          /* at most one hot job of the queue that the same role deferred has it; NULL: none */
+	const char *queue;      /* 1 to 88 of [A-Za-z0-9_.-]; NULL: "default" */
+	const char *label;      /* text for people; NULL: none */
+	int priority;           /* -32768 to 32767, larger is taken earlier */
+	int64_t delay_ms;       /* not before that long after now (database clock) */
+	const char *run_at;     /* or not before this time, as PostgreSQL reads a timestamptz */
+	int64_t expires_ms;     /* not started later than that long after now; 0: never expires */
+	const char *expires_at; /* or not later than this time */
+	const char *key;        /* at most one hot job of the queue that the same role deferred has it; NULL: none */
 	enum deferred_on_duplicate on_duplicate;
-	int max_attempts;         /* attempts before the job is dead; 0: default of the function */
-	int64_t timeout_ms;       /* limit of one attempt; 0: default of the function */
+	int max_attempts;           /* attempts before the job is dead; 0: default of the function */
+	int64_t timeout_ms;         /* limit of one attempt; 0: default of the function */
 	int64_t backoff_floor_ms;   /* delay after the first failed attempt; 0: default */
 	int64_t backoff_ceiling_ms; /* longest delay; 0: default */
 	double backoff_exponent;    /* factor from one delay to the next, 1 to 100; 0: default */
-	const char *concurrency_key; /* of the role's hot jobs of the queue with it at most `concurrency` run at once; NULL: none */
-	int concurrency;            /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
-	const char *const *tags;    /* words to find it by: at most 32 of 1 to 100 characters, ended by NULL; NULL: none */
+	const char *
+		concurrency_key; /* of the role's hot jobs of the queue with it at most `concurrency` run at once; NULL: none */
+	int concurrency;         /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
+	const char *const *tags; /* words to find it by: at most 32 of 1 to 100 characters, ended by NULL; NULL: none */
 	const struct deferred_after *after; /* jobs it waits for, each named once; NULL: none */
-	size_t after_len;           /* 1 to 1000; 0: none */
-	const char *traceparent;    /* W3C trace context of the caller, 55 characters, for logs and the function; NULL: none */
-	int64_t flow;               /* flow it is added to, of deferred_flow_open(), or a job of it; 0: none */
-	uint64_t reserved[1];       /* zero; room for options to come */
+	size_t after_len;                   /* 1 to 1000; 0: none */
+	const char *
+		traceparent; /* W3C trace context of the caller, 55 characters, for logs and the function; NULL: none */
+	int64_t flow;        /* flow it is added to, of deferred_flow_open(), or a job of it; 0: none */
+	uint64_t reserved[1]; /* zero; room for options to come */
 };
 
 /* One of many jobs. */
@@ -139,8 +142,8 @@ struct deferred;
  *
  * d         receives the context; closed with deferred_close().
  * conninfo  libpq connection string; NULL: DEFERRED_DB, else `database { conninfo }` of the config
- *           file (DEFERRED_CONFIG, else /etc/deferred/deferred.conf where it exists), else libpq's PG*. The client encoding
- *           is UTF-8, whatever it says.
+ *           file (DEFERRED_CONFIG, else /etc/deferred/deferred.conf where it exists), else libpq's PG*. The client
+ *           encoding is UTF-8, whatever it says.
  *
  * Returns 0, or DEFERRED_ECONNECT, DEFERRED_ESCHEMA, DEFERRED_EDB (sqlstate 42501: the role lacks the rights of
  * deferred_producer), DEFERRED_ECONFIG, DEFERRED_ENOMEM.
@@ -150,25 +153,27 @@ DEFERRED_API int deferred_open(struct deferred **d, const char *conninfo, struct
 
 /* How long a context waits. All zero means all defaults. */
 struct deferred_open_opts {
-	int64_t answer_ms;    /* for one answer of the server; 0: `database { answer_timeout }` of the config file, 30 s; negative: for ever */
-	int64_t lock_ms;      /* of that for a lock; 0: `database { lock_timeout }`, which is no limit of its own; negative: that */
-	const char *shard;    /* of several databases in the config file the one of this name, conninfo being NULL; NULL: as conninfo and settings say */
+	int64_t answer_ms; /* for one answer of the server; 0: `database { answer_timeout }` of the config file, 30 s; negative: for ever */
+	int64_t lock_ms; /* of that for a lock; 0: `database { lock_timeout }`, which is no limit of its own; negative: that */
+	const char *
+		shard; /* of several databases in the config file the one of this name, conninfo being NULL; NULL: as conninfo and settings say */
 	uint64_t reserved[5]; /* zero; room for options to come */
 };
 
 /*
  * deferred_open_with - the same, and say how long to wait. opts: NULL for defaults.
  *
- * Connecting is limited by connect_timeout of conninfo, 10 s for each address where it is silent; a connection that has gone dead is noticed by
- * tcp_user_timeout and keepalives, 30 s and 60 s. What lasts longer than answer_ms is cancelled, in at most a second more, and the
- * function that waited returns
+ * Connecting is limited by connect_timeout of conninfo, 10 s for each address where it is silent; a connection that has
+ * gone dead is noticed by tcp_user_timeout and keepalives, 30 s and 60 s. What lasts longer than answer_ms is
+ * cancelled, in at most a second more, and the function that waited returns
  *
  *     0                  it was done just then;
  *     DEFERRED_ETIMEOUT  it is known not to have been stored;
- *     DEFERRED_ELOST     nobody knows: no answer came even then, or it is stored here, and waits for a synchronous standby. err->message tells which.
+ *     DEFERRED_ELOST     nobody knows: no answer came even then, or it is stored here, and waits for a synchronous
+ *     standby. err->message tells which.
  *
- * A limit of locks costs two more round trips a call, for it is set in a transaction, where a pooler may be in between. Nothing is
- * asked of the server at the start of a session.
+ * A limit of locks costs two more round trips a call, for it is set in a transaction, where a pooler may be in between.
+ * Nothing is asked of the server at the start of a session.
  * Returns as deferred_open(), and DEFERRED_EINVAL. Source: lib/api/client.c.
  */
 DEFERRED_API int deferred_open_with(struct deferred **d, const char *conninfo, const struct deferred_open_opts *opts,
@@ -180,8 +185,9 @@ DEFERRED_API int deferred_open_with(struct deferred **d, const char *conninfo, c
  * route  any text: what is deferred with it stays together. NULL: any of those that accept jobs, by chance
  * name   receives the name of the shard, for deferred_open_opts; size bytes, 33 are enough
  *
- * The same route has the same shard as long as the same ones accept jobs. Of one that is added, or taken away, it is a share
- * of the routes that moves. What the name is computed from is told in deferred(3), so that programs in other languages can do the same.
+ * The same route has the same shard as long as the same ones accept jobs. Of one that is added, or taken away, it is a
+ * share of the routes that moves. What the name is computed from is told in deferred(3), so that programs in other
+ * languages can do the same.
  * Returns 0, DEFERRED_ENOTFOUND (no shard accepts jobs), DEFERRED_EINVAL, DEFERRED_ECONFIG, DEFERRED_ENOMEM.
  * Source: lib/api/client.c.
  */
@@ -205,9 +211,9 @@ DEFERRED_API void deferred_close(struct deferred *d);
  * Returns 0. On failure a negative code and no job: DEFERRED_EINVAL (shape of an argument),
  * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM,
  * DEFERRED_ETIMEOUT (the server took too long, and has stored nothing: see deferred_open_with());
- * or DEFERRED_ELOST: the connection broke while the server worked on it, or no answer came in time, and the job may have been
- * stored; or the wait for a synchronous standby was cancelled, and it is stored on one server only. With a key the
- * call can be repeated safely.
+ * or DEFERRED_ELOST: the connection broke while the server worked on it, or no answer came in time, and the job may
+ * have been stored; or the wait for a synchronous standby was cancelled, and it is stored on one server only. With a
+ * key the call can be repeated safely.
  * Source: sql/queries/job/job_enqueue.sql.
  */
 DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *params,
@@ -233,8 +239,8 @@ DEFERRED_API int deferred_defer_conn(struct pg_conn *conn, const char *fn, const
  * transaction. Returns as deferred_defer(); a call that is refused before anything is sent is named in
  * err->message by its number from 0. Source: sql/queries/job/job_enqueue_many.sql.
  */
-DEFERRED_API int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *calls, size_t n,
-				     int64_t *ids, struct deferred_error *err);
+DEFERRED_API int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *calls, size_t n, int64_t *ids,
+				     struct deferred_error *err);
 
 /* deferred_defer_many_conn - the same on the caller's connection; in a failed call inside an open
  * transaction that transaction is aborted, as after any failed statement. */
@@ -244,20 +250,23 @@ DEFERRED_API int deferred_defer_many_conn(struct pg_conn *conn, const struct def
 /*
  * deferred_defer_flow - defer jobs that wait for each other, all or none of them.
  *
- * flow  UTF-8 text of one JSON object, as deferred.defer_flow() in SQL takes it: {"jobs": [{"name", "fn", "params", "after": [names], ...}],
+ * flow  UTF-8 text of one JSON object, as deferred.defer_flow() in SQL takes it: {"jobs": [{"name", "fn", "params",
+ * "after": [names], ...}],
  *       "then": [...], "on_failure", "label"}. Borrowed.
- * id    receives the id of the flow (> 0) on success, by which deferred.flow_jobs() lists the ids of its jobs; may be NULL.
+ * id    receives the id of the flow (> 0) on success, by which deferred.flow_jobs() lists the ids of its jobs; may be
+ * NULL.
  *
  * Returns as deferred_defer(). Source: sql/queries/flow/flow_add.sql.
  */
 DEFERRED_API int deferred_defer_flow(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err);
 
 /* deferred_defer_flow_conn - the same on the caller's connection, and in its transaction. */
-DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err);
+DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow, int64_t *id,
+					  struct deferred_error *err);
 
 /*
- * deferred_flow_open - begin a flow to which jobs are added one by one (opts.flow), also by its own jobs and in other transactions, until it has
- * ended: it was closed, and all its jobs have come to their ends.
+ * deferred_flow_open - begin a flow to which jobs are added one by one (opts.flow), also by its own jobs and in other
+ * transactions, until it has ended: it was closed, and all its jobs have come to their ends.
  *
  * flow  as of deferred_defer_flow(), but that "jobs" may be left out: "{}" at least. Borrowed.
  * id    receives the id of the flow (> 0) on success; may be NULL.
@@ -267,12 +276,15 @@ DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow
 DEFERRED_API int deferred_flow_open(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err);
 
 /* deferred_flow_open_conn - the same on the caller's connection, and in its transaction. */
-DEFERRED_API int deferred_flow_open_conn(struct pg_conn *conn, const char *flow, int64_t *id, struct deferred_error *err);
+DEFERRED_API int deferred_flow_open_conn(struct pg_conn *conn, const char *flow, int64_t *id,
+					 struct deferred_error *err);
 
 /*
- * deferred_flow_close - have such a flow end as soon as all its jobs have; its callbacks wait for that. One that is closed already stays so.
+ * deferred_flow_close - have such a flow end as soon as all its jobs have; its callbacks wait for that. One that is
+ * closed already stays so.
  *
- * Returns 0, or as deferred_defer(); DEFERRED_EDB with sqlstate 22023 where there is no such flow. Source: sql/queries/flow/flow_close.sql.
+ * Returns 0, or as deferred_defer(); DEFERRED_EDB with sqlstate 22023 where there is no such flow. Source:
+ * sql/queries/flow/flow_close.sql.
  */
 DEFERRED_API int deferred_flow_close(struct deferred *d, int64_t id, struct deferred_error *err);
 
@@ -281,9 +293,9 @@ DEFERRED_API int deferred_flow_close_conn(struct pg_conn *conn, int64_t id, stru
 
 /*
  * deferred_cancel - take a job out of the queue. Its outcome is then `cancelled`, for good; of a cancel and a
- * success the one that is committed first counts. An attempt in progress is asked to stop by its worker, and killed after the
- * setting `kill_after`: a worker that listens learns of it at once, another one when it renews its leases, at most 5 s
- * later. Returns 0, or DEFERRED_ENOTFOUND where the job is unknown, belongs to somebody else or has finished.
+ * success the one that is committed first counts. An attempt in progress is asked to stop by its worker, and killed
+ * after the setting `kill_after`: a worker that listens learns of it at once, another one when it renews its leases, at
+ * most 5 s later. Returns 0, or DEFERRED_ENOTFOUND where the job is unknown, belongs to somebody else or has finished.
  * Source: sql/queries/job/job_cancel.sql.
  */
 DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err);
@@ -291,8 +303,8 @@ DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred
 /* ---- for functions: on a connection of their own, about the job they are run for ------------------- */
 
 /*
- * deferred_finish_conn - record the attempt as ok in the caller's transaction: its work and the success commit together, or
- * neither does.
+ * deferred_finish_conn - record the attempt as ok in the caller's transaction: its work and the success commit
+ * together, or neither does.
  *
  * conn     connection of the caller's, idle, with the rights of deferred_producer. In a transaction the caller opened
  *          the success holds exactly if that commits; outside one at once. Best the last statement: from here to the
@@ -301,36 +313,41 @@ DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred
  * receipt  as there: good for this job alone.
  * result   text for the log, UTF-8, at most 8192 bytes; NULL: none. Copied.
  *
- * Returns 0. Once that is committed, what the function returns does not matter, nor does its death; until then it does, so
- * return DEFERRED_FAILED unless the commit is known to have worked. Calls handed to host->defer are lost: defer them on
+ * Returns 0. Once that is committed, what the function returns does not matter, nor does its death; until then it does,
+ * so return DEFERRED_FAILED unless the commit is known to have worked. Calls handed to host->defer are lost: defer them
+ * on
  * `conn` instead. DEFERRED_ESTALE: the claim is not valid any more, because the job was cancelled, or
- * the lease ended; a transaction the caller opened is aborted and can but be rolled back, and the job is done by another
- * attempt, if at all. Else DEFERRED_EDB (with sqlstate 40001 where isolation is repeatable read and the lease was renewed
- * since: repeat the transaction), DEFERRED_ELOST (as with any commit: it may have been stored), DEFERRED_EINVAL.
+ * the lease ended; a transaction the caller opened is aborted and can but be rolled back, and the job is done by
+ * another attempt, if at all. Else DEFERRED_EDB (with sqlstate 40001 where isolation is repeatable read and the lease
+ * was renewed since: repeat the transaction), DEFERRED_ELOST (as with any commit: it may have been stored),
+ * DEFERRED_EINVAL.
  * Source: sql/queries/claim/job_finish_self.sql.
  */
 DEFERRED_API int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, const char *result,
 				      struct deferred_error *err);
 
 /*
- * deferred_extend_conn - have the lease last longer. The worker renews it anyway while it has its server; a function that must
- * not be interrupted by a server that is away for a while, or by a worker that is stopped, asks for more before.
+ * deferred_extend_conn - have the lease last longer. The worker renews it anyway while it has its server; a function
+ * that must not be interrupted by a server that is away for a while, or by a worker that is stopped, asks for more
+ * before.
  *
  * conn      as above; not inside a long transaction, which would keep the worker from renewing.
- * lease_ms  milliseconds from now on, 1 to 604800000 (7 days); a lease that lasts longer already is left as it is. So long
+ * lease_ms  milliseconds from now on, 1 to 604800000 (7 days); a lease that lasts longer already is left as it is. So
+ * long
  *           nobody else takes the job, should the host die.
  *
- * Returns 0, DEFERRED_ESTALE as above, DEFERRED_EINVAL, DEFERRED_EDB, DEFERRED_ELOST. Source: sql/queries/claim/job_extend.sql.
+ * Returns 0, DEFERRED_ESTALE as above, DEFERRED_EINVAL, DEFERRED_EDB, DEFERRED_ELOST. Source:
+ * sql/queries/claim/job_extend.sql.
  */
 DEFERRED_API int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int64_t lease_ms,
 				      struct deferred_error *err);
 
 /* How a job ended. */
 struct deferred_outcome {
-	char state[16];    /* done, dead, cancelled or expired */
-	char outcome[16];  /* of the last attempt: ok, failed, crashed, timeout, ... */
-	int attempt;       /* number of attempts made */
-	char error[512];   /* "" if none; cut at 511 bytes */
+	char state[16];   /* done, dead, cancelled or expired */
+	char outcome[16]; /* of the last attempt: ok, failed, crashed, timeout, ... */
+	int attempt;      /* number of attempts made */
+	char error[512];  /* "" if none; cut at 511 bytes */
 };
 
 /*
@@ -342,8 +359,8 @@ struct deferred_outcome {
  * Returns 0, DEFERRED_ETIMEOUT while the job is hot, DEFERRED_ENOTFOUND. Needs the rights of
  * deferred_worker or deferred_viewer (then `error` is ""). Source: sql/queries/claim/job_outcome.sql.
  */
-DEFERRED_API int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms,
-			       struct deferred_outcome *outcome, struct deferred_error *err);
+DEFERRED_API int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct deferred_outcome *outcome,
+			       struct deferred_error *err);
 
 /*
  * deferred_default_defer - deferred_defer() on a context the library opens at the first call, and
@@ -392,7 +409,10 @@ struct deferred_backoff {
 };
 
 /* 1 s, doubled up to 60 s, back at once. */
-#define DEFERRED_BACKOFF_DEFAULTS { 1000, 60000, 2.0, 0, 0.0 }
+#define DEFERRED_BACKOFF_DEFAULTS \
+	{ \
+		1000, 60000, 2.0, 0, 0.0 \
+	}
 
 /*
  * deferred_backoff_check - are the settings usable? Returns 0, or DEFERRED_EINVAL for a floor below 1 ms, a
@@ -416,13 +436,15 @@ struct deferred_mailbox {
 };
 
 struct deferred_attachment {
-	const char *path;         /* absolute path below [mail] attachment_dir, read when the mail is sent */
-	const char *name;         /* name shown; NULL: last part of path */
-	const char *type;         /* MIME type; NULL: from the name, else application/octet-stream */
-	int delete_after_send;    /* remove the file, but only once the mail has gone out */
-	const void *content;      /* in place of a path: becomes part of the params, which are limited; then a name is wanted. Copied */
-	size_t content_len;       /* bytes */
-	const char *cid;          /* the HTML shows it, as "cid:" and this: letters, digits, . _ - + @; NULL: it is a file beside the text */
+	const char *path;      /* absolute path below [mail] attachment_dir, read when the mail is sent */
+	const char *name;      /* name shown; NULL: last part of path */
+	const char *type;      /* MIME type; NULL: from the name, else application/octet-stream */
+	int delete_after_send; /* remove the file, but only once the mail has gone out */
+	const void *
+		content; /* in place of a path: becomes part of the params, which are limited; then a name is wanted. Copied */
+	size_t content_len; /* bytes */
+	const char *
+		cid; /* the HTML shows it, as "cid:" and this: letters, digits, . _ - + @; NULL: it is a file beside the text */
 };
 
 /* A header of the mail's own, such as List-Unsubscribe; deferred_functions(7) lists which may be. */
@@ -433,18 +455,18 @@ struct deferred_header {
 
 /* All text is UTF-8. */
 struct deferred_mail {
-	struct deferred_mailbox from;      /* mail NULL: [mail] from */
-	struct deferred_mailbox reply_to;  /* mail NULL: none */
+	struct deferred_mailbox from;     /* mail NULL: [mail] from */
+	struct deferred_mailbox reply_to; /* mail NULL: none */
 	const struct deferred_mailbox *to, *cc, *bcc;
-	size_t to_len, cc_len, bcc_len;    /* at least one recipient in all */
+	size_t to_len, cc_len, bcc_len; /* at least one recipient in all */
 	const char *subject;
-	const char *text, *html;           /* at least one; both: multipart/alternative */
+	const char *text, *html; /* at least one; both: multipart/alternative */
 	const struct deferred_attachment *attachments;
 	size_t attachments_len;
-	const char *label;                 /* of the job; NULL: the subject */
+	const char *label; /* of the job; NULL: the subject */
 	const struct deferred_header *headers;
 	size_t headers_len;
-	const char *calendar;              /* an invitation: an iCalendar object with a line METHOD; NULL: none */
+	const char *calendar; /* an invitation: an iCalendar object with a line METHOD; NULL: none */
 };
 
 /*
@@ -467,12 +489,13 @@ DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_ma
 /*
  * deferred_send_mail_conn - have a mail sent later, in the caller's transaction.
  *
- * conn  connection of the caller's, as for deferred_defer_conn(): the mail goes out exactly if the transaction that is open
+ * conn  connection of the caller's, as for deferred_defer_conn(): the mail goes out exactly if the transaction that is
+ * open
  *       there commits.
  * mail, opts, id, err  as for deferred_send_mail().
  *
- * It always becomes a job, whatever `defer` in section [mail] says, for what was sent cannot be rolled back; no config file is
- * read. Returns 0, DEFERRED_EINVAL as deferred_send_mail(), or any code of deferred_defer_conn().
+ * It always becomes a job, whatever `defer` in section [mail] says, for what was sent cannot be rolled back; no config
+ * file is read. Returns 0, DEFERRED_EINVAL as deferred_send_mail(), or any code of deferred_defer_conn().
  * Source: lib/api/mail.c.
  */
 DEFERRED_API int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail,

@@ -29,8 +29,8 @@
  *
  * The end of a track lets those that waited for it go on, and it may have ended because of something that concerns them
  * too: all was to stop. So each of them is first told once, by a call that grants 0 steps, and looks again whether
- * there is more to do. Walkers that ask the same flag before each step, and destroy their tracks when it has fallen, have
- * then made numbers of steps that differ by at most RANGE.
+ * there is more to do. Walkers that ask the same flag before each step, and destroy their tracks when it has fallen,
+ * have then made numbers of steps that differ by at most RANGE.
  *
  * Threads. All functions but deferred_coordinator_free() may be called by any thread at any time, for any track.
  * A track is a value that may be copied; it stays valid memory until its coordinator is freed, and once the track
@@ -78,7 +78,8 @@ DEFERRED_API void deferred_coordinator_free(struct deferred_coordinator *c);
  *
  * Returns 0, DEFERRED_EINVAL or DEFERRED_ENOMEM.
  */
-DEFERRED_API int deferred_track_create(struct deferred_coordinator *c, struct deferred_track *track, struct deferred_error *err);
+DEFERRED_API int deferred_track_create(struct deferred_coordinator *c, struct deferred_track *track,
+				       struct deferred_error *err);
 
 /*
  * deferred_track_destroy - take the track out. Tracks that waited for this one alone go on, after one call each that
@@ -101,12 +102,13 @@ DEFERRED_API int deferred_track_destroy(struct deferred_track track);
 DEFERRED_API int64_t deferred_track_move(struct deferred_track track, int64_t n);
 
 /*
- * deferred_track_move_wait - the same, waiting until a step is granted, or a track was destroyed that this one waited for.
+ * deferred_track_move_wait - the same, waiting until a step is granted, or a track was destroyed that this one waited
+ * for.
  *
  * timeout_ms  how long to wait; 0 does not wait, negative waits for ever.
  *
- * Returns as deferred_track_move(), but DEFERRED_ETIMEOUT where it would still have to wait for others. 0: such a track was
- * destroyed; look whether to go on, and call again.
+ * Returns as deferred_track_move(), but DEFERRED_ETIMEOUT where it would still have to wait for others. 0: such a track
+ * was destroyed; look whether to go on, and call again.
  */
 DEFERRED_API int64_t deferred_track_move_wait(struct deferred_track track, int64_t n, int64_t timeout_ms);
 

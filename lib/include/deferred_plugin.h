@@ -35,8 +35,8 @@
  *   by nobody else. Replace a plugin by rename, never in place.
  *
  * A function that works on a database of its own may have its claim last longer, or record its success in the very
- * transaction of its work: deferred_extend_conn() and deferred_finish_conn() of <deferred.h>, with the id and the receipt of
- * the call.
+ * transaction of its work: deferred_extend_conn() and deferred_finish_conn() of <deferred.h>, with the id and the
+ * receipt of the call.
  *
  * Compatibility. Members are only added at the end, and the size tells which are there. A plugin that may be run by
  * an older check_deferred asks first:
@@ -58,16 +58,21 @@ extern "C" {
 
 /* What a function returns. Any other value counts as DEFERRED_FAILED. */
 enum deferred_result {
-	DEFERRED_OK = 0,       /* done */
-	DEFERRED_FAILED = 1,   /* failed; to be tried again after the usual delay */
-	DEFERRED_LATER = 2,    /* failed; to be tried again after the delay given to host->retry_after, the usual one if none was */
-	DEFERRED_DEAD = 3,     /* failed for good; not to be tried again */
-	DEFERRED_UNREADY = 4,  /* not possible here until the operator mends it: a setting is missing, a server does not answer. Tried again
-	                        * at growing intervals, never dead of it, and said in the log once a run. An older check_deferred takes it as
+	DEFERRED_OK = 0,     /* done */
+	DEFERRED_FAILED = 1, /* failed; to be tried again after the usual delay */
+	DEFERRED_LATER =
+		2, /* failed; to be tried again after the delay given to host->retry_after, the usual one if none was */
+	DEFERRED_DEAD = 3, /* failed for good; not to be tried again */
+	DEFERRED_UNREADY =
+		4, /* not possible here until the operator mends it: a setting is missing, a server does not answer. Tried again
+	                        * at growing intervals, never dead of it, and said in the log once a run. An older
+	                        * check_deferred takes it as
 	                        * DEFERRED_FAILED */
 	/* An older check_deferred takes these two as DEFERRED_FAILED. */
-	DEFERRED_CANCEL = 5,   /* not to be done any more: the job is cancelled, and host->error has said why. No failure: not tried again, not dead */
-	DEFERRED_SNOOZE = 6    /* not yet: no failure, and counts against nothing. Tried again after the delay given to host->retry_after, 1 s at
+	DEFERRED_CANCEL =
+		5, /* not to be done any more: the job is cancelled, and host->error has said why. No failure: not tried again, not dead */
+	DEFERRED_SNOOZE =
+		6 /* not yet: no failure, and counts against nothing. Tried again after the delay given to host->retry_after, 1 s at
 	                        * least, the usual one, which grows with each attempt, if none was; never dead of it */
 };
 
@@ -86,31 +91,36 @@ struct deferred_host;
 
 /* The call, as a function sees it. Valid until the function returns. */
 struct deferred_call {
-	uint32_t size;               /* bytes of this struct */
-	int32_t attempt;             /* number of this attempt, from 1 */
-	int64_t id;                  /* job id; 0 outside a queue (deferred run) */
-	int64_t created_at_us;       /* when it was deferred: microseconds since 1970, database clock */
-	int64_t timeout_ms;          /* limit of this attempt; 0: none */
-	const char *fn;              /* name it was called by, NUL-terminated */
-	const char *params;          /* JSON text as deferred, NUL-terminated */
-	size_t params_len;           /* bytes, without the NUL */
-	const char *label;           /* "" if none */
+	uint32_t size;                    /* bytes of this struct */
+	int32_t attempt;                  /* number of this attempt, from 1 */
+	int64_t id;                       /* job id; 0 outside a queue (deferred run) */
+	int64_t created_at_us;            /* when it was deferred: microseconds since 1970, database clock */
+	int64_t timeout_ms;               /* limit of this attempt; 0: none */
+	const char *fn;                   /* name it was called by, NUL-terminated */
+	const char *params;               /* JSON text as deferred, NUL-terminated */
+	size_t params_len;                /* bytes, without the NUL */
+	const char *label;                /* "" if none */
 	const struct deferred_host *host; /* what the function may ask for */
-	void *host_data;             /* of the host; leave alone */
-	int64_t receipt;             /* by which this job may be finished and extended, no other; 0 outside a queue */
-	int64_t tick;                /* the moment that the rule of its schedule names, or when somebody ran the schedule: microseconds since
-	                              * 1970, database clock; 0: no schedule made it. An older check_deferred does not have it: DEFERRED_HAS */
-	const char *traceparent;     /* W3C trace context it was deferred in, 55 characters; "" if none was given. DEFERRED_HAS, too */
-	const char *parents;         /* how the jobs ended that this one waited for, NUL-terminated; "" if it waited for none. DEFERRED_HAS, too.
-	                              * JSON: an object with a member for each of the first 1,000, by the name that option "after" or the flow
-	                              * has for it, or by its number: {"pack": {"id": 17, "outcome": "ok", "result": "three boxes"}}.
-	                              * outcome: ok, failed or skipped, null where it has not ended; result: null if it returned none. Those behind 64 KiB
-	                              * of results have "cut": true instead: a function with a database connection asks deferred.parents() */
-	size_t parents_len;          /* bytes, without the NUL */
-	int64_t previous_tick;       /* the tick before that became a job, as tick: a report goes from there to here; 0: none did. DEFERRED_HAS, too */
-	int64_t ready_at;            /* since when this attempt could run: microseconds since 1970, database clock. For a delayed
-	                              * job and for a retry, the time it was due; for a job that waited for others, the time
-	                              * they had ended. 0 outside a queue. DEFERRED_HAS, too */
+	void *host_data;                  /* of the host; leave alone */
+	int64_t receipt; /* by which this job may be finished and extended, no other; 0 outside a queue */
+	int64_t tick; /* the moment that the rule of its schedule names, or when somebody ran the schedule: microseconds since
+	                              * 1970, database clock; 0: no schedule made it. An older check_deferred does not
+	                              * have it: DEFERRED_HAS */
+	const char *
+		traceparent; /* W3C trace context it was deferred in, 55 characters; "" if none was given. DEFERRED_HAS, too */
+	const char *
+		parents; /* how the jobs ended that this one waited for, NUL-terminated; "" if it waited for none. DEFERRED_HAS, too.
+	                              * JSON: an object with a member for each of the first 1,000, by the name that
+	                              * option "after" or the flow has for it, or by its number: {"pack": {"id": 17,
+	                              * "outcome": "ok", "result": "three boxes"}}. outcome: ok, failed or skipped, null
+	                              * where it has not ended; result: null if it returned none. Those behind 64 KiB of
+	                              * results have "cut": true instead: a function with a database connection asks
+	                              * deferred.parents() */
+	size_t parents_len; /* bytes, without the NUL */
+	int64_t previous_tick; /* the tick before that became a job, as tick: a report goes from there to here; 0: none did. DEFERRED_HAS, too */
+	int64_t ready_at; /* since when this attempt could run: microseconds since 1970, database clock. For a delayed
+	                              * job and for a retry, the time it was due; for a job that waited for others, the
+	                              * time they had ended. 0 outside a queue. DEFERRED_HAS, too */
 };
 
 /* What the runner offers. Each callback takes the call it was given. */
@@ -133,39 +143,44 @@ struct deferred_host {
 	void (*log)(const struct deferred_call *call, int level, const char *text, size_t len);
 
 	/* Value of a setting ("mail.host", "settings.PLUGIN.NAME"), as text: a number in its base unit
-	 * (milliseconds, bytes), a flag as 1 or 0; settings.PLUGIN.NAME the text of the file as it is; NULL where there is none.
+	 * (milliseconds, bytes), a flag as 1 or 0; settings.PLUGIN.NAME the text of the file as it is; NULL where there
+	 * is none.
 	 * The database connection string is not among them. */
 	const char *(*setting)(const struct deferred_call *call, const char *name);
 
 	/* Have another call deferred in the very transaction that records the success of this attempt.
-	 * opts is the JSON object deferred.defer() takes, or NULL; {"flow": true} adds it to the flow of this job. Without success nothing is deferred; nor where the
-	 * function records its success itself, which should defer over its own connection then.
-	 * Returns 0, or -1 if the arguments cannot be taken: fn is no name of a function, params no JSON, opts no object, or
-	 * all of it too long. An attempt may hand over 10,000 calls and paths (remove_after), of 4 MiB together, each counted as its
-	 * texts and 64 bytes; beyond that it gets -1 and fails, whatever it returns. The rest, an unknown option or a full queue, is refused when the attempt is recorded,
-	 * which then has failed. */
+	 * opts is the JSON object deferred.defer() takes, or NULL; {"flow": true} adds it to the flow of this job.
+	 * Without success nothing is deferred; nor where the function records its success itself, which should defer
+	 * over its own connection then.
+	 * Returns 0, or -1 if the arguments cannot be taken: fn is no name of a function, params no JSON, opts no
+	 * object, or all of it too long. An attempt may hand over 10,000 calls and paths (remove_after), of 4 MiB
+	 * together, each counted as its texts and 64 bytes; beyond that it gets -1 and fails, whatever it returns. The
+	 * rest, an unknown option or a full queue, is refused when the attempt is recorded, which then has failed. */
 	int (*defer)(const struct deferred_call *call, const char *fn, const char *params, const char *opts);
 
 	/* Have a file removed once the success of this attempt has been recorded, not before. Returns 0,
 	 * or -1 if path is not absolute or too long, or the attempt has handed over too much (see defer). */
 	int (*remove_after)(const struct deferred_call *call, const char *path);
 
-	/* 1 when the job was cancelled: whatever the function returns now, the job is recorded as cancelled. It is killed
-	 * after `kill_after` of the settings. stop_asked() says so too, and cannot tell why. */
+	/* 1 when the job was cancelled: whatever the function returns now, the job is recorded as cancelled. It is
+	 * killed after `kill_after` of the settings. stop_asked() says so too, and cannot tell why. */
 	int (*cancelled)(const struct deferred_call *call);
 
-	/* Say how far it is, for people: `deferred show` and `deferred ls --running` tell. done and total are in any unit, below
+	/* Say how far it is, for people: `deferred show` and `deferred ls --running` tell. done and total are in any
+	 * unit, below
 	 * 0: not known; text, at most 200 bytes, may be empty. Costs no more than copying them, so it may be called
 	 * at each step; about one report a second goes to the database. */
 	void (*progress)(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len);
 
-	/* Like remove_after(), for a file whose path somebody else chose: fd is the file, open; dir the folder below which it lies,
-	 * absolute; path is relative to that, or begins with it. What has the path then is removed only if it lies below the folder,
-	 * whatever was moved or linked meanwhile, and is the file that fd is now. Returns 0, or -1 where it is not below it. */
+	/* Like remove_after(), for a file whose path somebody else chose: fd is the file, open; dir the folder below
+	 * which it lies, absolute; path is relative to that, or begins with it. What has the path then is removed only
+	 * if it lies below the folder, whatever was moved or linked meanwhile, and is the file that fd is now. Returns
+	 * 0, or -1 where it is not below it. */
 	int (*remove_beneath)(const struct deferred_call *call, const char *dir, const char *path, int fd);
 
-	/* One of the jobs that this one waited for, by its name in call->parents: *outcome and *result are set as they are there, to NULL
-	 * for null, and borrowed until the function returns; either may be NULL. Returns 0; 1: its result was cut; -1: there is no such job. */
+	/* One of the jobs that this one waited for, by its name in call->parents: *outcome and *result are set as they
+	 * are there, to NULL for null, and borrowed until the function returns; either may be NULL. Returns 0; 1: its
+	 * result was cut; -1: there is no such job. */
 	int (*parent)(const struct deferred_call *call, const char *name, const char **outcome, const char **result);
 };
 
@@ -175,26 +190,26 @@ enum deferred_function_flags {
 
 /* A function. Zero means the worker's default. */
 struct deferred_function {
-	const char *name;      /* [A-Za-z_][A-Za-z0-9_.]*, at most 127 bytes; also reachable as PLUGIN.NAME */
+	const char *name; /* [A-Za-z_][A-Za-z0-9_.]*, at most 127 bytes; also reachable as PLUGIN.NAME */
 	int (*run)(const struct deferred_call *call); /* returns enum deferred_result */
-	int64_t timeout_ms;    /* limit of one attempt */
+	int64_t timeout_ms;                           /* limit of one attempt */
 	int32_t max_attempts;
-	uint32_t flags;        /* enum deferred_function_flags */
-	int64_t cpu_ms;        /* limit of processor time an attempt; implies DEFERRED_ISOLATE_JOB */
-	int64_t memory_bytes;  /* limit of address space; implies DEFERRED_ISOLATE_JOB */
-	int32_t files;         /* limit of open files; implies DEFERRED_ISOLATE_JOB */
+	uint32_t flags;       /* enum deferred_function_flags */
+	int64_t cpu_ms;       /* limit of processor time an attempt; implies DEFERRED_ISOLATE_JOB */
+	int64_t memory_bytes; /* limit of address space; implies DEFERRED_ISOLATE_JOB */
+	int32_t files;        /* limit of open files; implies DEFERRED_ISOLATE_JOB */
 	int32_t reserved;
 	const char *const *aliases; /* further names, ended by NULL; NULL: none */
 };
 
 struct deferred_plugin {
-	uint32_t abi;                /* DEFERRED_PLUGIN_ABI */
-	uint32_t size;               /* sizeof(struct deferred_plugin) */
-	const char *name;            /* [A-Za-z_][A-Za-z0-9_]* */
+	uint32_t abi;     /* DEFERRED_PLUGIN_ABI */
+	uint32_t size;    /* sizeof(struct deferred_plugin) */
+	const char *name; /* [A-Za-z_][A-Za-z0-9_]* */
 	const char *version;
 	const struct deferred_function *functions;
 	uint32_t functions_len;
-	uint32_t function_size;      /* sizeof(struct deferred_function) */
+	uint32_t function_size; /* sizeof(struct deferred_function) */
 };
 
 #if defined(__GNUC__)
@@ -209,13 +224,16 @@ struct deferred_plugin {
 #else
 #define DEFERRED_PLUGIN_LINKAGE extern
 #endif
-#define DEFERRED_PLUGIN(plugin_name, plugin_version, functions_array)                            \
+#define DEFERRED_PLUGIN(plugin_name, plugin_version, functions_array) \
 	DEFERRED_PLUGIN_LINKAGE DEFERRED_PLUGIN_EXPORT const struct deferred_plugin deferred_plugin; \
-	const struct deferred_plugin deferred_plugin = {                                          \
-		DEFERRED_PLUGIN_ABI, (uint32_t)sizeof(struct deferred_plugin), plugin_name,       \
-		plugin_version, functions_array,                                                  \
-		(uint32_t)(sizeof(functions_array) / sizeof((functions_array)[0])),               \
-		(uint32_t)sizeof((functions_array)[0]) }
+	const struct deferred_plugin deferred_plugin = { DEFERRED_PLUGIN_ABI, \
+							 (uint32_t)sizeof(struct deferred_plugin), \
+							 plugin_name, \
+							 plugin_version, \
+							 functions_array, \
+							 (uint32_t)(sizeof(functions_array) / \
+								    sizeof((functions_array)[0])), \
+							 (uint32_t)sizeof((functions_array)[0]) }
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,8 @@
 #define REAL_CRASH
 #endif
 
-static int refuse(const struct deferred_call *call, int result, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int refuse(const struct deferred_call *call, int result, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 static int refuse(const struct deferred_call *call, int result, const char *fmt, ...)
 {

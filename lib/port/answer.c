@@ -12,7 +12,8 @@
 /* A server that is there has given up within that. */
 #define GIVE_UP_MS 1000
 
-/* Until all is sent and, unless `sent` is enough, PQgetResult() would not wait. False: the time is up. What broke, the result tells. */
+/* Until all is sent and, unless `sent` is enough, PQgetResult() would not wait. False: the time is up. What broke, the
+ * result tells. */
 static bool wait_until(PGconn *conn, bool sent, uint64_t end_ns)
 {
 	for (;;) {
@@ -103,7 +104,8 @@ static bool take_until(PGconn *conn, int limit_ms, PGresult **last)
 			PQclear(*last);
 			*last = res;
 		}
-		if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH || PQstatus(conn) != CONNECTION_OK)
+		if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH ||
+		    PQstatus(conn) != CONNECTION_OK)
 			return true;
 	}
 	return false;

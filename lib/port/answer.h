@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * answer - what the server answers to one statement, and no longer waited for than the caller wants. Used by pg.c alone, and with it and
- * pg_connect.c the only file to include libpq.
+ * answer - what the server answers to one statement, and no longer waited for than the caller wants. Used by pg.c
+ * alone, and with it and pg_connect.c the only file to include libpq.
  */
 #ifndef ANSWER_H
 #define ANSWER_H
@@ -18,13 +18,14 @@ enum answer {
 };
 
 /*
- * Send what was queued and take the last result, as PQexec() does; but where the server said why it ends the session, that. limit_ms 0: for
- * ever. *res NULL: there is none. After anything but ANSWER_CAME the connection must not be used again: the request to give up may reach
- * the server late, and would end another statement.
+ * Send what was queued and take the last result, as PQexec() does; but where the server said why it ends the session,
+ * that. limit_ms 0: for ever. *res NULL: there is none. After anything but ANSWER_CAME the connection must not be used
+ * again: the request to give up may reach the server late, and would end another statement.
  */
 enum answer answer_take(struct pg_conn *conn, int limit_ms, struct pg_result **res);
 
-/* The next row of a COPY to here, as PQgetCopyData() gives it: its length; or ANSWER_ROW_NONE, the result tells why; or ANSWER_ROW_LATE. */
+/* The next row of a COPY to here, as PQgetCopyData() gives it: its length; or ANSWER_ROW_NONE, the result tells why; or
+ * ANSWER_ROW_LATE. */
 enum { ANSWER_ROW_LATE = 0, ANSWER_ROW_NONE = -1 };
 int answer_row(struct pg_conn *conn, int limit_ms, char **row);
 

@@ -34,12 +34,15 @@ static const char *relative(const char *dir, const char *path)
 
 static int open_in(int folder, const char *path, int flags, mode_t mode)
 {
-	struct open_how how = { .flags = (unsigned int)(flags | O_CLOEXEC), .mode = mode, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
+	struct open_how how = { .flags = (unsigned int)(flags | O_CLOEXEC),
+				.mode = mode,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS };
 	int fd = -1;
 
 	/* EAGAIN: something was renamed while a ".." was resolved. */
 	for (int i = 0; i < 100; i++)
-		if ((fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how))) >= 0 || (errno != EAGAIN && errno != EINTR))
+		if ((fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how))) >= 0 ||
+		    (errno != EAGAIN && errno != EINTR))
 			break;
 	return fd;
 }
@@ -85,8 +88,7 @@ int beneath_open(const char *dir, const char *path, int flags, mode_t mode, cons
 		return refused(-1, EXDEV, reason(EXDEV), why);
 	if (folder < 0)
 		return refused(-1, errno,
-				dir[0] == '/' ? "the folder cannot be used" : "the folder is not an absolute path",
-				why);
+			       dir[0] == '/' ? "the folder cannot be used" : "the folder is not an absolute path", why);
 	/* Not waiting for who writes into a FIFO, nor getting a terminal. */
 	fd = open_in(folder, rest, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode);
 	code = errno;
@@ -113,7 +115,8 @@ char *beneath_ticket(const char *dir, const char *path, int fd)
 	char *ticket;
 
 	if (!rest || dir[0] != '/' || strlen(dir) >= PATH_MAX || strlen(rest) >= PATH_MAX || fstat(fd, &st) < 0 ||
-	    asprintf(&ticket, TICKET_FORMAT "%s/%s", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino, strlen(dir), dir, rest) < 0)
+	    asprintf(&ticket, TICKET_FORMAT "%s/%s", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino,
+		     strlen(dir), dir, rest) < 0)
 		return NULL;
 	return ticket;
 }
@@ -139,8 +142,8 @@ int beneath_redeem(const char *ticket)
 
 	if (strncmp(ticket, "//", 2) != 0)
 		return unlink(ticket);
-	if (sscanf(ticket, TICKET_FORMAT "%n", &dev, &inode, &dir_len, &begin) != 3 || begin == 0 || strlen(ticket + begin) >= sizeof(copy) ||
-	    dir_len >= strlen(ticket + begin)) {
+	if (sscanf(ticket, TICKET_FORMAT "%n", &dev, &inode, &dir_len, &begin) != 3 || begin == 0 ||
+	    strlen(ticket + begin) >= sizeof(copy) || dir_len >= strlen(ticket + begin)) {
 		errno = EINVAL;
 		return -1;
 	}

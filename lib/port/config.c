@@ -21,10 +21,10 @@
 #define PLACE_SIZE 384
 
 struct value {
-	char *text;     /* canonical: numbers in the base unit, flags as 1 or 0; NULL: none */
+	char *text; /* canonical: numbers in the base unit, flags as 1 or 0; NULL: none */
 	int64_t number;
 	double real;
-	bool given;     /* not the default */
+	bool given; /* not the default */
 };
 
 struct pair {
@@ -52,9 +52,10 @@ struct unit {
 };
 
 /* How bounds are told; what is read, base/span.h says. */
-static const struct unit spans[] = { { "ms", 1 }, { "s", 1e3 }, { "min", 60e3 }, { "h", 3600e3 }, { "d", 86400e3 }, { NULL, 0 } };
+static const struct unit spans[] = { { "ms", 1 },     { "s", 1e3 },     { "min", 60e3 },
+				     { "h", 3600e3 }, { "d", 86400e3 }, { NULL, 0 } };
 static const struct unit sizes[] = {
-	{ "", 1 }, { "k", 1024 }, { "m", 1048576 }, { "g", 1073741824 }, { NULL, 0 }
+	{ "", 1 }, { "k", 1024 }, { "m", 1048576 }, { "g", 1073741824 }, { NULL, 0 },
 };
 
 static bool parse_size(const char *text, double *number)
@@ -149,7 +150,8 @@ static bool has_range(const struct config_setting *s)
 }
 
 /* wrong: what is wrong with the text. The range it must be in is added. */
-static int refuse(const struct config_setting *s, const char *wrong, const char *text, const char *place, struct deferred_error *err)
+static int refuse(const struct config_setting *s, const char *wrong, const char *text, const char *place,
+		  struct deferred_error *err)
 {
 	char min[32], max[32];
 
@@ -157,7 +159,8 @@ static int refuse(const struct config_setting *s, const char *wrong, const char 
 		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong);
 	format_bound(min, sizeof(min), s->type, s->min);
 	format_bound(max, sizeof(max), s->type, s->max);
-	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s (%s to %s)", place, text, wrong, min, max);
+	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s (%s to %s)", place, text, wrong, min,
+			 max);
 }
 
 static int check_range(const struct config_setting *s, double number, const char *text, const char *place,
@@ -173,8 +176,7 @@ static int check_range(const struct config_setting *s, double number, const char
 /* The application becomes part of a path. */
 static bool is_file_name(const char *text)
 {
-	return text[0] != '\0' && text[0] != '.' && strlen(text) <= 64 &&
-	       text[strspn(text, NAME_CHARACTERS)] == '\0';
+	return text[0] != '\0' && text[0] != '.' && strlen(text) <= 64 && text[strspn(text, NAME_CHARACTERS)] == '\0';
 }
 
 /* GROUP:RANGE. Returns what is wrong with it; NULL: nothing. */
@@ -201,7 +203,8 @@ static int next_late_queue(const char **at, char name[static CONFIG_QUEUE_SIZE],
 	if (!*p)
 		return 0;
 	colon = p + strspn(p, NAME_CHARACTERS);
-	if (*colon != ':' || colon == p || (size_t)(colon - p) >= CONFIG_QUEUE_SIZE || (size_t)(end - colon) > sizeof(span))
+	if (*colon != ':' || colon == p || (size_t)(colon - p) >= CONFIG_QUEUE_SIZE ||
+	    (size_t)(end - colon) > sizeof(span))
 		return -1;
 	snprintf(name, CONFIG_QUEUE_SIZE, "%.*s", (int)(colon - p), p);
 	snprintf(span, sizeof(span), "%.*s", (int)(end - colon - 1), colon + 1);
@@ -221,7 +224,8 @@ static int check_alert(const char *name, const char *text, const char *place, st
 
 	if (strcmp(name, "alert.command") == 0 && text[0] != '/')
 		wrong = "is not an absolute path";
-	if (strcmp(name, "alert.queue") == 0 && (strlen(text) >= CONFIG_QUEUE_SIZE || text[strspn(text, NAME_CHARACTERS)] || strchr(".-", text[0])))
+	if (strcmp(name, "alert.queue") == 0 &&
+	    (strlen(text) >= CONFIG_QUEUE_SIZE || text[strspn(text, NAME_CHARACTERS)] || strchr(".-", text[0])))
 		wrong = "cannot be the name of a queue";
 	if (strcmp(name, "alert.mail_to") == 0 && !strchr(text, '@'))
 		wrong = "is not a list of addresses";
@@ -253,7 +257,8 @@ static int parse_text(const struct config_setting *s, const char *text, struct v
 
 	if (strcmp(s->name, "application") == 0 && !is_file_name(text))
 		return error_set(err, DEFERRED_ECONFIG, WHERE,
-				 "%s: value \"%.64s\" is not a name of letters, digits, \"_\", \".\" and \"-\"", place, text);
+				 "%s: value \"%.64s\" is not a name of letters, digits, \"_\", \".\" and \"-\"", place,
+				 text);
 	if (strcmp(s->name, "balance") == 0 && text[0]) {
 		size_t group_len;
 		const char *wrong = parse_balance(text, &group_len, &value->number);
@@ -320,8 +325,7 @@ static int parse_value(const struct config_setting *s, const char *text, struct 
 	case CONFIG_CHOICE:
 		if (!parse_choice(text, s->choices, &value->number))
 			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" is not one of %s", place,
-					text,
-					 s->choices);
+					 text, s->choices);
 		break;
 	}
 	if (wanted)
@@ -391,7 +395,8 @@ static int out_of_memory(struct deferred_error *err)
 	return error_set(err, DEFERRED_ENOMEM, WHERE, "cannot read the settings: out of memory");
 }
 
-static int add_pair(struct config *config, const char *plugin, const char *name, const char *value, struct deferred_error *err)
+static int add_pair(struct config *config, const char *plugin, const char *name, const char *value,
+		    struct deferred_error *err)
 {
 	struct pair *pairs = realloc(config->pairs, (config->pairs_len + 1) * sizeof(*pairs)), *pair;
 
@@ -407,7 +412,8 @@ static int add_pair(struct config *config, const char *plugin, const char *name,
 
 static int add_command(struct config *config, const char *name, struct deferred_error *err)
 {
-	struct config_command *commands = realloc(config->commands, (config->commands_len + 1) * sizeof(*commands)), *command;
+	struct config_command *commands = realloc(config->commands, (config->commands_len + 1) * sizeof(*commands)),
+			      *command;
 
 	if (!commands)
 		return out_of_memory(err);
@@ -435,7 +441,8 @@ static int add_word(struct config_command *command, const char *word, struct def
 
 static int add_schedule(struct config *config, const char *name, struct deferred_error *err)
 {
-	struct config_schedule *schedules = realloc(config->schedules, (config->schedules_len + 1) * sizeof(*schedules));
+	struct config_schedule *schedules =
+		realloc(config->schedules, (config->schedules_len + 1) * sizeof(*schedules));
 
 	if (!schedules)
 		return out_of_memory(err);
@@ -458,7 +465,8 @@ static int add_member(struct config *config, const char *name, const char *value
 	return members[s->len - 1].name && members[s->len - 1].value ? 0 : out_of_memory(err);
 }
 
-static int add_shard(struct config *config, const char *name, const char *number, const char *conninfo, struct deferred_error *err)
+static int add_shard(struct config *config, const char *name, const char *number, const char *conninfo,
+		     struct deferred_error *err)
 {
 	struct config_shard *shards = realloc(config->shards, (config->shards_len + 1) * sizeof(*shards)), *shard;
 
@@ -471,7 +479,8 @@ static int add_shard(struct config *config, const char *name, const char *number
 }
 
 /* Of a setting, or of a member of a function, which shares type and range with the setting of that name. */
-static int take_value(struct config *config, bool set, const char *line, const char *name, const char *text, struct deferred_error *err)
+static int take_value(struct config *config, bool set, const char *line, const char *name, const char *text,
+		      struct deferred_error *err)
 {
 	const struct config_setting *s = find_setting(name);
 	struct value value = { 0 };
@@ -479,8 +488,8 @@ static int take_value(struct config *config, bool set, const char *line, const c
 	int rc;
 
 	if (!s)
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "%.256s:%s: setting \"%.64s\" is unknown",
-				config->path, line, name);
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%.256s:%s: setting \"%.64s\" is unknown", config->path,
+				 line, name);
 	snprintf(place, sizeof(place), "%.256s:%s: setting \"%s\"", config->path, line, name);
 	if (set)
 		return set_value(config, s, text, place, err);
@@ -542,7 +551,8 @@ static int take_record(struct config *config, char kind, const char *const t[3],
 	return take_limit(config, kind == 't' ? "timeout" : "max_attempts", t[0], err);
 }
 
-/* The records of config_reader.h. One that is not whole, and an end without the last record, say that the child has died. */
+/* The records of config_reader.h. One that is not whole, and an end without the last record, say that the child has
+ * died. */
 static int take_answer(struct config *config, const char *answer, size_t len, struct deferred_error *err)
 {
 	static const char kinds[] = "svfpectmnSoHh", texts[] = "3313311101231";
@@ -707,7 +717,8 @@ static int clean_text(struct config *config, char *text, size_t len, struct defe
 	return 0;
 }
 
-/* The file names commands and plugins: who can write it can do what this process can. That may be root. A device, such as
+/* The file names commands and plugins: who can write it can do what this process can. That may be root. A device, such
+ * as
  * /dev/null, is not written into for good. */
 static int check_writers(const struct config *config, FILE *fp, struct deferred_error *err)
 {
@@ -720,12 +731,12 @@ static int check_writers(const struct config *config, FILE *fp, struct deferred_
 	if (S_ISCHR(st.st_mode))
 		return 0;
 	if (st.st_uid != 0) {
-		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" belongs to user %u, not to root", config->path,
-			  (unsigned int)st.st_uid);
+		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" belongs to user %u, not to root",
+			  config->path, (unsigned int)st.st_uid);
 		error_hint(err, "who can write it could have root run commands: chown root it, or do not run as root");
 	} else if (st.st_mode & (S_IWGRP | S_IWOTH)) {
-		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" is writable by others (mode %04o)", config->path,
-			  (unsigned int)st.st_mode & 07777);
+		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" is writable by others (mode %04o)",
+			  config->path, (unsigned int)st.st_mode & 07777);
 		error_hint(err, "chmod go-w \"%.200s\"", config->path);
 	} else {
 		return 0;
@@ -746,8 +757,8 @@ static int check_readers(const struct config *config, FILE *fp, struct deferred_
 		return 0;
 	if (fstat(fileno(fp), &st) == 0 && secret_file_ok(&st))
 		return 0;
-	error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.200s\" has a password in it, and " SECRET_FILE_WRONG, config->path,
-		  (unsigned int)st.st_mode & 07777);
+	error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.200s\" has a password in it, and " SECRET_FILE_WRONG,
+		  config->path, (unsigned int)st.st_mode & 07777);
 	error_hint(err, "or keep passwords elsewhere: ~/.pgpass, mail.password_file");
 	return DEFERRED_ECONFIG;
 }
@@ -855,7 +866,9 @@ static int add_hook(struct config *config, struct deferred_error *err)
 {
 	int rc = add_command(config, JOB_HOOK_FN, err);
 
-	return rc == 0 ? add_word(&config->commands[config->commands_len - 1], config_text(config, "alert.command"), err) : rc;
+	return rc == 0 ? add_word(&config->commands[config->commands_len - 1], config_text(config, "alert.command"),
+				  err)
+		       : rc;
 }
 
 static int hint_settings(int rc, struct deferred_error *err)
@@ -937,7 +950,8 @@ void config_free(struct config *config)
 	free(config);
 }
 
-int config_override(struct config *config, const char *name, const char *value, const char *option, struct deferred_error *err)
+int config_override(struct config *config, const char *name, const char *value, const char *option,
+		    struct deferred_error *err)
 {
 	const struct config_setting *s = find_setting(name);
 	char place[128];
@@ -998,13 +1012,16 @@ bool config_given(const struct config *config, const char *name)
 	return value_of(config, name)->given;
 }
 
-int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data)
+int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value),
+		       void *data)
 {
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && config_settings[i].name; i++)
-		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 && strncmp(config_settings[i].name, "http.", 5) != 0 &&
-		    strncmp(config_settings[i].name, "web.", 4) != 0 && strncmp(config_settings[i].name, "alert.", 6) != 0 &&
+		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 &&
+		    strncmp(config_settings[i].name, "http.", 5) != 0 &&
+		    strncmp(config_settings[i].name, "web.", 4) != 0 &&
+		    strncmp(config_settings[i].name, "alert.", 6) != 0 &&
 		    strncmp(config_settings[i].name, "breaker.", 8) != 0)
 			rc = f(data, config_settings[i].name, config->values[i].text);
 	for (size_t i = 0; rc == 0 && i < config->pairs_len; i++)
@@ -1047,9 +1064,8 @@ int config_use_shard(struct config *config, struct deferred_error *err)
 		return set_value(config, find_setting("database.conninfo"), shard->conninfo, "shard", err);
 	if (!config_text(config, "database.shard"))
 		return 0;
-	error_set(err, DEFERRED_ECONFIG, WHERE, "shard \"%.64s\" does not exist%s%.200s", config_text(config,
-			"database.shard"), config->path ? " in " : "",
-		  config->path ? config->path : "");
+	error_set(err, DEFERRED_ECONFIG, WHERE, "shard \"%.64s\" does not exist%s%.200s",
+		  config_text(config, "database.shard"), config->path ? " in " : "", config->path ? config->path : "");
 	if (config->shards_len > 0)
 		error_hint(err, "list the shards: deferred shard ls");
 	else
@@ -1063,7 +1079,8 @@ const char *config_pidfile(const struct config *config, char *buf, size_t size)
 
 	if (set && *set)
 		return set;
-	snprintf(buf, size, "/run/defer_%s%s%s", config_text(config, "application"), shard ? "_" : "", shard ? shard : "");
+	snprintf(buf, size, "/run/defer_%s%s%s", config_text(config, "application"), shard ? "_" : "",
+		 shard ? shard : "");
 	return buf;
 }
 

@@ -30,11 +30,11 @@ enum config_type {
 struct config_setting {
 	const char *name;
 	enum config_type type;
-	const char *def;       /* default as text; NULL: none */
-	double min, max;       /* of the number in the base unit; both 0: no limit */
-	const char *choices;   /* "a|b|c" */
-	const char *env;       /* NULL: derived from name; "": none */
-	const char *what;      /* one sentence */
+	const char *def;     /* default as text; NULL: none */
+	double min, max;     /* of the number in the base unit; both 0: no limit */
+	const char *choices; /* "a|b|c" */
+	const char *env;     /* NULL: derived from name; "": none */
+	const char *what;    /* one sentence */
 };
 extern const struct config_setting config_settings[]; /* ends with name == NULL */
 
@@ -51,8 +51,8 @@ struct config_command {
 
 /*
  * Read the config file and the environment. path NULL: DEFERRED_CONFIG, else
- * /etc/deferred/deferred.conf, which may be missing; a file named explicitly may not. As root only a file that nobody else can
- * write is read.
+ * /etc/deferred/deferred.conf, which may be missing; a file named explicitly may not. As root only a file that nobody
+ * else can write is read.
  * Returns 0 or DEFERRED_ECONFIG.
  */
 int config_load(struct config **config, const char *path, struct deferred_error *err);
@@ -60,12 +60,14 @@ void config_free(struct config *config);
 
 /* Set by the command line: wins over all else. `option` is how the user wrote it ("--cnt"). Returns 0 or
  * DEFERRED_ECONFIG, with the option named. */
-int config_override(struct config *config, const char *name, const char *value, const char *option, struct deferred_error *err);
+int config_override(struct config *config, const char *name, const char *value, const char *option,
+		    struct deferred_error *err);
 
 /* Values. The name must be one of the table with the matching type. Text may be NULL; the text of a number is
  * the number in its base unit, of a flag 1 or 0. */
 const char *config_text(const struct config *config, const char *name);
-int64_t config_int(const struct config *config, const char *name); /* INT, MS, BYTES, FLAG; CHOICE: index of the word; RANGE: upper end */
+int64_t config_int(const struct config *config,
+		   const char *name); /* INT, MS, BYTES, FLAG; CHOICE: index of the word; RANGE: upper end */
 int64_t config_range_min(const struct config *config, const char *name); /* RANGE: lower end */
 double config_real(const struct config *config, const char *name);
 bool config_flag(const struct config *config, const char *name);
@@ -82,24 +84,28 @@ bool config_given(const struct config *config, const char *name);
 
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
-/* Call f with every setting a runner may know: all of the table but database.*, http.*, web.*, alert.* and breaker.*, and the free-form ones. */
-int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value), void *data);
+/* Call f with every setting a runner may know: all of the table but database.*, http.*, web.*, alert.* and breaker.*,
+ * and the free-form ones. */
+int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value),
+		       void *data);
 
 const struct config_command *config_commands(const struct config *config, size_t *len);
 
-/* A recurring job: section `schedule "NAME" { rule = "..." function = "..." ... }`. What the members say is checked by the database, once
+/* A recurring job: section `schedule "NAME" { rule = "..." function = "..." ... }`. What the members say is checked by
+ * the database, once
  * `deferred schedule sync` brings it there. */
 struct config_schedule {
 	char *name;
 	struct config_member {
 		char *name, *value;
-	} *members;
+	} * members;
 	size_t len;
 };
 const struct config_schedule *config_schedules(const struct config *config, size_t *len);
 
 /*
- * One of several databases: section `shard "NAME" { number = 3 conninfo = "..." accepting = 1 }`. conninfo and accepting may be missing there: none, and 1.
+ * One of several databases: section `shard "NAME" { number = 3 conninfo = "..." accepting = 1 }`. conninfo and
+ * accepting may be missing there: none, and 1.
  * Which of them to use says the setting database.shard; then database.conninfo is what the section has.
  */
 struct config_shard {

@@ -131,7 +131,8 @@ static int start(pid_t *pid, const char *path, int in, int out, char **env)
 	    (rc = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO)) == 0 &&
 	    (rc = posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0)) == 0 &&
 	    (rc = posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1)) == 0 &&
-	    (rc = posix_spawnattr_setsigmask(&attr, &none)) == 0 && (rc = posix_spawnattr_setsigdefault(&attr, &all)) == 0 &&
+	    (rc = posix_spawnattr_setsigmask(&attr, &none)) == 0 &&
+	    (rc = posix_spawnattr_setsigdefault(&attr, &all)) == 0 &&
 	    (rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF)) == 0)
 		rc = posix_spawn(pid, path, &files, &attr, argv, env);
 	posix_spawnattr_destroy(&attr);
@@ -139,8 +140,8 @@ static int start(pid_t *pid, const char *path, int in, int out, char **env)
 	return rc;
 }
 
-/* All that comes, up to ANSWER_MAX. Given: free(). NULL: out of memory, not to be read, or, with ETIMEDOUT, too late: who asks has leases to
- * renew, and a process that is stopped or frozen answers nobody. */
+/* All that comes, up to ANSWER_MAX. Given: free(). NULL: out of memory, not to be read, or, with ETIMEDOUT, too late:
+ * who asks has leases to renew, and a process that is stopped or frozen answers nobody. */
 static char *read_all(int fd, size_t *len)
 {
 	struct pollfd readable = { fd, POLLIN, 0 };
@@ -149,7 +150,7 @@ static char *read_all(int fd, size_t *len)
 	char *text = NULL, *more;
 	ssize_t n;
 
-	for (*len = 0; *len < ANSWER_MAX; *len += n > 0 ? (size_t)n : 0) {
+	for (*len = 0; *len<ANSWER_MAX; *len += n> 0 ? (size_t)n : 0) {
 		if (*len == size) {
 			if (!(more = realloc(text, size = size ? 2 * size : 8192)))
 				break;
@@ -215,12 +216,12 @@ static int run(const char *text, size_t len, char **answer, size_t *answer_len, 
 	}
 	if (late)
 		rc = error_set(err, DEFERRED_ESYSTEM, WHERE,
-				"cannot read the settings: \"%s\" (pid %d) does not answer", path, (int)pid);
+			       "cannot read the settings: \"%s\" (pid %d) does not answer", path, (int)pid);
 	else if (code == ENOMEM || (code == 0 && !*answer))
 		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "cannot read the settings: out of memory");
 	else if (code != 0)
 		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot read the settings: cannot execute \"%s\": %s",
-				path, strerror(code));
+			       path, strerror(code));
 	if (rc < 0) {
 		free(*answer);
 		*answer = NULL;
@@ -235,7 +236,8 @@ static int run(const char *text, size_t len, char **answer, size_t *answer_len, 
 
 /* ---- the last answer: who sends mails asks for each --------------------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* only ever tried: one taken at a fork stays so in the child */
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* only ever tried: one taken at a fork stays so in the child */
 static char *last_text, *last_answer;
 static size_t last_len, last_answer_len;
 
@@ -252,7 +254,8 @@ static bool recall(const char *text, size_t len, char **answer, size_t *answer_l
 
 	if (pthread_mutex_trylock(&lock) != 0)
 		return false;
-	same = last_answer && len == last_len && memcmp(text, last_text, len) == 0 && (*answer = copy(last_answer, last_answer_len));
+	same = last_answer && len == last_len && memcmp(text, last_text, len) == 0 &&
+	       (*answer = copy(last_answer, last_answer_len));
 	*answer_len = last_answer_len;
 	pthread_mutex_unlock(&lock);
 	return same;

@@ -11,16 +11,28 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 
-#define TEXT(name, def, what) { name, CONFIG_TEXT, def, 0, 0, NULL, NULL, what }
-#define NUMBER(name, type, def, min, max, what) { name, CONFIG_##type, def, min, max, NULL, NULL, what }
-#define FLAG(name, def, what) { name, CONFIG_FLAG, def, 0, 0, NULL, NULL, what }
-#define CHOICE(name, def, choices, what) { name, CONFIG_CHOICE, def, 0, 0, choices, NULL, what }
+#define TEXT(name, def, what) \
+	{ \
+		name, CONFIG_TEXT, def, 0, 0, NULL, NULL, what \
+	}
+#define NUMBER(name, type, def, min, max, what) \
+	{ \
+		name, CONFIG_##type, def, min, max, NULL, NULL, what \
+	}
+#define FLAG(name, def, what) \
+	{ \
+		name, CONFIG_FLAG, def, 0, 0, NULL, NULL, what \
+	}
+#define CHOICE(name, def, choices, what) \
+	{ \
+		name, CONFIG_CHOICE, def, 0, 0, choices, NULL, what \
+	}
 
 const struct config_setting config_settings[] = {
 	TEXT("application", "deferred", "name of the application; names the default pidfile"),
 	{ "database.conninfo", CONFIG_TEXT, NULL, 0, 0, NULL, "DEFERRED_DB", "libpq connection string" },
 	{ "database.shard", CONFIG_TEXT, NULL, 0, 0, NULL, "DEFERRED_SHARD",
-	       "which of several databases (sections shard) to use; empty: conninfo" },
+	  "which of several databases (sections shard) to use; empty: conninfo" },
 	NUMBER("database.answer_timeout", MS, "30s", 0, DAY, "limit for one answer of the server; 0 disables it"),
 	NUMBER("database.lock_timeout", MS, "0", 0, DAY, "limit for a lock; 0 disables it"),
 
@@ -42,7 +54,7 @@ const struct config_setting config_settings[] = {
 	NUMBER("interval_ceiling", MS, "1min", 1, DAY, "with loop: the longest sleep"),
 	NUMBER("exponent", REAL, "2", 1, 100, "with loop: the factor from one sleep to the next"),
 	FLAG("gradual_decrease", "0",
-	       "1: a poll that found a job divides the sleep by exponent instead of resetting it"),
+	     "1: a poll that found a job divides the sleep by exponent instead of resetting it"),
 	FLAG("listen", "0", "1: with loop, let the database wake the worker"),
 
 	NUMBER("window", INT, "100", 1, 1e6, "smaller claims draw jobs at random from that many first ready ones"),
@@ -108,15 +120,15 @@ const struct config_setting config_settings[] = {
 	NUMBER("breaker.retry", MS, "5min", SECOND, DAY, "while a function is paused, try one job this often"),
 
 	TEXT("http.listen", "127.0.0.1:10001",
-	       "addresses for HTTP: HOST:PORT, or PORT on loopback, separated by commas"),
+	     "addresses for HTTP: HOST:PORT, or PORT on loopback, separated by commas"),
 	TEXT("http.listen_tls", NULL, "addresses for HTTPS; empty: none"),
 	TEXT("http.listen_metrics", NULL, "addresses that serve only /metrics, without a login; empty: none"),
 	TEXT("http.tls_certificate", NULL, "certificate, followed by its chain, in PEM"),
 	TEXT("http.tls_key", NULL, "key of the certificate, in PEM"),
 	TEXT("http.key_file", NULL,
-	       "key that encrypts the keys of accounts; empty: " DEFERRED_SYSCONFDIR "/deferred/http.key"),
+	     "key that encrypts the keys of accounts; empty: " DEFERRED_SYSCONFDIR "/deferred/http.key"),
 	TEXT("http.access_log", NULL,
-	       "file that gets one line of JSON per request; \"-\": standard output; empty: none"),
+	     "file that gets one line of JSON per request; \"-\": standard output; empty: none"),
 	NUMBER("http.db_connections", INT, "2", 1, 64,
 	       "database connections that put, get, update and delete messages"),
 	NUMBER("http.threads", INT, "1", 1, 64, "threads per address that is listened on"),
@@ -129,13 +141,13 @@ const struct config_setting config_settings[] = {
 	NUMBER("http.send_timeout", MS, "1min", SECOND, HOUR, "limit for a client to read the answer"),
 
 	TEXT("web.listen", "127.0.0.1:10003",
-	       "addresses for HTTP: HOST:PORT, PORT on loopback, or /PATH of a Unix socket"),
+	     "addresses for HTTP: HOST:PORT, PORT on loopback, or /PATH of a Unix socket"),
 	TEXT("web.listen_tls", NULL, "addresses for HTTPS; empty: none"),
 	TEXT("web.listen_metrics", NULL, "addresses that serve only /metrics, without a login; empty: none"),
 	TEXT("web.tls_certificate", NULL, "certificate, followed by its chain, in PEM"),
 	TEXT("web.tls_key", NULL, "key of the certificate, in PEM; empty: in the same file"),
 	TEXT("web.access_log", NULL,
-	       "file that gets one line of JSON per request; \"-\": standard output; empty: none"),
+	     "file that gets one line of JSON per request; \"-\": standard output; empty: none"),
 	CHOICE("web.auth", "postgres", "postgres|proxy|none|peer", "identification of visitors"),
 	TEXT("web.hosts", NULL, "host names besides those of loopback, separated by commas"),
 	TEXT("web.proxies", NULL, "addresses of trusted proxies, separated by commas"),
@@ -146,5 +158,5 @@ const struct config_setting config_settings[] = {
 	       "pages that are made at the same time, each with a database connection"),
 
 	TEXT("sample.dir", NULL, "folder below which the function append writes; empty: it writes nothing"),
-	{ NULL, CONFIG_TEXT, NULL, 0, 0, NULL, NULL, NULL }
+	{ NULL, CONFIG_TEXT, NULL, 0, 0, NULL, NULL, NULL },
 };

@@ -55,8 +55,9 @@ static void quote_end(char buf[64], const char *text, size_t at)
 }
 
 /*
- * The parser stops at a number that is too large for it, though not for us. Make them small, each where it stands, so that the rest can
- * be checked: an exponent becomes 0, of a long integer its last digit is left. What is no valid number stays so.
+ * The parser stops at a number that is too large for it, though not for us. Make them small, each where it stands, so
+ * that the rest can be checked: an exponent becomes 0, of a long integer its last digit is left. What is no valid
+ * number stays so.
  */
 static void tame_numbers(char *text, size_t len)
 {
@@ -116,7 +117,8 @@ int params_check(const char *text, size_t len, struct deferred_error *err)
 	if (memchr(text, '\0', len))
 		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: NUL byte");
 	if (depth_of(text, len) > PARAMS_MAX_DEPTH)
-		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: nested deeper than %d levels", PARAMS_MAX_DEPTH);
+		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: nested deeper than %d levels",
+				 PARAMS_MAX_DEPTH);
 	json = load(text, len, &why, &no_memory);
 	if (no_memory)
 		return error_set(err, DEFERRED_ENOMEM, "params", "out of memory");
@@ -124,9 +126,8 @@ int params_check(const char *text, size_t len, struct deferred_error *err)
 		char read[64];
 
 		quote_end(read, text, (size_t)why.position < len ? (size_t)why.position : len);
-		error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: line %d column %d, after \"%s\": %s",
-				why.line, why.column, read,
-			  why.text);
+		error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: line %d column %d, after \"%s\": %s", why.line,
+			  why.column, read, why.text);
 		error_hint(err, "pass one JSON value, such as {\"id\": 17}");
 		return DEFERRED_EINVAL;
 	}

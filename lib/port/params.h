@@ -25,9 +25,11 @@ struct params_object;
 struct params_object *params_read(const char *text, size_t len);
 void params_free(struct params_object *object);
 const char *params_text(const struct params_object *object, const char *key); /* borrowed; NULL: it has no such text */
-const struct params_object *params_member(const struct params_object *object, const char *key); /* borrowed; NULL: it has no such object */
+const struct params_object *params_member(const struct params_object *object,
+					  const char *key); /* borrowed; NULL: it has no such object */
 bool params_has(const struct params_object *object, const char *key);
-int64_t params_job(const struct params_object *object, const char *key);     /* first id: 17, [17, 18] or [{"job": 17}]; 0: none */
+int64_t params_job(const struct params_object *object,
+		   const char *key); /* first id: 17, [17, 18] or [{"job": 17}]; 0: none */
 
 /*
  * Writes a JSON text, member by member. key: NULL for an element of an array. What goes wrong on the
@@ -49,7 +51,8 @@ void params_open(struct params_text *t, const char *key, char bracket);
 void params_close(struct params_text *t, char bracket);
 void params_string(struct params_text *t, const char *key, const char *value);
 void params_flag(struct params_text *t, const char *key, bool value);
-void params_number(struct params_text *t, const char *key, double value); /* whole ones up to 10^15 exactly; none that is not finite: null */
+void params_number(struct params_text *t, const char *key,
+		   double value); /* whole ones up to 10^15 exactly; none that is not finite: null */
 
 /* End it: *text is given, free() it; NULL on failure. Returns 0, DEFERRED_ENOMEM or DEFERRED_EINVAL. */
 int params_take(struct params_text *t, char **text, struct deferred_error *err);

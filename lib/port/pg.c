@@ -15,9 +15,22 @@
 
 /* Types of parameters, from PostgreSQL's catalog (fixed since ever). */
 enum {
-	OID_BYTEA = 17, OID_INT8 = 20, OID_INT4 = 23, OID_TEXT = 25, OID_JSON = 114, OID_FLOAT8 = 701,
-	OID_JSON_ARRAY = 199, OID_INT4_ARRAY = 1007, OID_TEXT_ARRAY = 1009, OID_INT8_ARRAY = 1016,
-	OID_FLOAT8_ARRAY = 1022, OID_TIMESTAMPTZ = 1184, OID_INTERVAL = 1186, OID_INTERVAL_ARRAY = 1187, OID_TID = 27, OID_TID_ARRAY = 1010,
+	OID_BYTEA = 17,
+	OID_INT8 = 20,
+	OID_INT4 = 23,
+	OID_TEXT = 25,
+	OID_JSON = 114,
+	OID_FLOAT8 = 701,
+	OID_JSON_ARRAY = 199,
+	OID_INT4_ARRAY = 1007,
+	OID_TEXT_ARRAY = 1009,
+	OID_INT8_ARRAY = 1016,
+	OID_FLOAT8_ARRAY = 1022,
+	OID_TIMESTAMPTZ = 1184,
+	OID_INTERVAL = 1186,
+	OID_INTERVAL_ARRAY = 1187,
+	OID_TID = 27,
+	OID_TID_ARRAY = 1010,
 };
 
 #define MAX_PREPARED 64
@@ -28,11 +41,11 @@ struct pg {
 	bool unnamed;
 	bool own_path; /* of a transaction that pg_exec() makes */
 	bool own;
-	bool denied; /* the last failure: see pg_denied() */
-	bool here_only; /* a commit is not known to be on the synchronous standby */
-	int answer_ms, lock_ms; /* see pg_set_limits() */
-	enum answer answer; /* the last one; anything but ANSWER_CAME: the connection is not used again */
-	char last_word[200]; /* why the server ended the session, said while nothing was asked of it */
+	bool denied;                      /* the last failure: see pg_denied() */
+	bool here_only;                   /* a commit is not known to be on the synchronous standby */
+	int answer_ms, lock_ms;           /* see pg_set_limits() */
+	enum answer answer;               /* the last one; anything but ANSWER_CAME: the connection is not used again */
+	char last_word[200];              /* why the server ended the session, said while nothing was asked of it */
 	struct pg_connecting *connecting; /* conn is NULL until that ends */
 	const struct sql_statement *prepared[MAX_PREPARED];
 	int prepared_len;
@@ -43,10 +56,10 @@ struct pg {
 		int tag;
 		const struct sql_statement *preparing;
 		const struct sql_statement *stmt;
-	} *expected;
+	} * expected;
 	size_t expected_len, expected_at, expected_cap;
 	size_t syncs; /* transactions whose end has not been read */
-	bool failed; /* a statement of the transaction whose answers are being read has */
+	bool failed;  /* a statement of the transaction whose answers are being read has */
 	struct deferred_error pipeline_err;
 	void (*on_notice)(void *data, const char *sqlstate, const char *message);
 	void *notice_data;
@@ -56,7 +69,8 @@ struct pg {
 
 static void note_last_word(struct pg *pg, const PGresult *res)
 {
-	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED),
+		   *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 
 	if (severity && text && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
 		snprintf(pg->last_word, sizeof(pg->last_word), "%s", text);
@@ -65,7 +79,8 @@ static void note_last_word(struct pg *pg, const PGresult *res)
 /* Nothing the server says is printed: libpq would write it to standard error. */
 static void receive_notice(void *arg, const PGresult *res)
 {
-	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE), *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+	const char *state = PQresultErrorField(res, PG_DIAG_SQLSTATE),
+		   *text = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 	const char *source = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
 	struct pg *pg = arg;
 
@@ -115,7 +130,8 @@ int pg_open(struct pg **pg, const char *conninfo, const char *program, struct de
 	return rc;
 }
 
-int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const char *user, const char *password, struct deferred_error *err)
+int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const char *user, const char *password,
+	       struct deferred_error *err)
 {
 	char *text = pg_connect_as(conninfo, user, password, err);
 	int rc;
@@ -129,7 +145,8 @@ int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const 
 	if (rc == 0 && !PQconnectionUsedPassword((*pg)->conn)) {
 		pg_close(*pg);
 		*pg = NULL;
-		rc = error_set(err, DEFERRED_ECONNECT, PG_TRUSTED, "the server let \"%.63s\" in without asking for a password", user);
+		rc = error_set(err, DEFERRED_ECONNECT, PG_TRUSTED,
+			       "the server let \"%.63s\" in without asking for a password", user);
 		error_hint(err, "let pg_hba.conf ask for scram-sha-256 where deferred_web connects");
 	}
 	return rc;
@@ -154,10 +171,12 @@ int pg_borrow(struct pg **out, struct pg_conn *conn, struct deferred_error *err)
 	if (!conn || PQstatus(conn) != CONNECTION_OK)
 		return error_set(err, DEFERRED_ECONNECT, "connect", "the connection given is not open");
 	if (PQtransactionStatus(conn) == PQTRANS_ACTIVE || PQpipelineStatus(conn) != PQ_PIPELINE_OFF)
-		return error_set(err, DEFERRED_EINVAL, "connect", "the connection given is busy: a result is pending, or it is in pipeline mode");
+		return error_set(err, DEFERRED_EINVAL, "connect",
+				 "the connection given is busy: a result is pending, or it is in pipeline mode");
 	encoding = PQparameterStatus(conn, "client_encoding");
 	if (encoding && strcmp(encoding, "UTF8") != 0 && strcmp(encoding, "SQL_ASCII") != 0) {
-		error_set(err, DEFERRED_EINVAL, "connect", "the connection given has client_encoding %s, not UTF8", encoding);
+		error_set(err, DEFERRED_EINVAL, "connect", "the connection given has client_encoding %s, not UTF8",
+			  encoding);
 		error_hint(err, "call PQsetClientEncoding(conn, \"UTF8\") first");
 		return DEFERRED_EINVAL;
 	}
@@ -466,7 +485,8 @@ void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls
 	array_end(args, a);
 }
 
-static void array_of_8(struct pg_args *args, unsigned int type, unsigned int element, const void *v, const bool *nulls, size_t n)
+static void array_of_8(struct pg_args *args, unsigned int type, unsigned int element, const void *v, const bool *nulls,
+		       size_t n)
 {
 	const char *p = v;
 	struct pg_arg *a;
@@ -521,7 +541,8 @@ void pg_arg_float8_array(struct pg_args *args, const double *v, const bool *null
 	array_of_8(args, OID_FLOAT8_ARRAY, OID_FLOAT8, v, nulls, n);
 }
 
-static void text_array(struct pg_args *args, unsigned int type, unsigned int element, const char *const *v, const size_t *lens, size_t n)
+static void text_array(struct pg_args *args, unsigned int type, unsigned int element, const char *const *v,
+		       const size_t *lens, size_t n)
 {
 	bool has_null = false;
 	struct pg_arg *a;
@@ -599,8 +620,8 @@ static int result_failed(struct pg *pg, const PGresult *res, const char *where, 
 		return error_set(err, DEFERRED_ELOST, where, "connection lost: %.*s", (int)strcspn(m, "\n"), m);
 	}
 	code = state && error_class(state) == ERROR_CONNECTION ? DEFERRED_ELOST
-	       : state && error_class(state) == ERROR_SCHEMA    ? DEFERRED_ESCHEMA
-								  : DEFERRED_EDB;
+	       : state && error_class(state) == ERROR_SCHEMA   ? DEFERRED_ESCHEMA
+							       : DEFERRED_EDB;
 	if (!text) {
 		text = res ? PQresultErrorMessage(res) : PQerrorMessage(pg->conn);
 		error_set(err, code, where, "%.*s", (int)strcspn(text, "\n"), text);
@@ -617,8 +638,8 @@ static int result_failed(struct pg *pg, const PGresult *res, const char *where, 
 }
 
 /*
- * Somebody cancelled the wait for the synchronous standby: what was committed is here, and lost should this server be. So it is
- * neither a success nor a failure. On a borrowed connection the caller's own receiver of notices is told.
+ * Somebody cancelled the wait for the synchronous standby: what was committed is here, and lost should this server be.
+ * So it is neither a success nor a failure. On a borrowed connection the caller's own receiver of notices is told.
  */
 static int known_elsewhere(struct pg *pg, const char *where, struct deferred_error *err)
 {
@@ -626,9 +647,14 @@ static int known_elsewhere(struct pg *pg, const char *where, struct deferred_err
 		return 0;
 	pg->here_only = false;
 	if (pg->answer == ANSWER_CANCELLED)
-		error_set(err, DEFERRED_ELOST, where, "stored on one server only, outcome unknown: no synchronous standby has confirmed it for %d ms", pg->answer_ms);
+		error_set(
+			err, DEFERRED_ELOST, where,
+			"stored on one server only, outcome unknown: no synchronous standby has confirmed it for %d ms",
+			pg->answer_ms);
 	else
-		error_set(err, DEFERRED_ELOST, where, "stored on one server only, outcome unknown: the wait for a synchronous standby was cancelled");
+		error_set(
+			err, DEFERRED_ELOST, where,
+			"stored on one server only, outcome unknown: the wait for a synchronous standby was cancelled");
 	error_hint(err, "it stays if that server does; with a key it can be repeated safely");
 	return DEFERRED_ELOST;
 }
@@ -662,10 +688,12 @@ static int lock_not_granted(struct pg *pg, const PGresult *res, const char *wher
 }
 
 /*
- * Take the answer to what has just been sent, and hand it out if it has one of two good ends. sent: libpq's word that it could. A request to give up
- * that the server heard ends in an error, so that nothing was changed; or it came too late, and all is well; or the commit waits for a standby, and is told.
+ * Take the answer to what has just been sent, and hand it out if it has one of two good ends. sent: libpq's word that
+ * it could. A request to give up that the server heard ends in an error, so that nothing was changed; or it came too
+ * late, and all is well; or the commit waits for a standby, and is told.
  */
-static int take_answer(struct pg *pg, int sent, bool commits, const char *where, PGresult **out, struct deferred_error *err)
+static int take_answer(struct pg *pg, int sent, bool commits, const char *where, PGresult **out,
+		       struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 	ExecStatusType status;
@@ -684,7 +712,8 @@ static int take_answer(struct pg *pg, int sent, bool commits, const char *where,
 		rc = too_late(pg, false, where, err);
 	} else if (state && strcmp(state, "55P03") == 0 && pg->lock_ms) {
 		rc = lock_not_granted(pg, (PGresult *)res, where, err);
-	} else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_COPY_IN || status == PGRES_COPY_OUT) {
+	} else if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_COPY_IN ||
+		   status == PGRES_COPY_OUT) {
 		rc = known_elsewhere(pg, where, err);
 	} else {
 		rc = result_failed(pg, (PGresult *)res, where, err);
@@ -736,7 +765,8 @@ static void set_prepared(struct pg *pg, const struct sql_statement *stmt)
 static int prepare(struct pg *pg, const struct sql_statement *stmt, const struct wire *w, struct deferred_error *err)
 {
 	PGresult *res;
-	int rc = take_answer(pg, PQsendPrepare(pg->conn, stmt->name, stmt->text, w->n, w->types), false, stmt->name, &res, err);
+	int rc = take_answer(pg, PQsendPrepare(pg->conn, stmt->name, stmt->text, w->n, w->types), false, stmt->name,
+			     &res, err);
 
 	PQclear(res);
 	if (rc == 0)
@@ -744,8 +774,8 @@ static int prepare(struct pg *pg, const struct sql_statement *stmt, const struct
 	return rc;
 }
 
-static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format, struct pg_result **out,
-		struct deferred_error *err)
+static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
+		struct pg_result **out, struct deferred_error *err)
 {
 	bool commits = !pg_in_transaction(pg);
 	PGresult *res;
@@ -761,7 +791,8 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 	if (!pg->unnamed && is_prepared(pg, stmt))
 		sent = PQsendQueryPrepared(pg->conn, stmt->name, w.n, w.values, w.lengths, w.formats, (int)format);
 	else
-		sent = PQsendQueryParams(pg->conn, stmt->text, w.n, w.types, w.values, w.lengths, w.formats, (int)format);
+		sent = PQsendQueryParams(pg->conn, stmt->text, w.n, w.types, w.values, w.lengths, w.formats,
+					 (int)format);
 	rc = take_answer(pg, sent, commits, stmt->name, &res, err);
 	*out = (struct pg_result *)res;
 	return rc;
@@ -847,8 +878,9 @@ int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error 
 	return rc < 0 || cancel_reason ? rc : ended;
 }
 
-int pg_copy_out(struct pg *pg, const char *sql, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data, int64_t *rows,
-		struct deferred_error *err)
+int pg_copy_out(struct pg *pg, const char *sql,
+		int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
+		int64_t *rows, struct deferred_error *err)
 {
 	PGresult *res;
 	char *line = NULL;
@@ -903,7 +935,8 @@ int64_t pg_tid(const struct pg_result *res, size_t row, int col)
 	uint32_t page;
 	uint16_t line;
 
-	if (PQgetisnull(pgres(res), (int)row, col) || PQgetlength(pgres(res), (int)row, col) != (int)(sizeof(page) + sizeof(line)))
+	if (PQgetisnull(pgres(res), (int)row, col) ||
+	    PQgetlength(pgres(res), (int)row, col) != (int)(sizeof(page) + sizeof(line)))
 		return 0;
 	memcpy(&page, p, sizeof(page));
 	memcpy(&line, p + sizeof(page), sizeof(line));
@@ -1011,7 +1044,8 @@ static int enter_pipeline(struct pg *pg, const char *where, struct deferred_erro
 	return 0;
 }
 
-int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag, struct deferred_error *err)
+int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag,
+		    struct deferred_error *err)
 {
 	bool known, named;
 	struct wire w;
@@ -1153,9 +1187,11 @@ int pg_pipeline_wait(struct pg *pg, void (*on_result)(void *data, int tag, const
 		uint64_t now = clock_ns();
 
 		if (now >= end) {
-			shutdown(PQsocket(pg->conn), SHUT_RDWR); /* what is still to come would be taken for the answer to something else */
+			shutdown(PQsocket(pg->conn),
+				 SHUT_RDWR); /* what is still to come would be taken for the answer to something else */
 			pg->answer = ANSWER_NONE;
-			return error_set(err, DEFERRED_ELOST, "pipeline", "the server has not answered for %d ms", limit_ms);
+			return error_set(err, DEFERRED_ELOST, "pipeline", "the server has not answered for %d ms",
+					 limit_ms);
 		}
 		poll(&fd, 1, (int)((end - now) / NS_PER_MS) + 1);
 		rc = pg_pipeline_poll(pg, on_result, data, &done, err);

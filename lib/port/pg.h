@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg - connections, parameters and results; with pg_connect.c and answer.c the only file to include libpq. The store_*.c files above
- * it send the statements of sql/queries through it; nothing else does.
+ * pg - connections, parameters and results; with pg_connect.c and answer.c the only file to include libpq. The
+ * store_*.c files above it send the statements of sql/queries through it; nothing else does.
  *
  * Order of calls: pg_open() or pg_borrow(); for each statement pg_args_init(), pg_arg_...() in the order
  * of $1.., pg_exec(), read the result, pg_result_free(), pg_args_clear(); pg_close().
@@ -27,18 +27,22 @@ struct pg_result;
  * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name.
  * Sane defaults are added where conninfo is silent: connect_timeout 10 s, keepalives, tcp_user_timeout,
  * UTF-8. What the server says beside its answers is dropped: see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT, with
- * PG_CONNINFO in err->where if conninfo itself is wrong, PG_LOGIN if the server asked for a password and did not let us in.
+ * PG_CONNINFO in err->where if conninfo itself is wrong, PG_LOGIN if the server asked for a password and did not let us
+ * in.
  */
 #define PG_CONNINFO "conninfo"
 #define PG_LOGIN "login"
 int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
 
-/* The same as another user, who has to show a password: a server that lets in whoever comes is refused, with PG_TRUSTED in err->where. */
+/* The same as another user, who has to show a password: a server that lets in whoever comes is refused, with PG_TRUSTED
+ * in err->where. */
 #define PG_TRUSTED "trusted"
-int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const char *user, const char *password, struct deferred_error *err);
+int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const char *user, const char *password,
+	       struct deferred_error *err);
 
 /*
- * The same without waiting, not even for name servers: call pg_open_poll() whenever pg_fd() has one of pg_events(), and now and then, until
+ * The same without waiting, not even for name servers: call pg_open_poll() whenever pg_fd() has one of pg_events(), and
+ * now and then, until
  * *done. limit_ms: see pg_connect_start().
  */
 int pg_open_start(struct pg **pg, const char *conninfo, const char *program, int limit_ms, struct deferred_error *err);
@@ -47,15 +51,15 @@ int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err);
 /* Use the caller's connection. pg_close() leaves it open. Statements go unnamed, its session is not changed. */
 int pg_borrow(struct pg **pg, struct pg_conn *conn, struct deferred_error *err);
 
-void pg_close(struct pg *pg);      /* NULL is accepted */
+void pg_close(struct pg *pg); /* NULL is accepted */
 bool pg_broken(const struct pg *pg);
 bool pg_in_transaction(const struct pg *pg);
 int pg_fd(const struct pg *pg);
 short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT */
 
 /*
- * For a transaction in which statements of ours run: what they call is not looked up where others may create functions, which would run with
- * the rights of who asks.
+ * For a transaction in which statements of ours run: what they call is not looked up where others may create functions,
+ * which would run with the rights of who asks.
  */
 #define PG_OWN_PATH "set local search_path = pg_catalog, pg_temp"
 
@@ -63,9 +67,10 @@ short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT
 int pg_begin(struct pg *pg, struct deferred_error *err);
 
 /*
- * How long one answer may take, and a lock be waited for in a transaction that is begun here; 0, as it is at first: for ever. All at this end but the
- * latter, which is set in the transaction alone, so a pooler may be in between. What takes longer is cancelled: DEFERRED_ETIMEOUT where that has
- * changed nothing, else DEFERRED_ELOST, with what is known in the message. After that the connection is broken.
+ * How long one answer may take, and a lock be waited for in a transaction that is begun here; 0, as it is at first: for
+ * ever. All at this end but the latter, which is set in the transaction alone, so a pooler may be in between. What
+ * takes longer is cancelled: DEFERRED_ETIMEOUT where that has changed nothing, else DEFERRED_ELOST, with what is known
+ * in the message. After that the connection is broken.
  */
 void pg_set_limits(struct pg *pg, int answer_ms, int lock_ms);
 
@@ -114,13 +119,14 @@ void pg_args_init(struct pg_args *args);
 void pg_args_clear(struct pg_args *args);
 void pg_arg_int4(struct pg_args *args, int32_t v);
 void pg_arg_int8(struct pg_args *args, int64_t v);
-void pg_arg_id(struct pg_args *args, int64_t id);                      /* null where it is none: 0 or below */
+void pg_arg_id(struct pg_args *args, int64_t id); /* null where it is none: 0 or below */
 void pg_arg_float8(struct pg_args *args, double v);
-void pg_arg_timestamptz(struct pg_args *args, int64_t us);            /* microseconds since 2000, as pg_int() gives them; INT64_MIN: -infinity */
-void pg_arg_text(struct pg_args *args, const char *s);               /* NULL: SQL NULL. Borrowed */
-void pg_arg_json(struct pg_args *args, const char *s, size_t len);   /* Borrowed */
-void pg_arg_bytea(struct pg_args *args, const void *p, size_t len);  /* NULL: SQL NULL. Borrowed */
-void pg_arg_null(struct pg_args *args);                              /* type is left to the server */
+void pg_arg_timestamptz(struct pg_args *args,
+			int64_t us); /* microseconds since 2000, as pg_int() gives them; INT64_MIN: -infinity */
+void pg_arg_text(struct pg_args *args, const char *s);              /* NULL: SQL NULL. Borrowed */
+void pg_arg_json(struct pg_args *args, const char *s, size_t len);  /* Borrowed */
+void pg_arg_bytea(struct pg_args *args, const void *p, size_t len); /* NULL: SQL NULL. Borrowed */
+void pg_arg_null(struct pg_args *args);                             /* type is left to the server */
 /* Arrays are copied. v NULL: SQL NULL. nulls NULL: none; else nulls[i] makes element i NULL. */
 void pg_arg_int4_array(struct pg_args *args, const int32_t *v, const bool *nulls, size_t n);
 void pg_arg_int8_array(struct pg_args *args, const int64_t *v, const bool *nulls, size_t n);
@@ -142,7 +148,8 @@ enum pg_format { PG_TEXT = 0, PG_BINARY = 1 };
 /*
  * Run one statement and wait. *res receives the result (free it) or NULL on failure. On failure:
  * DEFERRED_EDB with sqlstate, message and hint of the server; DEFERRED_ELOST when the connection broke;
- * DEFERRED_ENOMEM; DEFERRED_ETIMEOUT, see pg_set_limits(). Statements are prepared at their second use, unless the connection is unnamed or borrowed.
+ * DEFERRED_ENOMEM; DEFERRED_ETIMEOUT, see pg_set_limits(). Statements are prepared at their second use, unless the
+ * connection is unnamed or borrowed.
  */
 int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum pg_format format,
 	    struct pg_result **res, struct deferred_error *err);
@@ -156,27 +163,32 @@ int pg_copy_data(struct pg *pg, const char *buf, size_t len, struct deferred_err
 int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error *err); /* reason NULL: complete */
 
 /*
- * COPY ... TO STDOUT: each row as the server writes it, lines of names too, is handed to `row`, borrowed for the call. *rows: how many the server says there
- * were. Between two of them no more than the limit of an answer passes. What `row` returns other than 0 ends it; after a failure the connection is broken.
+ * COPY ... TO STDOUT: each row as the server writes it, lines of names too, is handed to `row`, borrowed for the call.
+ * *rows: how many the server says there were. Between two of them no more than the limit of an answer passes. What
+ * `row` returns other than 0 ends it; after a failure the connection is broken.
  */
-int pg_copy_out(struct pg *pg, const char *sql, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data, int64_t *rows,
-		struct deferred_error *err);
+int pg_copy_out(struct pg *pg, const char *sql,
+		int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
+		int64_t *rows, struct deferred_error *err);
 
 /* Results. Text columns are NUL-terminated in both formats. */
 size_t pg_rows(const struct pg_result *res);
 bool pg_null(const struct pg_result *res, size_t row, int col);
-const char *pg_text(const struct pg_result *res, size_t row, int col, size_t *len); /* len may be NULL; NULL value: "" */
-int64_t pg_int(const struct pg_result *res, size_t row, int col);    /* int2, int4, int8 in either format; NULL: 0 */
-int64_t pg_tid(const struct pg_result *res, size_t row, int col);    /* place of a row, binary format only: page << 16 | line; NULL: 0 */
+const char *pg_text(const struct pg_result *res, size_t row, int col,
+		    size_t *len);                                 /* len may be NULL; NULL value: "" */
+int64_t pg_int(const struct pg_result *res, size_t row, int col); /* int2, int4, int8 in either format; NULL: 0 */
+int64_t pg_tid(const struct pg_result *res, size_t row,
+	       int col); /* place of a row, binary format only: page << 16 | line; NULL: 0 */
 double pg_float(const struct pg_result *res, size_t row, int col);
 bool pg_bool(const struct pg_result *res, size_t row, int col);
 void pg_result_free(struct pg_result *res);
 
 /* Pipeline. tag comes back with the result. After a failed statement the rest of its transaction and all
  * its effects are rolled back, and poll reports that failure when done. */
-int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag, struct deferred_error *err);
-/* What is added from here on is another transaction, which runs whatever becomes of the one before. With the end of each the
- * callback gets one of these tags, and no result. */
+int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag,
+		    struct deferred_error *err);
+/* What is added from here on is another transaction, which runs whatever becomes of the one before. With the end of
+ * each the callback gets one of these tags, and no result. */
 enum { PG_COMMITTED = -1, PG_FAILED = -2 };
 int pg_pipeline_commit(struct pg *pg, struct deferred_error *err);
 int pg_pipeline_send(struct pg *pg, struct deferred_error *err);

@@ -279,17 +279,21 @@ static bool is_state(const char *state, const char *wanted)
 	return strncmp(state, wanted, strlen(wanted)) == 0;
 }
 
-/* Causes that share a SQLSTATE are told apart by the function of the server, which libpq names too: texts are translated. */
+/* Causes that share a SQLSTATE are told apart by the function of the server, which libpq names too: texts are
+ * translated. */
 static void hint_refusal(const PGconn *conn, const char *m, const char *state, struct deferred_error *err)
 {
 	const char *user = PQuser(conn), *db = PQdb(conn);
 
 	if (is_state(state, "28000") && strstr(m, "InitializeSessionUserId"))
-		error_hint(err, "create role \"%s\" login in role deferred_worker (of an application: deferred_producer); "
-				"or name another role with user= in the connection string", user);
+		error_hint(err,
+			   "create role \"%s\" login in role deferred_worker (of an application: deferred_producer); "
+			   "or name another role with user= in the connection string",
+			   user);
 	else if (is_state(state, "28000") && strstr(m, "auth_failed"))
-		error_hint(err, "with peer authentication the role has the name of the system user: name that role with "
-				"user= in the connection string, or map it in pg_ident.conf of the server");
+		error_hint(err,
+			   "with peer authentication the role has the name of the system user: name that role with "
+			   "user= in the connection string, or map it in pg_ident.conf of the server");
 	else if (is_state(state, "28"))
 		error_hint(err, "correct user= and the password (passfile, ~/.pgpass), or pg_hba.conf of the server");
 	else if (is_state(state, "3D000"))
@@ -297,10 +301,13 @@ static void hint_refusal(const PGconn *conn, const char *m, const char *state, s
 	else if (is_state(state, "42501"))
 		error_hint(err, "grant connect on database \"%s\" to \"%s\"", db, user);
 	else if (is_state(state, "53300"))
-		error_hint(err, "all connections of the server, or of its role or database, are in use: close some, or raise "
-				"the limit");
+		error_hint(
+			err,
+			"all connections of the server, or of its role or database, are in use: close some, or raise "
+			"the limit");
 	else if (is_state(state, "57P03"))
-		error_hint(err, "the server starts or stops: wait a moment; if that does not end, read the server's log");
+		error_hint(err,
+			   "the server starts or stops: wait a moment; if that does not end, read the server's log");
 	else
 		error_hint(err, "read the server's log");
 }
@@ -308,7 +315,8 @@ static void hint_refusal(const PGconn *conn, const char *m, const char *state, s
 static void hint_unreachable(const char *m, struct deferred_error *err)
 {
 	if (strstr(m, "certificate") || strstr(m, "SSL"))
-		error_hint(err, "compare sslmode, sslrootcert, sslcert and sslkey of the connection string with the server");
+		error_hint(err,
+			   "compare sslmode, sslrootcert, sslcert and sslkey of the connection string with the server");
 	else
 		error_hint(err, "is the server running, and is --db, DEFERRED_DB or database.conninfo right?");
 }
@@ -554,9 +562,7 @@ static int no_address(const struct pg_connecting *c, struct deferred_error *err)
 			  "cannot connect: could not translate host name \"%.255s\" to address: "
 			  "no name server has answered for %.1f s",
 			  c->places.place[0].text[HOST], (double)(clock_ns() - c->began_ns) / 1e9);
-	error_hint(
-		err,
-		"is the host name right, and do the name servers in /etc/resolv.conf answer?");
+	error_hint(err, "is the host name right, and do the name servers in /etc/resolv.conf answer?");
 	return DEFERRED_ECONNECT;
 }
 

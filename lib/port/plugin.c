@@ -61,7 +61,7 @@ struct plugin_set {
 	size_t names_len, names_cap;
 	struct plugin_clash {
 		char *name, *text;
-	} *clashes;           /* names that more than one function has */
+	} * clashes; /* names that more than one function has */
 	size_t clashes_len;
 };
 
@@ -83,7 +83,8 @@ static const char *fd_path(int fd, char path[PATH_MAX])
  * Refuse what somebody else could have written. In a sticky folder others cannot replace what is ours,
  * so it may lie above the plugin folder, but not be it. The mode of a link means nothing.
  */
-static int check_owner(int fd, const struct stat *st, unsigned int owner_uid, bool sticky_ok, struct deferred_error *err)
+static int check_owner(int fd, const struct stat *st, unsigned int owner_uid, bool sticky_ok,
+		       struct deferred_error *err)
 {
 	char path[PATH_MAX];
 
@@ -359,7 +360,8 @@ static int check_table(const struct deferred_plugin *table, struct deferred_erro
 		return UNFIT;
 	}
 	if (table->abi != DEFERRED_PLUGIN_ABI) {
-		error_set(err, UNFIT, "plugin", "made for plugin ABI %u, this program has %u", table->abi, DEFERRED_PLUGIN_ABI);
+		error_set(err, UNFIT, "plugin", "made for plugin ABI %u, this program has %u", table->abi,
+			  DEFERRED_PLUGIN_ABI);
 		error_hint(err, "build it with the deferred_plugin.h of this version");
 		return UNFIT;
 	}
@@ -408,15 +410,16 @@ static int copy_functions(struct plugin_file *f, const struct deferred_plugin *t
 		pf->plugin = f->title;
 		pf->file = f->file;
 		if (!plugin_function_name_ok(pf->fn.name))
-			return error_set(err, UNFIT, "plugin", "function number %zu of its table has no valid name: \"%.150s\"", i,
+			return error_set(err, UNFIT, "plugin",
+					 "function number %zu of its table has no valid name: \"%.150s\"", i,
 					 pf->fn.name ? pf->fn.name : "");
 		if (!pf->fn.run)
 			return error_set(err, UNFIT, "plugin", "function \"%s\" of its table has no code", pf->fn.name);
 		for (const char *const *a = pf->fn.aliases; a && *a; a++)
 			if (!plugin_function_name_ok(*a))
 				return error_set(err, UNFIT, "plugin",
-						"alias \"%.150s\" of function \"%s\" is not a valid name", *a,
-						pf->fn.name);
+						 "alias \"%.150s\" of function \"%s\" is not a valid name", *a,
+						 pf->fn.name);
 	}
 	f->len = table->functions_len;
 	return 0;
@@ -440,7 +443,7 @@ static int load_object(struct plugin_file *f, struct deferred_error *err)
 			why += strlen(path) + strspn(why + strlen(path), ": ");
 		error_set(err, UNFIT, "plugin", "cannot be loaded: %.300s", why);
 		error_hint(err,
-				"run ldd -r on the file to see what is missing; move a file that is not a plugin elsewhere");
+			   "run ldd -r on the file to see what is missing; move a file that is not a plugin elsewhere");
 		return UNFIT;
 	}
 	table = find_table(f->handle, &map);
@@ -449,7 +452,8 @@ static int load_object(struct plugin_file *f, struct deferred_error *err)
 	id.base = map->l_addr;
 	dl_iterate_phdr(find_build_id, &id);
 	f->name = strdup(table->name);
-	if (!f->name || asprintf(&f->title, "%s %s%s%s", table->name, table->version, id.hex[0] ? " " : "", id.hex) < 0) {
+	if (!f->name ||
+	    asprintf(&f->title, "%s %s%s%s", table->name, table->version, id.hex[0] ? " " : "", id.hex) < 0) {
 		f->title = NULL;
 		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
 	}
@@ -458,8 +462,8 @@ static int load_object(struct plugin_file *f, struct deferred_error *err)
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 /* Linux before 6.3 does not know that flag. What is mapped may be executed all the same. */
@@ -487,8 +491,9 @@ static int copy_once(int from, int to, struct stat *st)
 }
 
 /*
- * What is loaded is a copy in memory, which nobody can change: a file that is written over, or cut off, while it is mapped takes every process that
- * runs code of it down. What must not be executed where it lies is not executed here either.
+ * What is loaded is a copy in memory, which nobody can change: a file that is written over, or cut off, while it is
+ * mapped takes every process that runs code of it down. What must not be executed where it lies is not executed here
+ * either.
  */
 static int copy_file(struct plugin_file *f, int from, struct deferred_error *err)
 {
@@ -557,8 +562,8 @@ out:
 
 /* ---- names ------------------------------------------------------------------------------------ */
 
-static int add_name(struct plugin_set *set, const struct plugin_file *f, const struct plugin_function *fn, const char *qualifier,
-		    const char *name, struct deferred_error *err)
+static int add_name(struct plugin_set *set, const struct plugin_file *f, const struct plugin_function *fn,
+		    const char *qualifier, const char *name, struct deferred_error *err)
 {
 	struct plugin_name *n;
 
@@ -601,7 +606,8 @@ static void clear_clashes(struct plugin_set *set)
 	set->clashes_len = 0;
 }
 
-/* Names [from, to) are one name. Returns the first that stands for another function than the first, `to` where there is none. */
+/* Names [from, to) are one name. Returns the first that stands for another function than the first, `to` where there is
+ * none. */
 static size_t find_rival(const struct plugin_set *set, size_t from, size_t to)
 {
 	size_t i = from + 1;
@@ -611,7 +617,8 @@ static size_t find_rival(const struct plugin_set *set, size_t from, size_t to)
 	return i;
 }
 
-static int add_clash(struct plugin_set *set, const struct plugin_name *a, const struct plugin_name *b, struct deferred_error *err)
+static int add_clash(struct plugin_set *set, const struct plugin_name *a, const struct plugin_name *b,
+		     struct deferred_error *err)
 {
 	struct plugin_clash *clashes = realloc(set->clashes, (set->clashes_len + 1) * sizeof(*clashes)), *c;
 
@@ -619,7 +626,8 @@ static int add_clash(struct plugin_set *set, const struct plugin_name *a, const 
 		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
 	set->clashes = clashes;
 	c = &clashes[set->clashes_len];
-	if (asprintf(&c->text, "function \"%s\" is both in plugin \"%.150s\" and in plugin \"%.150s\"", a->name, a->file->file, b->file->file) < 0)
+	if (asprintf(&c->text, "function \"%s\" is both in plugin \"%.150s\" and in plugin \"%.150s\"", a->name,
+		     a->file->file, b->file->file) < 0)
 		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
 	c->name = strdup(a->name);
 	if (!c->name) {
@@ -692,14 +700,16 @@ const struct plugin_function *plugin_find(const struct plugin_set *set, const ch
 	return found ? found->fn : NULL;
 }
 
-void plugin_each(const struct plugin_set *set, void (*f)(void *data, const char *name, const struct plugin_function *fn), void *data)
+void plugin_each(const struct plugin_set *set,
+		 void (*f)(void *data, const char *name, const struct plugin_function *fn), void *data)
 {
 	for (size_t i = 0; i < set->names_len; i++)
 		if (i == 0 || strcmp(set->names[i - 1].name, set->names[i].name) != 0)
 			f(data, set->names[i].name, set->names[i].fn);
 }
 
-void plugin_each_clash(const struct plugin_set *set, void (*f)(void *data, const char *name, const char *text), void *data)
+void plugin_each_clash(const struct plugin_set *set, void (*f)(void *data, const char *name, const char *text),
+		       void *data)
 {
 	for (size_t i = 0; i < set->clashes_len; i++)
 		f(data, set->clashes[i].name, set->clashes[i].text);
@@ -723,7 +733,8 @@ static void report(plugin_refused_fn *refused, void *data, const char *file, con
 {
 	char text[sizeof(why->message) + sizeof(why->hint) + 4];
 
-	snprintf(text, sizeof(text), "%s%s%s%s", why->message, why->hint[0] ? " (" : "", why->hint, why->hint[0] ? ")" : "");
+	snprintf(text, sizeof(text), "%s%s%s%s", why->message, why->hint[0] ? " (" : "", why->hint,
+		 why->hint[0] ? ")" : "");
 	if (refused)
 		refused(data, file, text);
 }
@@ -745,8 +756,8 @@ static int new_set(struct plugin_set **set, const char *dir, unsigned int owner_
 	return rc;
 }
 
-int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused, void *data,
-		    struct deferred_error *err)
+int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused,
+		    void *data, struct deferred_error *err)
 {
 	struct plugin_set *s = NULL;
 	struct dirent **entries = NULL;
@@ -783,7 +794,8 @@ out:
 	return rc;
 }
 
-int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_refused_fn *refused, void *data, struct deferred_error *err)
+int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_refused_fn *refused, void *data,
+		    struct deferred_error *err)
 {
 	size_t kept = 0;
 	int rc = 0;
@@ -855,7 +867,8 @@ int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner
 	return rc;
 }
 
-int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err)
+int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid,
+		    struct deferred_error *err)
 {
 	struct plugin_set *s = NULL;
 	struct deferred_error why = { 0 };

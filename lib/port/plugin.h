@@ -4,8 +4,9 @@
  *
  * A plugin is trusted code, so a file is loaded only if nobody but root and we could have written it:
  * the folder and everything above it, and the file itself, belong to root or to our user and are
- * writable by nobody else (a sticky folder such as /tmp may be above it). The file is opened without following links, and what is loaded is a
- * copy of it in memory, made by that descriptor: so what was checked is what runs, whatever is done to the file later.
+ * writable by nobody else (a sticky folder such as /tmp may be above it). The file is opened without following links,
+ * and what is loaded is a copy of it in memory, made by that descriptor: so what was checked is what runs, whatever is
+ * done to the file later.
  *
  * Called in a runner, and by deferred_send_mail() in the process of the application.
  */
@@ -34,7 +35,8 @@ typedef bool plugin_loading_fn(void *data, const char *file);
  */
 int plugin_dir_check(const char *dir, unsigned int owner_uid, struct deferred_error *err);
 
-/* The same of a program, of the folders above it and of the links on the way. One that is not there passes: executing it says so. */
+/* The same of a program, of the folders above it and of the links on the way. One that is not there passes: executing
+ * it says so. */
 int plugin_command_check(const char *path, unsigned int owner_uid, struct deferred_error *err);
 
 /*
@@ -42,15 +44,17 @@ int plugin_command_check(const char *path, unsigned int owner_uid, struct deferr
  * has been put into its place. Files that cannot be opened are reported by refused() and left out. Returns 0;
  * DEFERRED_EPLUGIN where the folder or a file is refused for its ownership; DEFERRED_ENOMEM.
  */
-int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused, void *data,
-		    struct deferred_error *err);
+int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused,
+		    void *data, struct deferred_error *err);
 
 /*
  * Load all of them, in order of names. Files that cannot be loaded, or are no plugin, or of another ABI, are
- * reported by refused() and left out. A name that two functions have is not found: plugin_each_clash() tells. Returns 0;
+ * reported by refused() and left out. A name that two functions have is not found: plugin_each_clash() tells. Returns
+ * 0;
  * DEFERRED_ENOMEM.
  */
-int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_refused_fn *refused, void *data, struct deferred_error *err);
+int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_refused_fn *refused, void *data,
+		    struct deferred_error *err);
 
 /* Load one of them; its functions are added to those that are found. Returns 0, DEFERRED_EPLUGIN where it cannot be
  * loaded, DEFERRED_ENOMEM. */
@@ -61,9 +65,11 @@ int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner
 		    plugin_refused_fn *refused, void *data, struct deferred_error *err);
 
 /* Open and load one file of the folder, NAME.so. */
-int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid, struct deferred_error *err);
+int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid,
+		    struct deferred_error *err);
 
-/* Call f for each file that is another one, has been written to, or is gone, since the set was opened or f was called for it. What is loaded stays. */
+/* Call f for each file that is another one, has been written to, or is gone, since the set was opened or f was called
+ * for it. What is loaded stays. */
 void plugin_each_changed(struct plugin_set *set, void (*f)(void *data, const char *file, bool gone), void *data);
 
 /* A symbol that the first file of the set exports, beside its table. NULL: none of that name. */
@@ -77,17 +83,19 @@ bool plugin_function_name_ok(const char *name);
 /* A function as loaded: the newest members of the table are zero for a plugin built with an older header. */
 struct plugin_function {
 	struct deferred_function fn;
-	const char *plugin;  /* "NAME VERSION BUILDID", for the log */
-	const char *file;    /* name in the folder */
+	const char *plugin; /* "NAME VERSION BUILDID", for the log */
+	const char *file;   /* name in the folder */
 };
 
 /* Look up NAME, PLUGIN.NAME or an alias. NULL: unknown. */
 const struct plugin_function *plugin_find(const struct plugin_set *set, const char *name);
 
 /* Call f for each name that more than one function has; text says which files. */
-void plugin_each_clash(const struct plugin_set *set, void (*f)(void *data, const char *name, const char *text), void *data);
+void plugin_each_clash(const struct plugin_set *set, void (*f)(void *data, const char *name, const char *text),
+		       void *data);
 
 /* Call f for each name that plugin_find() knows, the qualified ones included. */
-void plugin_each(const struct plugin_set *set, void (*f)(void *data, const char *name, const struct plugin_function *fn), void *data);
+void plugin_each(const struct plugin_set *set,
+		 void (*f)(void *data, const char *name, const struct plugin_function *fn), void *data);
 
 #endif

@@ -10,12 +10,15 @@
 bool secret_file_ok(const struct stat *st);
 
 /* What follows the name of a file that is not, with the mode for %04o: the remedy stands in it. */
-#define SECRET_FILE_WRONG "is open to others (mode %04o): chmod 600 it, or chown root and chmod 640 it, with a group of those who read it"
+#define SECRET_FILE_WRONG \
+	"is open to others (mode %04o): chmod 600 it, or chown root and chmod 640 it, with a group of those who read " \
+	"it"
 
 /* Does a connection string of libpq hold a password, rather than leave it to ~/.pgpass or a service file? */
 bool secret_in_conninfo(const char *conninfo);
 
-/* Overwrite an argument of the command line that is a connection string with a password, so that ps shows none. Copy it before. */
+/* Overwrite an argument of the command line that is a connection string with a password, so that ps shows none. Copy it
+ * before. */
 void secret_hide_argument(char *conninfo);
 
 #endif

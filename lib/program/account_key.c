@@ -69,13 +69,13 @@ static int check_file(int fd, const char *path, struct deferred_error *err)
 		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" is not a regular file", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0) {
 		error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" belongs to another user (uid %u)", path,
-				(unsigned)st.st_uid);
+			  (unsigned)st.st_uid);
 		error_hint(err, "chown the file to root or to the user of this program");
 		return DEFERRED_ECONFIG;
 	}
 	if (st.st_mode & 027) {
 		error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" has mode %04o", path,
-				(unsigned)(st.st_mode & 07777));
+			  (unsigned)(st.st_mode & 07777));
 		error_hint(err, "chmod 0600 the file, or 0640 with a group of its own");
 		return DEFERRED_ECONFIG;
 	}
@@ -99,7 +99,8 @@ static int read_file(int fd, const char *path, unsigned char master[ACCOUNT_MAST
 		return 0;
 	error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" does not hold a key", path);
 	error_hint(err,
-			"restore the file from a copy: its first line is %d bytes in base64, as \"deferred account add\" wrote it",
+		   "restore the file from a copy: its first line is %d bytes in base64, as \"deferred account add\" "
+		   "wrote it",
 		   ACCOUNT_MASTER_BYTES);
 	return DEFERRED_ECONFIG;
 }
@@ -112,7 +113,7 @@ int account_key_load(const char *path, unsigned char master[ACCOUNT_MASTER_BYTES
 	if (fd < 0 && errno == ENOENT) {
 		error_set(err, DEFERRED_ENOTFOUND, WHERE, "key file \"%s\" does not exist", path);
 		error_hint(err,
-				"the first \"deferred account add\" creates it; setting http.key_file names another file");
+			   "the first \"deferred account add\" creates it; setting http.key_file names another file");
 		return DEFERRED_ENOTFOUND;
 	}
 	if (fd < 0 && errno == ELOOP)
@@ -164,7 +165,8 @@ int account_key_make(const char *path, struct deferred_error *err)
 	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
 		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0 || fchmod(fd, 0600) < 0 || write_all(fd, text, strlen(text)) < 0 || (link(temporary, path) < 0 && errno != EEXIST)) {
+	if (fd < 0 || fchmod(fd, 0600) < 0 || write_all(fd, text, strlen(text)) < 0 ||
+	    (link(temporary, path) < 0 && errno != EEXIST)) {
 		rc = error_errno(err, DEFERRED_ESYSTEM, WHERE, "cannot make key file \"%s\"", path);
 		error_hint(err, "setting http.key_file names another place");
 	}
@@ -186,33 +188,38 @@ int account_key_new(unsigned char key[ACCOUNT_KEY_NEW], struct deferred_error *e
 
 /* ---- encrypting ------------------------------------------------------------------------------- */
 
-static int begin(EVP_CIPHER_CTX *ctx, const unsigned char *master, const unsigned char *nonce, const char *account, int number, int encrypt)
+static int begin(EVP_CIPHER_CTX *ctx, const unsigned char *master, const unsigned char *nonce, const char *account,
+		 int number, int encrypt)
 {
 	char what[128];
 	int n, len = snprintf(what, sizeof(what), "deferred account %s key %d", account, number);
 
-	return ctx && len < (int)sizeof(what) && EVP_CipherInit_ex(ctx, EVP_aes_256_gcm(), NULL, master, nonce, encrypt) == 1 &&
+	return ctx && len < (int)sizeof(what) &&
+	       EVP_CipherInit_ex(ctx, EVP_aes_256_gcm(), NULL, master, nonce, encrypt) == 1 &&
 	       EVP_CipherUpdate(ctx, NULL, &n, (const unsigned char *)what, len) == 1;
 }
 
-int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const char *account, int number, const unsigned char *key,
-			size_t len, unsigned char cipher[ACCOUNT_CIPHER_MAX], size_t *cipher_len, struct deferred_error *err)
+int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const char *account, int number,
+			const unsigned char *key, size_t len, unsigned char cipher[ACCOUNT_CIPHER_MAX],
+			size_t *cipher_len, struct deferred_error *err)
 {
 	unsigned char *nonce = cipher + 1, *body = nonce + NONCE_BYTES;
 	EVP_CIPHER_CTX *ctx = NULL;
 	int n, rc;
 
 	if (len < ACCOUNT_KEY_MIN || len > ACCOUNT_KEY_MAX)
-		return error_set(err, DEFERRED_EINVAL, WHERE, "a key has %d to %d bytes, not %zu", ACCOUNT_KEY_MIN, ACCOUNT_KEY_MAX, len);
+		return error_set(err, DEFERRED_EINVAL, WHERE, "a key has %d to %d bytes, not %zu", ACCOUNT_KEY_MIN,
+				 ACCOUNT_KEY_MAX, len);
 	cipher[0] = FORMAT;
 	rc = random_bytes(nonce, NONCE_BYTES, err);
 	if (rc < 0)
 		return rc;
 	ctx = EVP_CIPHER_CTX_new();
 	if (!begin(ctx, master, nonce, account, number, 1) || EVP_CipherUpdate(ctx, body, &n, key, (int)len) != 1 ||
-	    EVP_CipherFinal_ex(ctx, body + len, &n) != 1 || EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, TAG_BYTES, body + len) != 1)
+	    EVP_CipherFinal_ex(ctx, body + len, &n) != 1 ||
+	    EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, TAG_BYTES, body + len) != 1)
 		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot encrypt key %d of account \"%s\"", number,
-				account);
+			       account);
 	*cipher_len = 1 + NONCE_BYTES + len + TAG_BYTES;
 	EVP_CIPHER_CTX_free(ctx);
 	return rc;
@@ -232,8 +239,10 @@ int account_key_decrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 	if (ok) {
 		memcpy(tag, body + body_len, sizeof(tag));
 		ctx = EVP_CIPHER_CTX_new();
-		ok = begin(ctx, master, nonce, account, number, 0) && EVP_CipherUpdate(ctx, buf, &n, body, (int)body_len) == 1 &&
-		     EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_SET_TAG, TAG_BYTES, tag) == 1 && EVP_CipherFinal_ex(ctx, buf + body_len, &n) == 1;
+		ok = begin(ctx, master, nonce, account, number, 0) &&
+		     EVP_CipherUpdate(ctx, buf, &n, body, (int)body_len) == 1 &&
+		     EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_SET_TAG, TAG_BYTES, tag) == 1 &&
+		     EVP_CipherFinal_ex(ctx, buf + body_len, &n) == 1;
 		EVP_CIPHER_CTX_free(ctx);
 	}
 	if (ok) {
@@ -244,6 +253,7 @@ int account_key_decrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 	}
 	error_set(err, DEFERRED_ECONFIG, WHERE, "key %d of account \"%s\" cannot be decrypted", number, account);
 	error_hint(err,
-			"restore the key file it was encrypted with, or make a new key: deferred account rotate %s --key %d", account, number);
+		   "restore the key file it was encrypted with, or make a new key: deferred account rotate %s --key %d",
+		   account, number);
 	return DEFERRED_ECONFIG;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account_key - keys of accounts, which the database holds encrypted: who reads the database, or a dump of it, has nothing
- * without the master key, a file on the machines that serve accounts. Programs that use it link with libcrypto, the
- * shared library does not contain it.
+ * account_key - keys of accounts, which the database holds encrypted: who reads the database, or a dump of it, has
+ * nothing without the master key, a file on the machines that serve accounts. Programs that use it link with libcrypto,
+ * the shared library does not contain it.
  *
  * Encrypted is: one byte 1, a nonce of 12 bytes, the key, and 16 bytes by which AES-256-GCM finds out whether any of it
  * was changed. The name of the account and the number of the key are part of what is checked, so that a key cannot be
@@ -18,14 +18,14 @@
 
 #define ACCOUNT_MASTER_BYTES 32
 #define ACCOUNT_KEY_MIN 16
-#define ACCOUNT_KEY_NEW 32  /* a key made here */
+#define ACCOUNT_KEY_NEW 32 /* a key made here */
 #define ACCOUNT_KEY_MAX 64
 #define ACCOUNT_CIPHER_MAX (1 + 12 + ACCOUNT_KEY_MAX + 16)
 #define ACCOUNT_KEY_TEXT 89 /* base64 of the longest key and NUL */
 
 /*
- * Read the master key. The file must be a regular one of ours or root's that nobody else can write, and nobody outside its group
- * read. Returns 0; DEFERRED_ECONFIG, with a hint; DEFERRED_ENOTFOUND: there is no such file.
+ * Read the master key. The file must be a regular one of ours or root's that nobody else can write, and nobody outside
+ * its group read. Returns 0; DEFERRED_ECONFIG, with a hint; DEFERRED_ENOTFOUND: there is no such file.
  */
 int account_key_load(const char *path, unsigned char master[ACCOUNT_MASTER_BYTES], struct deferred_error *err);
 
@@ -36,10 +36,12 @@ int account_key_make(const char *path, struct deferred_error *err);
 int account_key_new(unsigned char key[ACCOUNT_KEY_NEW], struct deferred_error *err);
 
 /* number: 1 or 2. Returns 0 or DEFERRED_ESYSTEM. */
-int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const char *account, int number, const unsigned char *key,
-			size_t len, unsigned char cipher[ACCOUNT_CIPHER_MAX], size_t *cipher_len, struct deferred_error *err);
+int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const char *account, int number,
+			const unsigned char *key, size_t len, unsigned char cipher[ACCOUNT_CIPHER_MAX],
+			size_t *cipher_len, struct deferred_error *err);
 
-/* Returns 0; DEFERRED_ECONFIG: it was encrypted under another master key, for another account or number, or is damaged. */
+/* Returns 0; DEFERRED_ECONFIG: it was encrypted under another master key, for another account or number, or is damaged.
+ * */
 int account_key_decrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const char *account, int number,
 			const unsigned char *cipher, size_t cipher_len, unsigned char key[ACCOUNT_KEY_MAX], size_t *len,
 			struct deferred_error *err);

@@ -13,7 +13,8 @@ static struct build *build_of(struct builds *builds, const struct store_figure *
 	builds->more |= builds->n == builds->max;
 	if (builds->n == builds->max)
 		return NULL;
-	builds->list[builds->n] = (struct build){ .fn = f->fn, .plugin = f->plugin, .series = f->series, .first_s = f->at_s };
+	builds->list[builds->n] =
+		(struct build){ .fn = f->fn, .plugin = f->plugin, .series = f->series, .first_s = f->at_s };
 	return &builds->list[builds->n++];
 }
 
@@ -38,7 +39,8 @@ void builds_gather(struct builds *builds, const struct store_figures *figures)
 	}
 }
 
-/* By the hour in which it was seen first; in the same one, which is that of all that have run for long, by number: a fold of many hours at once gives numbers as they come. */
+/* By the hour in which it was seen first; in the same one, which is that of all that have run for long, by number: a
+ * fold of many hours at once gives numbers as they come. */
 static bool came_before(const struct build *a, const struct build *b)
 {
 	return a->first_s != b->first_s ? a->first_s < b->first_s : a->series < b->series;
@@ -56,8 +58,8 @@ const struct build *builds_before(const struct builds *builds, const struct buil
 	for (size_t i = 0; i < builds->n; i++) {
 		const struct build *other = &builds->list[i];
 
-		if (of_same_function(other, build) && came_before(other, build) && histogram_count(&other->run) >= HISTOGRAM_RATIO_LEAST &&
-		    (!before || came_before(before, other)))
+		if (of_same_function(other, build) && came_before(other, build) &&
+		    histogram_count(&other->run) >= HISTOGRAM_RATIO_LEAST && (!before || came_before(before, other)))
 			before = other;
 	}
 	return before;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * builds - how functions ran in each build of their plugins, and each build against the one before it: is it slower, does it crash more?
+ * builds - how functions ran in each build of their plugins, and each build against the one before it: is it slower,
+ * does it crash more?
  *
  *     store_figures_builds(pg, &figures, err);
  *     struct builds builds = { .list = list, .max = sizeof(list) / sizeof(list[0]) };
@@ -14,7 +15,8 @@
 #include "base/proportion.h"
 #include "store/figures.h"
 
-#define BUILDS_SLOWER 1.15 /* times as long, by the end of the interval that is nearer to none: less is not worth a word */
+#define BUILDS_SLOWER \
+	1.15 /* times as long, by the end of the interval that is nearer to none: less is not worth a word */
 
 /* Sums over queues and hours. */
 struct build {
@@ -33,7 +35,8 @@ struct builds {
 /* Add up rows by build, which come in the order of time. The texts stay where they are, in the figures. */
 void builds_gather(struct builds *builds, const struct store_figures *figures);
 
-/* What a build is held against: of the builds before it the last one that was run often enough to be compared; NULL: there is none. */
+/* What a build is held against: of the builds before it the last one that was run often enough to be compared; NULL:
+ * there is none. */
 const struct build *builds_before(const struct builds *builds, const struct build *build);
 
 /* False: there is nothing to hold it against, or it was run too seldom itself. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * completion - what a program says of its own tables when its one argument is --describe: bin/completion.awk makes the completions of
- * shells of it. One line each, of five fields separated by tabs: where it stands ("deferred queue set"), word or option, its name,
- * what it takes, what it is for.
+ * completion - what a program says of its own tables when its one argument is --describe: bin/completion.awk makes the
+ * completions of shells of it. One line each, of five fields separated by tabs: where it stands ("deferred queue set"),
+ * word or option, its name, what it takes, what it is for.
  */
 #ifndef COMPLETION_H
 #define COMPLETION_H

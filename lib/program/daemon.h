@@ -9,19 +9,21 @@
 
 /* What the program does, each with the data of daemon_run(), in its one thread. */
 struct daemon_work {
-	int (*start)(void *data, struct deferred_error *err); /* 0, or an exit code with err; no signal reaches the threads that it starts */
-	void (*tick)(void *data);                             /* twice a second or more often, also while it stops */
-	void (*reload)(void *data);                           /* SIGHUP */
-	void (*quiesce)(void *data);                          /* nothing new is taken any more */
-	int (*busy)(void *data);                              /* how much is in hand */
-	void (*flush)(void *data, int patience_ms);           /* write out logs, for so long at most */
-	void (*release)(void *data);                          /* what start() started, also where that failed halfway */
+	int (*start)(void *data,
+		     struct deferred_error
+			     *err);  /* 0, or an exit code with err; no signal reaches the threads that it starts */
+	void (*tick)(void *data);    /* twice a second or more often, also while it stops */
+	void (*reload)(void *data);  /* SIGHUP */
+	void (*quiesce)(void *data); /* nothing new is taken any more */
+	int (*busy)(void *data);     /* how much is in hand */
+	void (*flush)(void *data, int patience_ms); /* write out logs, for so long at most */
+	void (*release)(void *data);                /* what start() started, also where that failed halfway */
 };
 
 #define DAEMON_LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads them */
 
-/* Serve until SIGTERM or SIGINT; what is in hand then gets grace_ms. Returns an exit code, what was wrong having been told. Where something
- * is still in hand after that, it does not return: the process ends. */
+/* Serve until SIGTERM or SIGINT; what is in hand then gets grace_ms. Returns an exit code, what was wrong having been
+ * told. Where something is still in hand after that, it does not return: the process ends. */
 int daemon_run(const struct daemon_work *work, void *data, int64_t grace_ms);
 
 #endif

@@ -52,7 +52,8 @@ int doctor_exit_code(enum doctor_level level)
 /* ---- what is found ------------------------------------------------------------------------------ */
 
 __attribute__((format(printf, 2, 0)))
-static void say(char **text, const char *fmt, va_list ap)
+static void
+say(char **text, const char *fmt, va_list ap)
 {
 	free(*text);
 	if (vasprintf(text, fmt, ap) < 0)
@@ -71,12 +72,14 @@ static void forget(struct doctor *d)
 static void hand_on(struct doctor *d)
 {
 	if (d->open)
-		d->take(d->data, &(struct doctor_finding){ d->check, d->found, "", d->what ? d->what : "out of memory", d->why, d->mend });
+		d->take(d->data, &(struct doctor_finding){ d->check, d->found, "", d->what ? d->what : "out of memory",
+							   d->why, d->mend });
 	forget(d);
 }
 
 __attribute__((format(printf, 3, 0)))
-static void find(struct doctor *d, enum doctor_level level, const char *fmt, va_list ap)
+static void
+find(struct doctor *d, enum doctor_level level, const char *fmt, va_list ap)
 {
 	hand_on(d);
 	d->open = true;
@@ -87,7 +90,8 @@ static void find(struct doctor *d, enum doctor_level level, const char *fmt, va_
 }
 
 __attribute__((format(printf, 2, 3)))
-static void unknown(struct doctor *d, const char *fmt, ...)
+static void
+unknown(struct doctor *d, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -152,7 +156,10 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 		return true;
 	unknown(d, "could not be checked: %s", err->message);
 	if (strcmp(err->sqlstate, "57014") == 0 || strcmp(err->sqlstate, "55P03") == 0) {
-		doctor_why(d, "a statement of a check takes %d ms at most: the server is busy, or another session holds a lock", DOCTOR_LOOK_MS);
+		doctor_why(d,
+			   "a statement of a check takes %d ms at most: the server is busy, or another session holds a "
+			   "lock",
+			   DOCTOR_LOOK_MS);
 		doctor_do(d, "deferred doctor, once more when the server has less to do");
 	} else if (strcmp(err->sqlstate, "42501") == 0) {
 		doctor_why(d, "a check reads with the rights of the role that is connected");
@@ -164,7 +171,9 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 			doctor_do(d, "grant %s to %s", d->role, doctor_user_name(d));
 	} else {
 		doctor_why(d, "the check itself failed: nothing is known of what it checks");
-		doctor_do(d, "%s", err->hint[0] ? err->hint : "deferred doctor, once more; if this stays so, read the server's log");
+		doctor_do(d, "%s",
+			  err->hint[0] ? err->hint
+				       : "deferred doctor, once more; if this stays so, read the server's log");
 	}
 	return false;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * doctor - the checks of an installation, and what they find: for `deferred doctor`, and for a page. A check says what it finds with doctor_warn() or
- * doctor_fail(), then, of that, why it matters and what mends it. One that says nothing is fine. doctor_run() hands on what it said, whole.
+ * doctor - the checks of an installation, and what they find: for `deferred doctor`, and for a page. A check says what
+ * it finds with doctor_warn() or doctor_fail(), then, of that, why it matters and what mends it. One that says nothing
+ * is fine. doctor_run() hands on what it said, whole.
  *
  *     struct doctor d = { .pg = pg, .role = "deferred_worker", .take = print };
  *     for (const struct doctor_check *c = doctor_checks; c->name; c++)
@@ -30,7 +31,8 @@
 /* In the order of what matters more. Unknown: the check itself failed, so nothing is known of what it checks. */
 enum doctor_level { DOCTOR_OK, DOCTOR_UNKNOWN, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_LEVELS };
 
-/* One of a check that is fine has what, why and mend NULL, and note says how far it could look; "": all of it. Of one that is not note is "". */
+/* One of a check that is fine has what, why and mend NULL, and note says how far it could look; "": all of it. Of one
+ * that is not note is "". */
 struct doctor_finding {
 	const char *check;
 	enum doctor_level level;
@@ -41,25 +43,25 @@ struct doctor_host;
 
 struct doctor {
 	/* The caller's. */
-	struct pg *pg;             /* NULL: there is no connection */
-	const char *role;          /* whose rights the checks take: who lacks them is told to ask for them */
-	const char *user;          /* who that is; NULL: the login */
-	int lock_ms;               /* no statement waits longer for a lock; 0: than it may take */
-	bool knows_functions;      /* those of this host are below */
-	char **functions;          /* in the plugins here and in the config file, sorted */
+	struct pg *pg;        /* NULL: there is no connection */
+	const char *role;     /* whose rights the checks take: who lacks them is told to ask for them */
+	const char *user;     /* who that is; NULL: the login */
+	int lock_ms;          /* no statement waits longer for a lock; 0: than it may take */
+	bool knows_functions; /* those of this host are below */
+	char **functions;     /* in the plugins here and in the config file, sorted */
 	size_t functions_len;
-	struct doctor_host *host;  /* of checks of the host; NULL: there are none */
+	struct doctor_host *host; /* of checks of the host; NULL: there are none */
 	void (*take)(void *data, const struct doctor_finding *finding);
 	void *data;
 
 	/* Found so far. */
 	enum doctor_level level, worst; /* of the check under way, of all */
-	bool usable;               /* there is a schema that this program knows, or it is unknown whether there is one */
+	bool usable; /* there is a schema that this program knows, or it is unknown whether there is one */
 
 	/* Of the check under way. */
 	const char *check;
 	char note[256];
-	bool open;                 /* there is a finding that is not handed on */
+	bool open; /* there is a finding that is not handed on */
 	enum doctor_level found;
 	char *what, *why, *mend;
 };
@@ -87,22 +89,24 @@ int doctor_exit_code(enum doctor_level level); /* that of monitoring plugins */
 
 void doctor_warn(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void doctor_fail(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void doctor_note(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* where nothing else is found: how far it could look */
+void doctor_note(struct doctor *d, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3))); /* where nothing else is found: how far it could look */
 void doctor_why(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void doctor_do(struct doctor *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Ask the database; *res is given. False: it did not answer, and the check is unknown. */
 typedef int doctor_question(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 bool doctor_ask(struct doctor *d, doctor_question *question, struct pg_result **res);
-bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err); /* the same of what was asked already */
+bool doctor_answered(struct doctor *d, int rc,
+		     const struct deferred_error *err); /* the same of what was asked already */
 
 /* Whom to grant something that is missing. */
 const char *doctor_user_name(const struct doctor *d);
 
-
 void doctor_schema(struct doctor *d);
 void doctor_rights(struct doctor *d);
-void doctor_rights_told(struct doctor *d, const struct pg_result *res); /* the same of the answer to store_doctor_role() */
+void doctor_rights_told(struct doctor *d,
+			const struct pg_result *res); /* the same of the answer to store_doctor_role() */
 void doctor_clocks(struct doctor *d);
 void doctor_functions(struct doctor *d);
 void doctor_workers(struct doctor *d);

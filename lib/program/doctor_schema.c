@@ -46,10 +46,12 @@ void doctor_schema(struct doctor *d)
 	if (version == 0)
 		doctor_fail(d, "the database has no schema \"deferred\"");
 	else if (due.steps > 0)
-		doctor_fail(d, "the schema has version %d, this program brings version %d", version, MIGRATE_VERSION_MAX);
+		doctor_fail(d, "the schema has version %d, this program brings version %d", version,
+			    MIGRATE_VERSION_MAX);
 	else if (due.sources > 0)
-		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, %s among them", due.sources, plural(due.sources),
-			    plural(due.sources), due.sources == 1 ? "is" : "are", due.first);
+		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, %s among them",
+			    due.sources, plural(due.sources), plural(due.sources), due.sources == 1 ? "is" : "are",
+			    due.first);
 	else
 		return;
 	doctor_why(d, "what the programs here count on may not be there");
@@ -89,9 +91,14 @@ void doctor_indexes(struct doctor *d)
 			continue;
 		}
 		doctor_fail(d, "index %s of %s is not valid", pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL));
-		doctor_why(d, "the server does not use it: what it is for reads the whole table, and what it keeps unique need not be");
-		doctor_do(d, pg_bool(res, i, 2) ? "create index on the partition that lacks it, and alter index %s attach partition it" : "reindex index concurrently %s",
-			  pg_text(res, i, 0, NULL));
+		doctor_why(d, "the server does not use it: what it is for reads the whole table, and what it keeps "
+			      "unique need not be");
+		doctor_do(
+			d,
+			pg_bool(res, i, 2)
+				? "create index on the partition that lacks it, and alter index %s attach partition it"
+				: "reindex index concurrently %s",
+			pg_text(res, i, 0, NULL));
 	}
 	pg_result_free(res);
 }
@@ -100,7 +107,8 @@ void doctor_indexes(struct doctor *d)
 
 void doctor_partitions(struct doctor *d)
 {
-	static const char mend[] = "select deferred.maintain(), which every run with work calls at its end: see the log of check_deferred for why it does not";
+	static const char mend[] = "select deferred.maintain(), which every run with work calls at its end: see the "
+				   "log of check_deferred for why it does not";
 	struct pg_result *res = NULL;
 
 	if (!doctor_ask(d, store_doctor_partitions, &res))
@@ -108,32 +116,40 @@ void doctor_partitions(struct doctor *d)
 	for (int col = 0; col < 4; col++) {
 		if (pg_bool(res, 0, col))
 			continue;
-		(col % 2 == 0 ? doctor_fail : doctor_warn)(d, "%s has no partition for %s", col < 2 ? "__deferred_log" : "__deferred",
-							    col == 0 ? "this week" : col == 1 ? "the week after the next" : col == 2 ? "the next job" : "2,500,000 jobs on");
-		doctor_why(d, "rows without a partition go to the one that takes all, which is not purged, and slows all that looks for a job");
+		(col % 2 == 0 ? doctor_fail : doctor_warn)(d, "%s has no partition for %s",
+							   col < 2 ? "__deferred_log" : "__deferred",
+							   col == 0   ? "this week"
+							   : col == 1 ? "the week after the next"
+							   : col == 2 ? "the next job"
+								      : "2,500,000 jobs on");
+		doctor_why(d, "rows without a partition go to the one that takes all, which is not purged, and slows "
+			      "all that looks for a job");
 		doctor_do(d, "%s", mend);
 	}
 	if (pg_int(res, 0, 4) > 0) {
-		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4), plural(pg_int(res, 0, 4)));
+		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4),
+			    plural(pg_int(res, 0, 4)));
 		doctor_why(d, "they are not purged, and slow all that looks for a job");
 		doctor_do(d, "%s", mend);
 	}
 	if (pg_int(res, 0, 5) > PARTITIONS_MANY) {
 		doctor_warn(d, "__deferred has %" PRId64 " partitions", pg_int(res, 0, 5));
-		doctor_why(d, "each session opens all of them when it looks a job up by its id: starts get slower, and so do claims");
+		doctor_why(d, "each session opens all of them when it looks a job up by its id: starts get slower, and "
+			      "so do claims");
 		doctor_do(d, "deferred purge, with shorter --older-than and --dead-older-than");
 	}
 	if (!pg_null(res, 0, 6)) {
 		doctor_warn(d, "deferred.%s has left the history and is not archived", pg_text(res, 0, 6, NULL));
-		doctor_why(d, "deferred purge --archive has not come to its end: its command failed, or it is at work just now");
+		doctor_why(d, "deferred purge --archive has not come to its end: its command failed, or it is at work "
+			      "just now");
 		doctor_do(d, "deferred purge --older-than SPAN --archive COMMAND, once more, and read what it says");
 	}
 	pg_result_free(res);
 }
 
-#define OLD_DAYS 90          /* history that nobody purges is told from then on, */
+#define OLD_DAYS 90              /* history that nobody purges is told from then on, */
 #define LARGE_BYTES (10LL << 30) /* or from there on */
-#define PURGED_DAYS 35       /* a purge once a month is in time */
+#define PURGED_DAYS 35           /* a purge once a month is in time */
 
 void doctor_retention(struct doctor *d)
 {
@@ -151,15 +167,22 @@ void doctor_retention(struct doctor *d)
 	old = oldest >= OLD_DAYS || bytes >= LARGE_BYTES;
 	if (!never && oldest > 2 * keep + 7)
 		doctor_warn(d,
-				"the log goes back %" PRId64 " days, though the last purge, %" PRId64 " days ago, was set to keep %" PRId64, oldest,
-			    pg_int(res, 0, 3), keep);
+			    "the log goes back %" PRId64 " days, though the last purge, %" PRId64
+			    " days ago, was set to keep %" PRId64,
+			    oldest, pg_int(res, 0, 3), keep);
 	else if (old && never)
 		doctor_warn(d, "the log goes back %" PRId64 " days, and was never purged", oldest);
 	else if (old && pg_int(res, 0, 3) > PURGED_DAYS)
-		doctor_warn(d, "the log goes back %" PRId64 " days, and was purged %" PRId64 " days ago last", oldest, pg_int(res, 0, 3));
+		doctor_warn(d, "the log goes back %" PRId64 " days, and was purged %" PRId64 " days ago last", oldest,
+			    pg_int(res, 0, 3));
 	if (d->level > DOCTOR_OK) {
-		doctor_why(d, "it has %" PRId64 " MB, and grew by %" PRId64 " MB a day lately: nothing is deleted unless somebody says so", bytes >> 20, daily >> 20);
-		doctor_do(d, "have cron say, each night and as a role with the rights of deferred_purger: deferred purge --older-than %" PRId64 "d --dead-older-than 365d",
+		doctor_why(d,
+			   "it has %" PRId64 " MB, and grew by %" PRId64
+			   " MB a day lately: nothing is deleted unless somebody says so",
+			   bytes >> 20, daily >> 20);
+		doctor_do(d,
+			  "have cron say, each night and as a role with the rights of deferred_purger: deferred purge "
+			  "--older-than %" PRId64 "d --dead-older-than 365d",
 			  never ? 30 : keep);
 	}
 	pg_result_free(res);

@@ -30,21 +30,29 @@ void doctor_clocks(struct doctor *d)
 		return;
 	after = now_us();
 	/* It was read somewhere in between. */
-	off = pg_int(res, 0, 0) > after ? pg_int(res, 0, 0) - after : pg_int(res, 0, 0) < before ? pg_int(res, 0, 0) - before : 0;
+	off = pg_int(res, 0, 0) > after    ? pg_int(res, 0, 0) - after
+	      : pg_int(res, 0, 0) < before ? pg_int(res, 0, 0) - before
+					   : 0;
 	if (llabs(off) >= CLOCK_WARN_US) {
-		(llabs(off) >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "this host is %.1f s %s the database", (double)llabs(off) / 1e6,
-									   off > 0 ? "behind" : "ahead of");
-		doctor_why(d,
-				"jobs are due by the database's clock and cron starts by this host's: times in logs and certificates do not agree");
-		doctor_do(d, "have both hosts follow the same time servers: chronyc tracking, timedatectl set-ntp true");
+		(llabs(off) >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "this host is %.1f s %s the database",
+									  (double)llabs(off) / 1e6,
+									  off > 0 ? "behind" : "ahead of");
+		doctor_why(d, "jobs are due by the database's clock and cron starts by this host's: times in logs and "
+			      "certificates do not agree");
+		doctor_do(d,
+			  "have both hosts follow the same time servers: chronyc tracking, timedatectl set-ntp true");
 	}
 	/* It was put back, or the jobs were deferred where another one was ahead. */
 	behind = pg_int(res, 0, 1);
 	if (behind >= CLOCK_WARN_US) {
-		(behind >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "the clock of the database is %.1f s behind the time at which jobs were deferred", (double)behind / 1e6);
-		doctor_why(d, "what is due or leased by the time that was lasts so much longer: delayed jobs, retries and leases of workers that have died");
-		doctor_do(d,
-				"set the server's clock; jobs that are due too late then run at once with `deferred retry ID`");
+		(behind >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(
+			d, "the clock of the database is %.1f s behind the time at which jobs were deferred",
+			(double)behind / 1e6);
+		doctor_why(d, "what is due or leased by the time that was lasts so much longer: delayed jobs, retries "
+			      "and leases of workers that have died");
+		doctor_do(
+			d,
+			"set the server's clock; jobs that are due too late then run at once with `deferred retry ID`");
 	}
 	pg_result_free(res);
 }
@@ -61,14 +69,16 @@ void doctor_snapshots(struct doctor *d)
 	if (!doctor_ask(d, store_doctor_hidden, &hidden))
 		return;
 	if (pg_bool(hidden, 0, 0))
-		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them", doctor_user_name(d));
+		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them",
+			    doctor_user_name(d));
 	pg_result_free(hidden);
 	if (!doctor_ask(d, store_doctor_snapshots, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res) && pg_int(res, i, 1) >= SNAPSHOT_WARN_S; i++) {
-		(pg_int(res, i, 1) >= SNAPSHOT_FAIL_S ? doctor_fail : doctor_warn)(d, "%s: in a transaction for %s", pg_text(res, i, 0, NULL),
-										    span_age(age, pg_int(res, i, 1)));
-		doctor_why(d, "rows of jobs that have ended since cannot be removed while it may want to see them: tables grow, looking for jobs gets slower");
+		(pg_int(res, i, 1) >= SNAPSHOT_FAIL_S ? doctor_fail : doctor_warn)(
+			d, "%s: in a transaction for %s", pg_text(res, i, 0, NULL), span_age(age, pg_int(res, i, 1)));
+		doctor_why(d, "rows of jobs that have ended since cannot be removed while it may want to see them: "
+			      "tables grow, looking for jobs gets slower");
 		doctor_do(d, "%s", pg_text(res, i, 2, NULL));
 	}
 	pg_result_free(res);
@@ -89,10 +99,14 @@ void doctor_slots(struct doctor *d)
 
 		if (!fails && kept < SLOT_WARN_BYTES && !pg_bool(res, i, 3))
 			continue;
-		(fails ? doctor_fail : doctor_warn)(d, "nobody reads from replication slot %s, which keeps %" PRId64 " MB of WAL%s", pg_text(res, i, 0, NULL), kept >> 20,
-						    pg_bool(res, i, 3) ? ", and dead rows" : "");
+		(fails ? doctor_fail : doctor_warn)(
+			d, "nobody reads from replication slot %s, which keeps %" PRId64 " MB of WAL%s",
+			pg_text(res, i, 0, NULL), kept >> 20, pg_bool(res, i, 3) ? ", and dead rows" : "");
 		doctor_why(d, "what it keeps grows until the disk is full, and the server stands then");
-		doctor_do(d, "start the standby that reads from it; where there is none any more: select pg_drop_replication_slot('%s')", pg_text(res, i, 0, NULL));
+		doctor_do(d,
+			  "start the standby that reads from it; where there is none any more: select "
+			  "pg_drop_replication_slot('%s')",
+			  pg_text(res, i, 0, NULL));
 	}
 	pg_result_free(res);
 }
@@ -108,12 +122,15 @@ void doctor_durability(struct doctor *d)
 	told = pg_text(res, 0, 1, NULL);
 	if (strcmp(class, "waiting") == 0) {
 		doctor_fail(d, "%s", told);
-		doctor_why(d, "nothing is acknowledged until one is there: who defers waits, and so does what workers have to record");
-		doctor_do(d, "start the standby, or let the primary go on alone: alter system set synchronous_standby_names = ''; select pg_reload_conf()");
+		doctor_why(d, "nothing is acknowledged until one is there: who defers waits, and so does what workers "
+			      "have to record");
+		doctor_do(d, "start the standby, or let the primary go on alone: alter system set "
+			     "synchronous_standby_names = ''; select pg_reload_conf()");
 	} else if (strcmp(class, "delayed") == 0) {
 		doctor_warn(d, "%s", told);
-		doctor_why(d,
-				"the application counts those jobs as stored; and jobs that ran within that second run again");
+		doctor_why(
+			d,
+			"the application counts those jobs as stored; and jobs that ran within that second run again");
 		doctor_do(d, "alter role ... reset synchronous_commit, or take it out of postgresql.conf");
 	} else {
 		doctor_note(d, "%s", told);

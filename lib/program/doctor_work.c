@@ -22,8 +22,8 @@ static bool is_here(const struct doctor *d, const char *fn)
 
 /* ---- functions that jobs wait for --------------------------------------------------------------------- */
 
-#define UNSEEN_S 86400    /* a host that has not spoken for so long may be gone, */
-#define WAITING_S 3600    /* where jobs wait for so long */
+#define UNSEEN_S 86400 /* a host that has not spoken for so long may be gone, */
+#define WAITING_S 3600 /* where jobs wait for so long */
 
 void doctor_functions(struct doctor *d)
 {
@@ -38,14 +38,19 @@ void doctor_functions(struct doctor *d)
 		if (is_here(d, fn))
 			continue;
 		if (pg_null(res, i, 4)) {
-			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, for function \"%s\", which %s", pg_int(res, i, 1), plural(pg_int(res, i, 1)),
-				    span_age(age, pg_int(res, i, 2)), fn, pg_bool(res, i, 3) ? "no worker has" : d->knows_functions ?
-				    "is not here, and no worker has yet said what it has" : "nobody has: no worker has yet said what it has");
+			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, for function \"%s\", which %s",
+				    pg_int(res, i, 1), plural(pg_int(res, i, 1)), span_age(age, pg_int(res, i, 2)), fn,
+				    pg_bool(res, i, 3)   ? "no worker has"
+				    : d->knows_functions ? "is not here, and no worker has yet said what it has"
+							 : "nobody has: no worker has yet said what it has");
 			doctor_why(d, "the name is misspelt, or its plugin is not installed on any host");
-			doctor_do(d, "install the plugin, or take them out: deferred ls --fn %s; deferred cancel --fn %s", fn, fn);
+			doctor_do(d,
+				  "install the plugin, or take them out: deferred ls --fn %s; deferred cancel --fn %s",
+				  fn, fn);
 		} else if (pg_int(res, i, 4) > UNSEEN_S && pg_int(res, i, 2) > WAITING_S) {
-			doctor_warn(d, "%" PRId64 " job%s for function \"%s\", which %s had last, %s ago", pg_int(res, i, 1), plural(pg_int(res, i, 1)), fn,
-				    pg_text(res, i, 5, NULL), span_age(seen, pg_int(res, i, 4)));
+			doctor_warn(d, "%" PRId64 " job%s for function \"%s\", which %s had last, %s ago",
+				    pg_int(res, i, 1), plural(pg_int(res, i, 1)), fn, pg_text(res, i, 5, NULL),
+				    span_age(seen, pg_int(res, i, 4)));
 			doctor_why(d, "that host may be gone, or runs check_deferred no more");
 			doctor_do(d, "look there at the log of check_deferred, or install the plugin on another host");
 		}
@@ -65,19 +70,23 @@ void doctor_workers(struct doctor *d)
 	if (!doctor_ask(d, store_doctor_workers, &res))
 		return;
 	/* A run says that it lives when it begins and ends; in between it holds jobs. */
-	if (pg_int(res, 0, 1) > UNSERVED_S && (pg_null(res, 0, 2) || pg_int(res, 0, 2) > UNSERVED_S) && !pg_bool(res, 0, 3)) {
-		doctor_fail(d, "%" PRId64 "%s job%s ready, the first for %s, and no worker was %s%s", pg_int(res, 0, 0), pg_int(res, 0, 0) == 1000 ? " or more" : "",
-			    pg_int(res, 0, 0) == 1 ? " is" : "s are", span_age(age, pg_int(res, 0, 1)), pg_null(res, 0, 2) ? "ever seen" : "seen for ",
+	if (pg_int(res, 0, 1) > UNSERVED_S && (pg_null(res, 0, 2) || pg_int(res, 0, 2) > UNSERVED_S) &&
+	    !pg_bool(res, 0, 3)) {
+		doctor_fail(d, "%" PRId64 "%s job%s ready, the first for %s, and no worker was %s%s", pg_int(res, 0, 0),
+			    pg_int(res, 0, 0) == 1000 ? " or more" : "", pg_int(res, 0, 0) == 1 ? " is" : "s are",
+			    span_age(age, pg_int(res, 0, 1)), pg_null(res, 0, 2) ? "ever seen" : "seen for ",
 			    pg_null(res, 0, 2) ? "" : span_age(seen, pg_int(res, 0, 2)));
 		doctor_why(d, "nobody starts check_deferred for their queues, or it ends before it comes to work");
-		doctor_do(d, "check_deferred, by hand, as the user of cron's line: what it says is why; then look at the line or the unit, and at its log");
+		doctor_do(d, "check_deferred, by hand, as the user of cron's line: what it says is why; then look at "
+			     "the line or the unit, and at its log");
 	}
 	pg_result_free(res);
 }
 
 /* ---- cron's line --------------------------------------------------------------------------------------- */
 
-const char doctor_skip[] = "add --if-running=skip to the line, or have it start less often, or set a timeout below that; or run it as a service";
+const char doctor_skip[] = "add --if-running=skip to the line, or have it start less often, or set a timeout below "
+			   "that; or run it as a service";
 
 static void shared_pidfiles(struct doctor *d)
 {
@@ -86,8 +95,8 @@ static void shared_pidfiles(struct doctor *d)
 	if (!doctor_ask(d, store_doctor_pidfiles, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		doctor_fail(d, "pidfile %s is used by %" PRId64 " lines with different options", pg_text(res, i, 0, NULL),
-			    pg_int(res, i, 1));
+		doctor_fail(d, "pidfile %s is used by %" PRId64 " lines with different options",
+			    pg_text(res, i, 0, NULL), pg_int(res, i, 1));
 		doctor_why(d, "a start terminates the copy that has its pidfile: these lines terminate "
 			      "each other");
 		doctor_do(d, "give each line a --pidfile of its own");
@@ -104,11 +113,13 @@ void doctor_superseded(struct doctor *d)
 	if (!doctor_ask(d, store_doctor_superseded, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		doctor_warn(d, "%" PRId64 " attempt%s of %s in the last day ended because the next start came%s%s%s%s", pg_int(res, i, 1), plural(pg_int(res, i, 1)),
-			    pg_text(res, i, 0, NULL), pg_null(res, i, 3) ? "" : ", every ", pg_null(res, i, 3) ? "" : span_age(age, pg_int(res, i, 3)),
+		doctor_warn(d, "%" PRId64 " attempt%s of %s in the last day ended because the next start came%s%s%s%s",
+			    pg_int(res, i, 1), plural(pg_int(res, i, 1)), pg_text(res, i, 0, NULL),
+			    pg_null(res, i, 3) ? "" : ", every ",
+			    pg_null(res, i, 3) ? "" : span_age(age, pg_int(res, i, 3)),
 			    pg_text(res, i, 2, NULL)[0] ? ", with pidfile " : "", pg_text(res, i, 2, NULL));
-		doctor_why(d,
-				"a start terminates the copy before it, and the interrupted job starts again: a job that is longer than the interval never ends");
+		doctor_why(d, "a start terminates the copy before it, and the interrupted job starts again: a job that "
+			      "is longer than the interval never ends");
 		doctor_do(d, "%s", doctor_skip);
 	}
 	pg_result_free(res);

@@ -69,8 +69,8 @@ void exposition_seconds(struct exposition *e, int64_t us)
 	fprintf(e->fp, "%" PRId64 ".%06" PRId64 "\n", us / 1000000, us % 1000000);
 }
 
-void exposition_histogram(struct exposition *e, const struct exposition_label *labels, size_t n, const struct histogram *h, int64_t sum_us,
-			  const int64_t *bounds_us, size_t bounds)
+void exposition_histogram(struct exposition *e, const struct exposition_label *labels, size_t n,
+			  const struct histogram *h, int64_t sum_us, const int64_t *bounds_us, size_t bounds)
 {
 	struct exposition_label all[EXPOSITION_LABELS + 1] = { { 0 } };
 	char le[32];
@@ -81,7 +81,8 @@ void exposition_histogram(struct exposition *e, const struct exposition_label *l
 		if (i == bounds)
 			strcpy(le, "+Inf");
 		else
-			snprintf(le, sizeof(le), "%g%s", (double)bounds_us[i] / 1e6, e->open && bounds_us[i] % 1000000 == 0 ? ".0" : "");
+			snprintf(le, sizeof(le), "%g%s", (double)bounds_us[i] / 1e6,
+				 e->open && bounds_us[i] % 1000000 == 0 ? ".0" : "");
 		exposition_sample(e, "_bucket", all, n + 1);
 		exposition_whole(e, i == bounds ? histogram_count(h) : histogram_up_to(h, bounds_us[i]));
 	}

@@ -24,8 +24,8 @@
 #define EXPOSITION_TYPE_OPEN "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 struct exposition {
-	FILE *fp; /* of memory */
-	bool open; /* as OpenMetrics */
+	FILE *fp;         /* of memory */
+	bool open;        /* as OpenMetrics */
 	const char *name; /* of the metric under way */
 	char *text;
 	size_t len;
@@ -53,7 +53,7 @@ void exposition_whole(struct exposition *e, int64_t n);
 void exposition_seconds(struct exposition *e, int64_t us);
 
 /* All samples of one; bounds: of buckets, microseconds, each also a bound of the histogram. */
-void exposition_histogram(struct exposition *e, const struct exposition_label *labels, size_t n, const struct histogram *h, int64_t sum_us,
-			  const int64_t *bounds_us, size_t bounds);
+void exposition_histogram(struct exposition *e, const struct exposition_label *labels, size_t n,
+			  const struct histogram *h, int64_t sum_us, const int64_t *bounds_us, size_t bounds);
 
 #endif

@@ -18,19 +18,24 @@
 #define LOOK_MS 5000
 
 /* Bounds that our buckets have too, in microseconds. */
-static const int64_t bounds_us[] = { 1000, 2500, 10000, 25000, 100000, 250000, 1000000, 2500000, 10000000, 25000000, 100000000, 250000000,
-				     1000000000, 2500000000, 10000000000 };
+static const int64_t bounds_us[] = { 1000,      2500,      10000,      25000,      100000,
+				     250000,    1000000,   2500000,    10000000,   25000000,
+				     100000000, 250000000, 1000000000, 2500000000, 10000000000 };
 #define BOUNDS (sizeof(bounds_us) / sizeof(bounds_us[0]))
 
 /* A sample's name, what follows it, and labels; NULL: has it not. */
-static void sample(struct exposition *out, const char *after, const char *queue, const char *fn, const char *more, const char *value)
+static void sample(struct exposition *out, const char *after, const char *queue, const char *fn, const char *more,
+		   const char *value)
 {
-	exposition_sample(out, after, (struct exposition_label[]){ { "queue", queue }, { "fn", fn }, { more, value } }, 3);
+	exposition_sample(out, after, (struct exposition_label[]){ { "queue", queue }, { "fn", fn }, { more, value } },
+			  3);
 }
 
-static void histogram(struct exposition *out, const char *queue, const char *fn, const struct histogram *h, int64_t sum_us)
+static void histogram(struct exposition *out, const char *queue, const char *fn, const struct histogram *h,
+		      int64_t sum_us)
 {
-	exposition_histogram(out, (struct exposition_label[]){ { "queue", queue }, { "fn", fn } }, 2, h, sum_us, bounds_us, BOUNDS);
+	exposition_histogram(out, (struct exposition_label[]){ { "queue", queue }, { "fn", fn } }, 2, h, sum_us,
+			     bounds_us, BOUNDS);
 }
 
 /* ---- who has a name of his own ------------------------------------------------------------------ */
@@ -132,10 +137,12 @@ static void flow(struct exposition *out, const struct all *all)
 	exposition_metric(out, "deferred_attempts_total", "counter", "Attempts that ended, by how they did.");
 	for (size_t i = 0; i < all->pairs.n; i++)
 		for (int o = 0; o < STORE_OUTCOMES; o++) {
-			sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, "outcome", job_outcome_text((enum job_outcome)o));
+			sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, "outcome",
+			       job_outcome_text((enum job_outcome)o));
 			exposition_whole(out, all->pairs.row[i].outcome[o]);
 		}
-	exposition_metric(out, "deferred_jobs_dead_total", "counter", "Jobs that died: they will not be tried again by themselves.");
+	exposition_metric(out, "deferred_jobs_dead_total", "counter",
+			  "Jobs that died: they will not be tried again by themselves.");
 	for (size_t i = 0; i < all->pairs.n; i++) {
 		sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, NULL, NULL);
 		exposition_whole(out, all->pairs.row[i].dead);
@@ -149,21 +156,25 @@ static void work(struct exposition *out, const struct all *all)
 {
 	exposition_metric(out, "deferred_run_seconds", "histogram", "Time from started to ended.");
 	for (size_t i = 0; i < all->functions.n; i++)
-		histogram(out, NULL, all->functions.row[i].fn, &all->functions.row[i].run, all->functions.row[i].run_us);
+		histogram(out, NULL, all->functions.row[i].fn, &all->functions.row[i].run,
+			  all->functions.row[i].run_us);
 	exposition_metric(out, "deferred_cpu_seconds_total", "counter", "Processor time of attempts.");
 	for (size_t i = 0; i < all->functions.n; i++) {
 		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
 		exposition_seconds(out, all->functions.row[i].cpu_us);
 	}
-	exposition_metric(out, "deferred_max_rss_bytes", "gauge", "Largest resident memory of a runner after an attempt.");
+	exposition_metric(out, "deferred_max_rss_bytes", "gauge",
+			  "Largest resident memory of a runner after an attempt.");
 	for (size_t i = 0; i < all->functions.n; i++) {
 		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
 		exposition_whole(out, all->functions.row[i].max_rss_kb * 1024);
 	}
 }
 
-/* Of the newest build of a function, against the one before it: the figure, or the end of its interval that is nearer to no difference. */
-static void builds(struct exposition *out, const struct all *all, const char *name, const char *help, bool crashes, bool least)
+/* Of the newest build of a function, against the one before it: the figure, or the end of its interval that is nearer
+ * to no difference. */
+static void builds(struct exposition *out, const struct all *all, const char *name, const char *help, bool crashes,
+		   bool least)
 {
 	exposition_metric(out, name, "gauge", help);
 	for (size_t i = 0; i < all->builds.n; i++) {
@@ -171,7 +182,8 @@ static void builds(struct exposition *out, const struct all *all, const char *na
 		struct proportion_difference more;
 		struct histogram_ratio ratio;
 
-		if (!has_name(&all->functions, NULL, b->fn) || strcmp(b->fn, OTHER) == 0 || !builds_newest(&all->builds, b) ||
+		if (!has_name(&all->functions, NULL, b->fn) || strcmp(b->fn, OTHER) == 0 ||
+		    !builds_newest(&all->builds, b) ||
 		    !(crashes ? builds_crashes(&all->builds, b, &more) : builds_slowdown(&all->builds, b, &ratio)))
 			continue;
 		sample(out, "", NULL, b->fn, "build", b->plugin);
@@ -212,7 +224,8 @@ static void depths(struct exposition *out, const struct all *all)
 		sample(out, "", OTHER, NULL, "state", job_state_text((enum job_state)s));
 		exposition_whole(out, other[s]);
 	}
-	exposition_metric(out, "deferred_oldest_ready_seconds", "gauge", "Time the longest waiting ready job has waited.");
+	exposition_metric(out, "deferred_oldest_ready_seconds", "gauge",
+			  "Time the longest waiting ready job has waited.");
 	for (size_t i = 0; i < d->n; i++)
 		if (told(all, &d->row[i])) {
 			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
@@ -230,11 +243,13 @@ static void rest(struct exposition *out, const struct all *all)
 {
 	const struct store_state *state = &all->state;
 
-	builds(out, all, "deferred_function_slowdown_ratio", "How many times as long half of the attempts take as with the build before.", false, false);
+	builds(out, all, "deferred_function_slowdown_ratio",
+	       "How many times as long half of the attempts take as with the build before.", false, false);
 	builds(out, all, "deferred_function_slowdown_least_ratio", "Lower bound of the factor.", false, true);
-	builds(out, all, "deferred_function_more_crashes_ratio", "How much larger the share of attempts that crash is than with the build before.", true, false);
+	builds(out, all, "deferred_function_more_crashes_ratio",
+	       "How much larger the share of attempts that crash is than with the build before.", true, false);
 	builds(out, all, "deferred_function_more_crashes_least_ratio", "Lower bound of the factor of memory.", true,
-			true);
+	       true);
 	exposition_metric(out, "deferred_limit_used_ratio", "gauge", "Share in use of a limit on attempts at once.");
 	for (size_t i = 0; i < pg_rows(all->limits); i++) {
 		const char *name = pg_text(all->limits, i, 1, NULL);
@@ -251,15 +266,17 @@ static void rest(struct exposition *out, const struct all *all)
 	exposition_metric(out, "deferred_last_run_timestamp_seconds", "gauge", "When a worker was seen last.");
 	sample(out, "", NULL, NULL, NULL, NULL);
 	exposition_whole(out, state->seen_s);
-	exposition_metric(out, "deferred_database_oldest_snapshot_seconds", "gauge", "Time the oldest snapshot has been held, of sessions that may be seen.");
+	exposition_metric(out, "deferred_database_oldest_snapshot_seconds", "gauge",
+			  "Time the oldest snapshot has been held, of sessions that may be seen.");
 	sample(out, "", NULL, NULL, NULL, NULL);
 	exposition_whole(out, state->snapshot_s);
 	exposition_metric(out, "deferred_metrics_timestamp_seconds", "gauge",
-			"Attempts that ended before this time are included.");
+			  "Attempts that ended before this time are included.");
 	sample(out, "", NULL, NULL, NULL, NULL);
 	exposition_whole(out, all->queues.folded_s);
 	exposition_metric(out, "deferred_build_info", "gauge", "1, with the version of the program and of the schema.");
-	fprintf(out->fp, "deferred_build_info{version=\"%s\",schema_version=\"%d\"} 1\n", DEFERRED_VERSION, state->schema_version);
+	fprintf(out->fp, "deferred_build_info{version=\"%s\",schema_version=\"%d\"} 1\n", DEFERRED_VERSION,
+		state->schema_version);
 }
 
 /* Pairs whose queue or function has no name of its own have none either. */
@@ -295,12 +312,15 @@ static int read_builds(struct pg *pg, struct all *all, struct deferred_error *er
 
 static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
 {
-	int rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_QUEUE }, &all->queues, err);
+	int rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_QUEUE },
+			       &all->queues, err);
 
 	if (rc == 0)
-		rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_FUNCTION }, &all->functions, err);
+		rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_FUNCTION },
+				   &all->functions, err);
 	if (rc == 0)
-		rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_BUILD }, &all->pairs, err);
+		rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_BUILD },
+				   &all->pairs, err);
 	if (rc == 0)
 		rc = read_builds(pg, all, err);
 	if (rc == 0)

@@ -35,7 +35,8 @@ void notify_init(void)
 		if (path[0] == '@')
 			to.sun_path[0] = '\0';
 		notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		if (notify_fd >= 0 && connect(notify_fd, (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0) {
+		if (notify_fd >= 0 && connect(notify_fd, (struct sockaddr *)&to,
+					      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0) {
 			close(notify_fd);
 			notify_fd = -1;
 		}
@@ -71,6 +72,7 @@ void notify_send(const char *fmt, ...)
 	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	/* MSG_DONTWAIT: a manager that is slow must not hold up the jobs. */
-	if (n > 0 && send(notify_fd, text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (n > 0 && send(notify_fd, text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1,
+			  MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 }

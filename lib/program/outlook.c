@@ -19,15 +19,25 @@
 #define WEEK_S (7 * DAY_S)
 #define EPOCH_2000 INT64_C(946684800)
 #define HOURS (8 * 24 + 2)
-#define LATE_S 600         /* sums that end before that tell nothing of the last hour */
-#define JOBS_MAX 2000000   /* to be replayed */
-#define WAITING_MIN 0.05   /* so much more that arrived than began is worth a word */
+#define LATE_S 600       /* sums that end before that tell nothing of the last hour */
+#define JOBS_MAX 2000000 /* to be replayed */
+#define WAITING_MIN 0.05 /* so much more that arrived than began is worth a word */
 
 void outlook_init(struct outlook *o)
 {
 	*o = (struct outlook){
-		.since_ms = WEEK_S * 1000, .scale = 1, .now_rate = -1, .peak_cores = -1, .bounds = { .rows = 50000, .statement_ms = 10000 },
-		.wanted = { .share = 0.95, .within_us = 120 * SECOND, .headroom = 1.2, .runners_max = 32, .start_us = SECOND / 5, .between_us = SECOND / 40, .seed = 1 },
+		.since_ms = WEEK_S * 1000,
+		.scale = 1,
+		.now_rate = -1,
+		.peak_cores = -1,
+		.bounds = { .rows = 50000, .statement_ms = 10000 },
+		.wanted = { .share = 0.95,
+			    .within_us = 120 * SECOND,
+			    .headroom = 1.2,
+			    .runners_max = 32,
+			    .start_us = SECOND / 5,
+			    .between_us = SECOND / 40,
+			    .seed = 1 },
 	};
 }
 
@@ -39,10 +49,12 @@ struct hour {
 };
 
 /* Jobs that functions are for: messages go to consumers. */
-static int read_sums(struct outlook *o, struct pg *pg, enum store_span of, int64_t back_s, struct hour *hours, size_t *n, int64_t *now_s, int64_t *folded_s,
-		     struct deferred_error *err)
+static int read_sums(struct outlook *o, struct pg *pg, enum store_span of, int64_t back_s, struct hour *hours,
+		     size_t *n, int64_t *now_s, int64_t *folded_s, struct deferred_error *err)
 {
-	struct store_figures_query query = { .span = of, .by = o->queue ? STORE_BY_BUILD : STORE_BY_FUNCTION, .queue = o->queue, .back_s = back_s };
+	struct store_figures_query query = {
+		.span = of, .by = o->queue ? STORE_BY_BUILD : STORE_BY_FUNCTION, .queue = o->queue, .back_s = back_s
+	};
 	struct store_figures figures = { 0 };
 	size_t room = *n;
 	int rc = store_admin_look(pg, o->bounds.statement_ms, err);
@@ -88,9 +100,11 @@ static size_t busiest(const struct hour *hours, size_t n)
 	return at;
 }
 
-static int read_past(struct outlook *o, struct pg *pg, size_t at, int64_t from_us, int64_t to_us, struct deferred_error *err)
+static int read_past(struct outlook *o, struct pg *pg, size_t at, int64_t from_us, int64_t to_us,
+		     struct deferred_error *err)
 {
-	return store_advise_past(pg, o->queue, from_us, to_us, &o->bounds, o->run_scales, o->run_scales_len, &o->past[at], err);
+	return store_advise_past(pg, o->queue, from_us, to_us, &o->bounds, o->run_scales, o->run_scales_len,
+				 &o->past[at], err);
 }
 
 /* The busiest hour of the log itself, for where there are no sums of it. */
@@ -136,7 +150,9 @@ static int scale(struct outlook *o, size_t at, double factor, struct deferred_er
 	struct advice_history copy;
 
 	if ((double)o->past[at].history.len * factor > JOBS_MAX) {
-		error_set(err, DEFERRED_EINVAL, OUTLOOK_TOO_MANY, "%.3g times the %zu attempts of the log are too many to be replayed", factor, o->past[at].history.len);
+		error_set(err, DEFERRED_EINVAL, OUTLOOK_TOO_MANY,
+			  "%.3g times the %zu attempts of the log are too many to be replayed", factor,
+			  o->past[at].history.len);
 		return DEFERRED_EINVAL;
 	}
 	o->attempts += (int64_t)o->past[at].history.len; /* more of the same tell no more */
@@ -176,8 +192,8 @@ static void rates(struct outlook *o, double factor)
 		o->wanted.peak_rate = o->wanted.rate;
 }
 
-/* Sums of the week by hour. The busiest hours are read too where the latest history does not reach back to them, with one before, for what they find
- * waiting, and one after. */
+/* Sums of the week by hour. The busiest hours are read too where the latest history does not reach back to them, with
+ * one before, for what they find waiting, and one after. */
 static int read_week(struct outlook *o, struct pg *pg, struct hour *hours, size_t *n, struct deferred_error *err)
 {
 	int64_t now_s = 0, folded_s = 0, now_us, from_us;
@@ -255,16 +271,20 @@ void outlook_lines_of(const struct advice *advice, struct crontab_line *lines, s
 }
 
 /* Of a history: ticks and groups are given. */
-static int make(const struct outlook *o, size_t at, const struct crontab_line *line, int64_t end_us, struct forecast_line *to)
+static int make(const struct outlook *o, size_t at, const struct crontab_line *line, int64_t end_us,
+		struct forecast_line *to)
 {
 	const struct store_past *past = &o->past[at];
 	bool *serves = NULL;
 
-	*to = (struct forecast_line){ .interval_us = line->interval_us, .cnt = line->cnt, .runners = line->runners, .replace = line->replace };
+	*to = (struct forecast_line){
+		.interval_us = line->interval_us, .cnt = line->cnt, .runners = line->runners, .replace = line->replace
+	};
 	if (line->rule) {
 		/* A rule that has no day has no interval either, and no tick. */
 		to->interval_us = line->interval_us > 0 ? line->interval_us : 1;
-		to->ticks_us = crontab_ticks(&line->when, o->histories[at].begin_us, o->histories[at].begin_us + end_us, &to->ticks_len);
+		to->ticks_us = crontab_ticks(&line->when, o->histories[at].begin_us, o->histories[at].begin_us + end_us,
+					     &to->ticks_len);
 		if (!to->ticks_us)
 			return -1;
 	}
@@ -293,8 +313,12 @@ static int64_t end_of(const struct outlook *o, size_t at, const struct outlook_l
 
 static int replay(const struct outlook *o, size_t at, struct outlook_lines *lines)
 {
-	struct forecast_rule rule = { .start_us = o->wanted.start_us, .between_us = o->wanted.between_us, .seed = o->wanted.seed, .grace_us = GRACE_US,
-				      .groups = o->past[at].queues, .end_us = end_of(o, at, lines) };
+	struct forecast_rule rule = { .start_us = o->wanted.start_us,
+				      .between_us = o->wanted.between_us,
+				      .seed = o->wanted.seed,
+				      .grace_us = GRACE_US,
+				      .groups = o->past[at].queues,
+				      .end_us = end_of(o, at, lines) };
 	struct forecast_line *made = calloc(lines->n + 1, sizeof(*made));
 	struct forecast_result r = { 0 };
 	int rc = made ? 0 : -1;
@@ -323,7 +347,9 @@ int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct 
 		int rc = replay(o, i, lines);
 
 		if (rc < 0)
-			return rc == -1 ? no_memory(err) : error_set(err, DEFERRED_EINVAL, "advise", "lines and history do not fit together");
+			return rc == -1 ? no_memory(err)
+					: error_set(err, DEFERRED_EINVAL, "advise",
+						    "lines and history do not fit together");
 	}
 	return 0;
 }
@@ -333,7 +359,8 @@ static int64_t more_us(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-int outlook_replay_today(const struct outlook *o, struct outlook_lines *lines, struct outlook_today *today, struct deferred_error *err)
+int outlook_replay_today(const struct outlook *o, struct outlook_lines *lines, struct outlook_today *today,
+			 struct deferred_error *err)
 {
 	int rc = outlook_replay(o, lines, err);
 
@@ -385,7 +412,9 @@ static double served(const struct outlook *o, const struct outlook_lines *lines)
 		const struct crontab_line *l = &lines->line[i];
 		const struct advice_setting one = { l->interval_us, l->cnt, l->runners, 1 };
 
-		sum += !l->rule || l->interval_us > 0 ? advice_served(&one, o->wanted.run_us, o->wanted.start_us, o->wanted.between_us) : 0;
+		sum += !l->rule || l->interval_us > 0
+			       ? advice_served(&one, o->wanted.run_us, o->wanted.start_us, o->wanted.between_us)
+			       : 0;
 	}
 	return sum;
 }
@@ -403,7 +432,8 @@ static double busy(const struct outlook *o, const struct outlook_lines *lines)
 	return s > 0 && places > 0 ? (double)lines->result.busy_us / (double)SECOND / s / places : 0;
 }
 
-/* What is served must be at least what arrives: at the peak, or some of it waits until that is over; on average, or it waits for ever. */
+/* What is served must be at least what arrives: at the peak, or some of it waits until that is over; on average, or it
+ * waits for ever. */
 static const char *keeps_up(const struct outlook *o, const struct outlook_lines *lines)
 {
 	double n = served(o, lines);
@@ -431,24 +461,32 @@ void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, co
 
 	if (o->now_rate >= 0)
 		snprintf(now, sizeof(now), ", %.3g in the last one", o->now_rate * HOUR_S);
-	outlook_line(to, "arrive", "%.3g an hour%s, %.3g in the busiest (%s)", o->wanted.rate * HOUR_S, now, o->wanted.peak_rate * HOUR_S, moment(a, o->peak_us));
+	outlook_line(to, "arrive", "%.3g an hour%s, %.3g in the busiest (%s)", o->wanted.rate * HOUR_S, now,
+		     o->wanted.peak_rate * HOUR_S, moment(a, o->peak_us));
 	outlook_line(to, "served", "at most %.3g an hour%s; busy %.0f %% of the time", served(o, lines) * HOUR_S,
-	     strcmp(keeps, "yes") == 0 ? "" : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows" : ", which is less than arrives then",
-	     100 * busy(o, lines));
-	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s", o->attempts, outlook_days(o), moment(b, o->past[0].from_us),
-	     outlook_us(a, o->past[0].run_us), o->n == 2 ? ", and of the busiest hours" : "",
-	     o->past[0].full ? "; the log reaches back further, but only that many rows were read" : "");
+		     strcmp(keeps, "yes") == 0  ? ""
+		     : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows"
+						: ", which is less than arrives then",
+		     100 * busy(o, lines));
+	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s",
+		     o->attempts, outlook_days(o), moment(b, o->past[0].from_us), outlook_us(a, o->past[0].run_us),
+		     o->n == 2 ? ", and of the busiest hours" : "",
+		     o->past[0].full ? "; the log reaches back further, but only that many rows were read" : "");
 	if (o->scale != 1)
 		outlook_line(to, "", "arrivals %.3g times what they were", o->scale);
 	for (size_t i = 0; i < o->run_scales_len; i++)
-		outlook_line(to, "", "run times of %s %.3g times what they were, in %" PRId64 " attempts", o->run_scales[i].fn, o->run_scales[i].factor, o->run_scales[i].attempts);
+		outlook_line(to, "", "run times of %s %.3g times what they were, in %" PRId64 " attempts",
+			     o->run_scales[i].fn, o->run_scales[i].factor, o->run_scales[i].attempts);
 	if (o->waiting > 0)
 		outlook_line(to, "", "%" PRId64 " jobs more arrived than have begun: as many are put in", o->waiting);
 	if (o->past[0].cut > 0)
-		outlook_line(to, "", "%" PRId64 " attempts that were cut off and came again are left out", o->past[0].cut);
+		outlook_line(to, "", "%" PRId64 " attempts that were cut off and came again are left out",
+			     o->past[0].cut);
 	if (o->peak_cores > 0.01)
 		outlook_line(to, "", "the busiest hour takes %.2f processors", o->peak_cores);
-	outlook_line(to, "assumes", "what comes is as what was, run times do not grow with more at once; limits, priorities and concurrency keys are not looked at");
+	outlook_line(to, "assumes",
+		     "what comes is as what was, run times do not grow with more at once; limits, priorities and "
+		     "concurrency keys are not looked at");
 }
 
 void outlook_json(const struct outlook *o, const struct outlook_lines *lines, struct params_text *t)
@@ -500,7 +538,8 @@ void outlook_waits(const struct outlook *o, const struct outlook_sink *to)
 		for (int g = 0; i == 0 && g < past->queues; g++)
 			if (wait_of(&w, past->queue[g], h->jobs, h->len, g))
 				to->wait(to->data, &w);
-		if ((i > 0 || past->queues > 1) && wait_of(&w, i > 0 ? "* in the busiest hours" : "*", h->jobs, h->len, -1))
+		if ((i > 0 || past->queues > 1) &&
+		    wait_of(&w, i > 0 ? "* in the busiest hours" : "*", h->jobs, h->len, -1))
 			to->wait(to->data, &w);
 	}
 }

@@ -13,8 +13,9 @@
 struct outlook_today {
 	const char *const *text;
 	size_t n;
-	bool given;              /* by who asks; else by workers that were seen */
-	int64_t share_us, longest_us; /* as long or less waited the share that is wanted, in each queue; and all. ADVICE_NEVER: to the end */
+	bool given; /* by who asks; else by workers that were seen */
+	int64_t share_us,
+		longest_us; /* as long or less waited the share that is wanted, in each queue; and all. ADVICE_NEVER: to the end */
 };
 
 struct outlook {
@@ -22,7 +23,7 @@ struct outlook {
 	const char *queue;
 	int64_t since_ms;
 	double scale;
-	struct store_advise_scale *run_scales;  /* the caller's; NULL: none */
+	struct store_advise_scale *run_scales; /* the caller's; NULL: none */
 	size_t run_scales_len;
 	struct advice_wanted wanted;
 	struct store_advise_bounds bounds;
@@ -31,17 +32,18 @@ struct outlook {
 	struct store_past past[2];
 	struct advice_history histories[2];
 	size_t n;
-	int64_t attempts;        /* of them in the log */
-	int64_t waiting;         /* jobs that arrived in that time and had not begun: the arrivals are so many more */
-	double now_rate;         /* arrivals a second in the last hour; < 0: not known */
-	int64_t peak_us;         /* begin of the busiest hour, since 2000 */
+	int64_t attempts; /* of them in the log */
+	int64_t waiting;  /* jobs that arrived in that time and had not begun: the arrivals are so many more */
+	double now_rate;  /* arrivals a second in the last hour; < 0: not known */
+	int64_t peak_us;  /* begin of the busiest hour, since 2000 */
 	const struct outlook_today *today; /* told with an advice; NULL: not known */
-	double peak_cores;       /* processors that it took; < 0: not known */
+	double peak_cores;                 /* processors that it took; < 0: not known */
 };
 
 void outlook_init(struct outlook *o);
 
-/* Read what was. No transaction is open. Returns 0 or a DEFERRED_E...; err->where is OUTLOOK_TOO_MANY where it is the question that asks for too much. */
+/* Read what was. No transaction is open. Returns 0 or a DEFERRED_E...; err->where is OUTLOOK_TOO_MANY where it is the
+ * question that asks for too much. */
 #define OUTLOOK_TOO_MANY "scale"
 int outlook_read(struct outlook *o, struct pg *pg, struct deferred_error *err);
 void outlook_clear(struct outlook *o);
@@ -53,7 +55,7 @@ double outlook_days(const struct outlook *o);
 struct outlook_lines {
 	struct crontab_line *line;
 	size_t n;
-	struct forecast_result result;  /* of all histories */
+	struct forecast_result result; /* of all histories */
 };
 
 /* Those of a setting. lines: room for FORECAST_LINES, with nothing to be cleared. */
@@ -63,14 +65,16 @@ void outlook_lines_of(const struct advice *advice, struct crontab_line *lines, s
 int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct deferred_error *err);
 
 /* The same of lines that are at work today: what that gives, in today->share_us and longest_us. */
-int outlook_replay_today(const struct outlook *o, struct outlook_lines *lines, struct outlook_today *today, struct deferred_error *err);
+int outlook_replay_today(const struct outlook *o, struct outlook_lines *lines, struct outlook_today *today,
+			 struct deferred_error *err);
 
 /* How jobs of a queue would have waited; queue "*": those of all. */
 #define OUTLOOK_SHARES 4
 struct outlook_wait {
 	const char *queue;
 	int64_t attempts;
-	int64_t us[OUTLOOK_SHARES]; /* as long or less waited 50, 95 and 99 % of them, and all; ADVICE_NEVER: to the end */
+	int64_t us
+		[OUTLOOK_SHARES]; /* as long or less waited 50, 95 and 99 % of them, and all; ADVICE_NEVER: to the end */
 };
 
 /* Who is told, for people. */
@@ -80,7 +84,8 @@ struct outlook_sink {
 	void (*wait)(void *data, const struct outlook_wait *wait);
 	void *data;
 };
-void outlook_line(const struct outlook_sink *to, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void outlook_line(const struct outlook_sink *to, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* What arrives, what is served, what it rests on: lines, or members of an object. */
 void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, const struct outlook_sink *to);

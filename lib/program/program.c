@@ -26,7 +26,7 @@ static const struct program_option common[] = {
 	{ "config", "FILE", "config file", OPT_CONFIG, DEFERRED_SYSCONFDIR "/deferred/deferred.conf" },
 	{ "help", NULL, "print this help", OPT_HELP },
 	{ "version", NULL, "print the version", OPT_VERSION },
-	{ 0 }
+	{ 0 },
 };
 
 static const struct config_setting *find_setting(const char *name)
@@ -74,7 +74,9 @@ static const char *takes(const struct program_option *o, char *words, size_t siz
 		return COMPLETION_NOTHING;
 	if (*join_words(o, words, size))
 		return words;
-	return strcmp(o->arg, "FILE") == 0 ? COMPLETION_FILE : strcmp(o->arg, "DIR") == 0 ? COMPLETION_FOLDER : COMPLETION_TEXT;
+	return strcmp(o->arg, "FILE") == 0  ? COMPLETION_FILE
+	       : strcmp(o->arg, "DIR") == 0 ? COMPLETION_FOLDER
+					    : COMPLETION_TEXT;
 }
 
 void program_describe_options(const char *place, const struct program_option *options)
@@ -97,7 +99,8 @@ size_t program_add_options(struct option *longs, size_t used, const struct progr
 static void print_help(const struct program *p)
 {
 	printf("usage: %s [OPTION...]\n%s\n"
-	       "Options override the settings of the config file. Defaults are in parentheses.\n\n", p->name, p->about);
+	       "Options override the settings of the config file. Defaults are in parentheses.\n\n",
+	       p->name, p->about);
 	program_print_options(p->options);
 	puts("");
 	program_print_options(common);
@@ -141,7 +144,10 @@ static void bad_option(const char *program, int c, const char *word, const char 
 		fprintf(stderr, "%s: option \"--%s\" is abbreviated\nhint: write --%s\n", program, meant, meant);
 	else
 		fprintf(stderr, "%s: option \"%.*s\" %s\nhint: %s --help shows the options\n", program, name, word,
-			c == ':' ? "needs a value" : optopt && word[name] ? "takes no value" : "is unknown", program);
+			c == ':'               ? "needs a value"
+			: optopt && word[name] ? "takes no value"
+					       : "is unknown",
+			program);
 }
 
 int program_read_line(struct program_line *line, const struct program *program, int argc, char **argv)
@@ -183,7 +189,7 @@ int program_read_line(struct program_line *line, const struct program *program, 
 	}
 	if (optind < argc) {
 		fprintf(stderr, "%s: argument \"%s\" is not expected\nhint: %s --help shows the options\n",
-				program->name, argv[optind], program->name);
+			program->name, argv[optind], program->name);
 		return EX_USAGE;
 	}
 	return -1;
@@ -264,5 +270,6 @@ void program_keep_secrets(void)
 	const struct rlimit none = { 0, 0 };
 
 	setrlimit(RLIMIT_CORE, &none);
-	prctl(PR_SET_DUMPABLE, 0); /* nor to a program that the kernel would pipe a core to: the limit does not count there */
+	prctl(PR_SET_DUMPABLE,
+	      0); /* nor to a program that the kernel would pipe a core to: the limit does not count there */
 }

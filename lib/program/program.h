@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * program - the beginning that check_deferred and deferred_http share: options that are settings by another name, complaints
- * in the log, the three standard descriptors.
+ * program - the beginning that check_deferred and deferred_http share: options that are settings by another name,
+ * complaints in the log, the three standard descriptors.
  */
 #ifndef PROGRAM_H
 #define PROGRAM_H
@@ -22,13 +22,13 @@ int program_getopt(int argc, char **argv, const char *letters, const struct opti
 
 /* The parser, --help and the completions of shells read the same table. A table ends with a zero element. */
 struct program_option {
-	const char *name;    /* without "--" */
-	const char *arg;     /* what --help calls the value; FILE and DIR complete as such; NULL: a flag */
-	const char *text;    /* for --help */
-	int code;            /* what getopt_long() returns; 0: its place in the table */
-	const char *def;     /* default; NULL: none, or that of the setting */
+	const char *name;         /* without "--" */
+	const char *arg;          /* what --help calls the value; FILE and DIR complete as such; NULL: a flag */
+	const char *text;         /* for --help */
+	int code;                 /* what getopt_long() returns; 0: its place in the table */
+	const char *def;          /* default; NULL: none, or that of the setting */
 	const char *const *words; /* values, ends with NULL; NULL: anything, or the choices of the setting */
-	const char *setting; /* of config_table.c; NULL: none */
+	const char *setting;      /* of config_table.c; NULL: none */
 };
 
 /* Print one line for each option, at most 80 columns wide if the text is short enough. */
@@ -42,10 +42,11 @@ size_t program_add_options(struct option *longs, size_t used, const struct progr
 
 struct program {
 	const char *name;
-	const char *about;  /* one sentence for --help */
-	const char *manual; /* page (section) */
+	const char *about;                    /* one sentence for --help */
+	const char *manual;                   /* page (section) */
 	const struct program_option *options; /* at most PROGRAM_OPTIONS_MAX, each with a setting */
-	const char *list;   /* the option that may be repeated and makes a list; of others the last one counts. NULL: none */
+	const char
+		*list; /* the option that may be repeated and makes a list; of others the last one counts. NULL: none */
 };
 
 /* What the command line said. Lives as long as the program: settings that are read anew take it into account again. */
@@ -56,13 +57,15 @@ struct program_line {
 };
 
 /*
- * Read the command line; --help and --version answer by themselves. Returns -1 to go on, else the exit code to leave with.
+ * Read the command line; --help and --version answer by themselves. Returns -1 to go on, else the exit code to leave
+ * with.
  * Either way `line` is to be freed.
  */
 int program_read_line(struct program_line *line, const struct program *program, int argc, char **argv);
 void program_free_line(struct program_line *line);
 
-/* Config file and environment, then the options. Returns 0, or an exit code with err. *config is to be freed either way. */
+/* Config file and environment, then the options. Returns 0, or an exit code with err. *config is to be freed either
+ * way. */
 int program_load_config(const struct program_line *line, struct config **config, struct deferred_error *err);
 
 /* Log what went wrong, and its remedy. Returns exit_code. */
@@ -71,11 +74,12 @@ int program_complain(const struct deferred_error *err, int exit_code);
 /* Log lines of the level that the settings say, and what is more important. */
 void program_set_log_level(const struct config *config);
 
-/* First of all: cron, or a careless script, may start us with a standard descriptor closed, and a socket would get its number. */
+/* First of all: cron, or a careless script, may start us with a standard descriptor closed, and a socket would get its
+ * number. */
 void program_open_descriptors(void);
 
-/* Our memory holds passwords and keys: no core is written of it, and other processes of our user, functions above all, can neither read
- * it nor take our descriptors. */
+/* Our memory holds passwords and keys: no core is written of it, and other processes of our user, functions above all,
+ * can neither read it nor take our descriptors. */
 void program_keep_secrets(void);
 
 #endif

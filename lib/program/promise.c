@@ -9,9 +9,9 @@
 
 #define SECOND INT64_C(1000000)
 #define MINUTE (60 * SECOND)
-#define DAYS_MIN 0.9         /* a day has its hours, and the first and the last attempt are not at its ends */
+#define DAYS_MIN 0.9 /* a day has its hours, and the first and the last attempt are not at its ends */
 #define ATTEMPTS_MIN 500
-#define LATE_MIN 20          /* attempts that may be later than the promise: fewer tell nothing of their share */
+#define LATE_MIN 20 /* attempts that may be later than the promise: fewer tell nothing of their share */
 
 /* ---- too little is known ---------------------------------------------------------------------- */
 
@@ -38,10 +38,14 @@ void promise_too_little(const struct outlook *o, const struct outlook_sink *to)
 	char within[32], each[32];
 
 	outlook_line(to, NULL,
-			"too little is known for a promise: the log has %" PRId64 " attempts of %.1f days, and %" PRId64 " of at least a day are needed", o->attempts,
-	     outlook_days(o), attempts_wanted(o));
-	outlook_line(to, NULL, "what holds without: a job waits for the next start, so for %.4g %% within %s starts have to come at least each %s; and as many must be served as arrive",
-	     100 * o->wanted.share, outlook_us(within, o->wanted.within_us), outlook_us(each, (int64_t)((double)o->wanted.within_us / o->wanted.share)));
+		     "too little is known for a promise: the log has %" PRId64 " attempts of %.1f days, and %" PRId64
+		     " of at least a day are needed",
+		     o->attempts, outlook_days(o), attempts_wanted(o));
+	outlook_line(to, NULL,
+		     "what holds without: a job waits for the next start, so for %.4g %% within %s starts have to come "
+		     "at least each %s; and as many must be served as arrive",
+		     100 * o->wanted.share, outlook_us(within, o->wanted.within_us),
+		     outlook_us(each, (int64_t)((double)o->wanted.within_us / o->wanted.share)));
 }
 
 void promise_json_too_little(const struct outlook *o, struct params_text *t)
@@ -68,7 +72,8 @@ static void when(char buf[32], int64_t interval_us)
 }
 
 /* A queue that a crontab cannot have as it is has no name that a queue may have. */
-static void command(const struct outlook *o, const struct advice_setting *s, int line, const char *program, char *buf, size_t size)
+static void command(const struct outlook *o, const struct advice_setting *s, int line, const char *program, char *buf,
+		    size_t size)
 {
 	int n = snprintf(buf, size, "%s%s", program, s->interval_us > 0 ? "" : " --loop --listen");
 
@@ -80,12 +85,14 @@ static void command(const struct outlook *o, const struct advice_setting *s, int
 		n += snprintf(buf + n, size - (size_t)n, " --queue %.100s", o->queue);
 	/* No queue has a + in its name, so no two queues have one file. */
 	if (s->lines > 1)
-		snprintf(buf + n, size - (size_t)n, " --pidfile /run/defer%s%.100s+%d", o->queue ? "_" : "", o->queue ? o->queue : "", line + 1);
+		snprintf(buf + n, size - (size_t)n, " --pidfile /run/defer%s%.100s+%d", o->queue ? "_" : "",
+			 o->queue ? o->queue : "", line + 1);
 	else if (o->queue)
 		snprintf(buf + n, size - (size_t)n, " --pidfile /run/defer_%.100s", o->queue);
 }
 
-void promise_line(const struct outlook *o, const struct advice *a, int line, const char *program, char *buf, size_t size)
+void promise_line(const struct outlook *o, const struct advice *a, int line, const char *program, char *buf,
+		  size_t size)
 {
 	const struct advice_setting *s = &a->setting;
 	char ticks[32], words[PROMISE_LINE];
@@ -101,15 +108,17 @@ void promise_line(const struct outlook *o, const struct advice *a, int line, con
 
 const char *promise_where(const struct advice *a)
 {
-	return a->setting.interval_us > 0 ? "in /etc/cron.d/deferred; in a user's own crontab without the sixth field" :
-	       "a service: ExecStart= of cron/check_deferred.service, or a shell";
+	return a->setting.interval_us > 0 ? "in /etc/cron.d/deferred; in a user's own crontab without the sixth field"
+					  : "a service: ExecStart= of cron/check_deferred.service, or a shell";
 }
 
 /* ---- the answer ------------------------------------------------------------------------------- */
 
 static const char *answer_word(enum advice_answer answer)
 {
-	static const char *const words[] = { [ADVICE_FOUND] = "found", [ADVICE_TOO_MUCH] = "too_much", [ADVICE_TOO_LATE] = "too_late" };
+	static const char *const words[] = {
+		[ADVICE_FOUND] = "found", [ADVICE_TOO_MUCH] = "too_much", [ADVICE_TOO_LATE] = "too_late"
+	};
 
 	return words[answer];
 }
@@ -121,8 +130,10 @@ void promise_today(const struct outlook *o, const struct outlook_sink *to)
 
 	if (!today)
 		return;
-	outlook_line(to, "today", "%.4g %% of the jobs begin within %s, the longest wait is %s, as what was is replayed with%s", 100 * o->wanted.share,
-	     outlook_us(a, today->share_us), outlook_us(b, today->longest_us), today->given ? "" : " the lines by which workers of the last day were started");
+	outlook_line(to, "today",
+		     "%.4g %% of the jobs begin within %s, the longest wait is %s, as what was is replayed with%s",
+		     100 * o->wanted.share, outlook_us(a, today->share_us), outlook_us(b, today->longest_us),
+		     today->given ? "" : " the lines by which workers of the last day were started");
 	for (size_t i = 0; i < today->n; i++)
 		outlook_line(to, "", "%s", today->text[i]);
 }
@@ -140,7 +151,8 @@ static void json_today(const struct outlook_today *today, struct params_text *t)
 	params_close(t, '}');
 }
 
-int promise_json(const struct outlook *o, const struct advice *a, const char *program, struct params_text *t, struct deferred_error *err)
+int promise_json(const struct outlook *o, const struct advice *a, const char *program, struct params_text *t,
+		 struct deferred_error *err)
 {
 	struct crontab_line lines[FORECAST_LINES];
 	struct outlook_lines replayed;
@@ -180,13 +192,19 @@ static void refusal(const struct outlook *o, const struct advice *a, const struc
 	char predicted[32], within[32], run[32];
 
 	if (a->answer == ADVICE_TOO_MUCH) {
-		outlook_line(to, NULL, "more arrives than %d runner%s can serve with something to spare: %.3g an hour in the busiest hour, %.3g on average, each of %s", o->wanted.runners_max,
-		     plural(o->wanted.runners_max), o->wanted.peak_rate * 3600, o->wanted.rate * 3600, outlook_us(run, o->past[0].run_us));
 		outlook_line(to, NULL,
-				"change neither interval nor cnt; use more runners, more hosts, or shorter jobs");
+			     "more arrives than %d runner%s can serve with something to spare: %.3g an hour in the "
+			     "busiest hour, %.3g on average, each of %s",
+			     o->wanted.runners_max, plural(o->wanted.runners_max), o->wanted.peak_rate * 3600,
+			     o->wanted.rate * 3600, outlook_us(run, o->past[0].run_us));
+		outlook_line(to, NULL,
+			     "change neither interval nor cnt; use more runners, more hosts, or shorter jobs");
 	} else {
-		outlook_line(to, NULL, "with no setting of at most %d runners do %.4g %% of the jobs begin within %s; nearest is a service with %d: %s by the replay, and the bound is beyond",
-		     o->wanted.runners_max, 100 * o->wanted.share, outlook_us(within, o->wanted.within_us), a->setting.runners, outlook_us(predicted, a->predicted_us));
+		outlook_line(to, NULL,
+			     "with no setting of at most %d runners do %.4g %% of the jobs begin within %s; nearest is "
+			     "a service with %d: %s by the replay, and the bound is beyond",
+			     o->wanted.runners_max, 100 * o->wanted.share, outlook_us(within, o->wanted.within_us),
+			     a->setting.runners, outlook_us(predicted, a->predicted_us));
 	}
 }
 
@@ -198,7 +216,9 @@ void promise_tell(const struct outlook *o, const struct advice *a, const struct 
 		refusal(o, a, to);
 		return;
 	}
-	outlook_line(to, "promise", "%.4g %% of the jobs begin within %s, each queue by itself, as what was is replayed;", 100 * o->wanted.share, outlook_us(predicted, a->predicted_us));
-	outlook_line(to, "", "within %s in %d of %d histories made up of its hours, with %.3g times the arrivals", outlook_us(bound, a->bound_us), ADVICE_ROUNDS - 1, ADVICE_ROUNDS,
-	     o->wanted.headroom);
+	outlook_line(to, "promise",
+		     "%.4g %% of the jobs begin within %s, each queue by itself, as what was is replayed;",
+		     100 * o->wanted.share, outlook_us(predicted, a->predicted_us));
+	outlook_line(to, "", "within %s in %d of %d histories made up of its hours, with %.3g times the arrivals",
+		     outlook_us(bound, a->bound_us), ADVICE_ROUNDS - 1, ADVICE_ROUNDS, o->wanted.headroom);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * promise - what `deferred advise` answers, and the page of it: lines of a crontab with which a share of the jobs begins within a time, or why there are
- * none.
+ * promise - what `deferred advise` answers, and the page of it: lines of a crontab with which a share of the jobs
+ * begins within a time, or why there are none.
  *
  *     outlook_init(&o); outlook_read(&o, pg, &err);
  *     if (promise_can(&o) && advice_seek(&o.wanted, o.histories, o.n, &a) == 0)
@@ -17,7 +17,8 @@
 
 #include <limits.h>
 
-#define PROMISE_PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-" /* what a crontab can have as it is */
+#define PROMISE_PLAIN \
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-" /* what a crontab can have as it is */
 #define PROMISE_LINE (PATH_MAX + 1024)
 
 /* So much has to be known for a promise about that share of the jobs, or to say whether one was kept. */
@@ -44,9 +45,11 @@ void promise_tell(const struct outlook *o, const struct advice *a, const struct 
 const char *promise_where(const struct advice *a);
 
 /* One of the a->setting.lines; program: how check_deferred is called there. */
-void promise_line(const struct outlook *o, const struct advice *a, int line, const char *program, char *buf, size_t size);
+void promise_line(const struct outlook *o, const struct advice *a, int line, const char *program, char *buf,
+		  size_t size);
 
 /* All of it as an object. Returns 0 or a DEFERRED_E... */
-int promise_json(const struct outlook *o, const struct advice *a, const char *program, struct params_text *t, struct deferred_error *err);
+int promise_json(const struct outlook *o, const struct advice *a, const char *program, struct params_text *t,
+		 struct deferred_error *err);
 
 #endif

@@ -19,7 +19,7 @@
 #define BEGUN_MAX 256
 
 struct begun_file {
-	int64_t worker;   /* whose receipts they are, in the database that is called so */
+	int64_t worker; /* whose receipts they are, in the database that is called so */
 	uint64_t database;
 	int64_t receipt[BEGUN_MAX]; /* 0: free */
 };
@@ -35,9 +35,9 @@ bool begun_read(struct begun_file *left, const char *pidfile, const char *databa
 
 /* Without a file the worker goes on: then a job that it has claimed counts as begun. */
 void begun_open(struct begun *b, const char *pidfile, const char *database, int64_t worker);
-bool begun_mark(struct begun *b, int64_t receipt); /* false: there is no room */
-void begun_drop(struct begun *b, int64_t receipt); /* it has ended, and may be run again */
+bool begun_mark(struct begun *b, int64_t receipt);              /* false: there is no room */
+void begun_drop(struct begun *b, int64_t receipt);              /* it has ended, and may be run again */
 void begun_keep(struct begun *b, const struct store_ids *held); /* the others have been recorded */
-void begun_close(struct begun *b, bool remove); /* remove: nothing is in hand any more */
+void begun_close(struct begun *b, bool remove);                 /* remove: nothing is in hand any more */
 
 #endif

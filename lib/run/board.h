@@ -11,9 +11,10 @@
  * compare-and-swap, so a call is either started or recalled, never both. The runner sends the texts of a
  * call before it sets DONE, and takes calls in the order they were given.
  *
- * Plugins run in the runner and may scribble here. What stands here is therefore what the runner claims, no more: which calls
- * it was given, in which order, and since when the first of them can have begun, the parent knows by itself (runner.c). A
- * function in a process of its own does not get the board at all, but a page that lives as long as its call.
+ * Plugins run in the runner and may scribble here. What stands here is therefore what the runner claims, no more: which
+ * calls it was given, in which order, and since when the first of them can have begun, the parent knows by itself
+ * (runner.c). A function in a process of its own does not get the board at all, but a page that lives as long as its
+ * call.
  */
 #ifndef BOARD_H
 #define BOARD_H
@@ -34,29 +35,30 @@ enum { BOARD_FREE, BOARD_QUEUED, BOARD_RUNNING, BOARD_DONE, BOARD_RECALLED };
 
 struct board_slot {
 	_Atomic uint32_t state;
-	int32_t result;          /* enum deferred_result, or -1: it crashed in a process of its own; or as above */
-	int32_t exit_code;       /* -1: none */
-	int32_t signal;          /* 0: none */
-	int64_t retry_after_ms;  /* -1: not asked for */
+	int32_t result;         /* enum deferred_result, or -1: it crashed in a process of its own; or as above */
+	int32_t exit_code;      /* -1: none */
+	int32_t signal;         /* 0: none */
+	int64_t retry_after_ms; /* -1: not asked for */
 	uint64_t started_ns, finished_ns; /* clock_ns() */
 	uint64_t user_us, sys_us, max_rss_kb;
-	uint64_t bytes_sent;     /* frames of the runner up to this call, in all */
+	uint64_t bytes_sent;        /* frames of the runner up to this call, in all */
 	_Atomic uint32_t cancelled; /* set by the parent: the function should come to an end */
 };
 
-/* The last report of the function that runs: it costs the function no system call and wakes nobody, however often it comes.
+/* The last report of the function that runs: it costs the function no system call and wakes nobody, however often it
+ * comes.
  * The sequence number is odd while it is being written, and moves on by 2 with each report. */
 struct board_progress {
 	_Atomic uint32_t seq;
-	uint32_t slot;           /* of the call that reported */
-	int64_t done, total;     /* below 0: not told */
-	uint64_t reported_ns;    /* clock_ns() */
+	uint32_t slot;        /* of the call that reported */
+	int64_t done, total;  /* below 0: not told */
+	uint64_t reported_ns; /* clock_ns() */
 	uint32_t text_len;
 	char text[PROGRESS_TEXT_MAX];
 };
 
 struct board {
-	_Atomic uint32_t stop;       /* set by the parent: functions should come to an end */
+	_Atomic uint32_t stop; /* set by the parent: functions should come to an end */
 	struct board_progress progress;
 	struct board_slot slot[BOARD_SLOTS];
 };
@@ -69,8 +71,8 @@ struct board_page {
 };
 
 /* In the runner. text may be longer than what is kept. */
-static inline void board_report(struct board_progress *p, uint32_t slot, int64_t done, int64_t total, const char *text, size_t len,
-				uint64_t now)
+static inline void board_report(struct board_progress *p, uint32_t slot, int64_t done, int64_t total, const char *text,
+				size_t len, uint64_t now)
 {
 	uint32_t seq = atomic_load_explicit(&p->seq, memory_order_relaxed) | 1; /* odd already: its writer was killed */
 

@@ -24,10 +24,10 @@ static const char *const controllers[] = { "pids", "memory" };
 #define CONTROLLERS (sizeof(controllers) / sizeof(controllers[0]))
 
 static char base[PATH_MAX - 256]; /* folder of BASE; "": no groups are made */
-static char prefix[100];    /* of the names of ours */
-static int last;            /* number of the one made last */
-static bool ours;           /* the group we were started in is */
-static bool moved;          /* we are in OWN */
+static char prefix[100];          /* of the names of ours */
+static int last;                  /* number of the one made last */
+static bool ours;                 /* the group we were started in is */
+static bool moved;                /* we are in OWN */
 static bool enabled[CONTROLLERS]; /* by us */
 
 /* ---- files ------------------------------------------------------------------------------------ */
@@ -120,7 +120,8 @@ static bool find_base(void)
 			continue;
 		shown = strcmp(root, "/") == 0 ? 0 : strlen(root);
 		/* What lies outside of our namespace begins with "/..". */
-		if (strncmp(own, root, shown) != 0 || (own[shown] != '/' && own[shown] != '\0') || strncmp(own, "/..", 3) == 0)
+		if (strncmp(own, root, shown) != 0 || (own[shown] != '/' && own[shown] != '\0') ||
+		    strncmp(own, "/..", 3) == 0)
 			continue;
 		n = snprintf(base, sizeof(base), "%s%s", point, strcmp(own + shown, "/") == 0 ? "" : own + shown);
 		found = n > 0 && (size_t)n < sizeof(base);
@@ -197,8 +198,8 @@ static bool can_enable(size_t i)
 	return has(BASE, "cgroup.controllers", controllers[i]) && !has(BASE, "cgroup.subtree_control", controllers[i]);
 }
 
-/* A group that hands on controllers must have no processes of its own: where it has any, nothing could enter those below. Only the root
- * of all, which is of no type, may have both. */
+/* A group that hands on controllers must have no processes of its own: where it has any, nothing could enter those
+ * below. Only the root of all, which is of no type, may have both. */
 static bool make_room(void)
 {
 	if (!may(BASE, "cgroup.type", F_OK))
@@ -231,7 +232,8 @@ static bool try_own(void)
 	char path[PATH_MAX];
 
 	path_of(path, OWN, "");
-	if (!may(BASE, "cgroup.procs", W_OK) || (mkdir(path, 0755) < 0 && errno != EEXIST) || !may(OWN, "cgroup.kill", W_OK))
+	if (!may(BASE, "cgroup.procs", W_OK) || (mkdir(path, 0755) < 0 && errno != EEXIST) ||
+	    !may(OWN, "cgroup.kill", W_OK))
 		return false;
 	errno = EOPNOTSUPP;
 	return !has(OWN, "cgroup.type", "invalid");
@@ -255,7 +257,7 @@ void cgroup_init(const char *name, bool delegated)
 	}
 	if (!try_own()) {
 		log_line(LOG_L_DEBUG, "no control groups for runners: cannot make one in \"%s\": %s", base,
-				strerror(errno));
+			 strerror(errno));
 		remove_own();
 		base[0] = '\0';
 		return;
@@ -266,7 +268,8 @@ void cgroup_init(const char *name, bool delegated)
 	if (!moved)
 		remove_own();
 	log_line(LOG_L_DEBUG, "control groups for runners are made in \"%s\"; limits: processes %s, memory %s", base,
-		 ours && has(BASE, "cgroup.subtree_control", "pids") ? "yes" : "no", ours && has(BASE, "cgroup.subtree_control", "memory") ? "yes" : "no");
+		 ours && has(BASE, "cgroup.subtree_control", "pids") ? "yes" : "no",
+		 ours && has(BASE, "cgroup.subtree_control", "memory") ? "yes" : "no");
 }
 
 void cgroup_leave(void)

@@ -30,37 +30,40 @@ enum frame_type {
 	FRAME_CALL,        /* struct frame_call, fn\0 label\0 params\0 parents\0 */
 	FRAME_REMOVE,      /* path\0, or a ticket of beneath.h: remove this file */
 	/* from the runner */
-	FRAME_FUNCTION,    /* struct frame_function, name\0 plugin\0 */
-	FRAME_LOADING,     /* file\0: this plugin is being loaded */
-	FRAME_REFUSED,     /* file\0 text\0: a plugin that was not loaded */
-	FRAME_FATAL,       /* message\0 hint\0: the plugins cannot be used; slot 1: the settings are wrong, 0: they are not to be trusted */
+	FRAME_FUNCTION, /* struct frame_function, name\0 plugin\0 */
+	FRAME_LOADING,  /* file\0: this plugin is being loaded */
+	FRAME_REFUSED,  /* file\0 text\0: a plugin that was not loaded */
+	FRAME_FATAL, /* message\0 hint\0: the plugins cannot be used; slot 1: the settings are wrong, 0: they are not to be trusted */
 	FRAME_READY,
-	FRAME_RESULT,      /* text */
-	FRAME_ERROR,       /* text */
-	FRAME_LOG,         /* int32_t level, text */
-	FRAME_FOLLOW,      /* fn\0 params\0 opts\0 ("" if none) */
-	FRAME_REMOVE_AFTER,/* the same, for FRAME_REMOVE */
-	FRAME_BELL,        /* look at the board */
-	FRAME_CLASH,       /* as FRAME_FUNCTION, plugin: which two have it. No call of it is taken */
-	FRAME_CHANGED,     /* file\0: this plugin has changed on disk; slot 1: it is gone */
+	FRAME_RESULT,       /* text */
+	FRAME_ERROR,        /* text */
+	FRAME_LOG,          /* int32_t level, text */
+	FRAME_FOLLOW,       /* fn\0 params\0 opts\0 ("" if none) */
+	FRAME_REMOVE_AFTER, /* the same, for FRAME_REMOVE */
+	FRAME_BELL,         /* look at the board */
+	FRAME_CLASH,        /* as FRAME_FUNCTION, plugin: which two have it. No call of it is taken */
+	FRAME_CHANGED,      /* file\0: this plugin has changed on disk; slot 1: it is gone */
 	/* within the runner, from the process that looks what the plugins hold */
-	FRAME_ENTRY,       /* name\0 file\0: a function and where it is */
+	FRAME_ENTRY, /* name\0 file\0: a function and where it is */
 };
 
 struct frame_head {
-	uint32_t len;  /* bytes that follow */
+	uint32_t len; /* bytes that follow */
 	uint16_t type;
 	uint16_t slot; /* of the board, where it is about a call */
 };
 
 #define FRAME_FROM_RUNNER_MAX (4u << 20)
 
-/* What one attempt may hand over to be done after its success: so many calls and paths, so many bytes of them, each counted with
- * FRAME_ASK_BYTES more for what it takes to hold it. The runner refuses what is beyond, and the parent does not believe it. */
+/* What one attempt may hand over to be done after its success: so many calls and paths, so many bytes of them, each
+ * counted with
+ * FRAME_ASK_BYTES more for what it takes to hold it. The runner refuses what is beyond, and the parent does not believe
+ * it. */
 #define FRAME_ASKS_MAX 10000
 #define FRAME_ASK_BYTES 64
 #define FRAME_ASK_BYTES_MAX (4u << 20)
-#define FRAME_ASKS_TEXT "the function asked for more to be deferred or removed than an attempt may: 10000 calls and paths, 4 MiB"
+#define FRAME_ASKS_TEXT \
+	"the function asked for more to be deferred or removed than an attempt may: 10000 calls and paths, 4 MiB"
 
 /* What a function prints from here on is the backtrace of its crash: for the log row, not for the log. */
 #define FRAME_CRASH_MARK '\036'
@@ -74,7 +77,7 @@ struct frame_start {
 struct frame_function {
 	int64_t timeout_ms;
 	int32_t max_attempts;
-	uint32_t flags; /* of a plugin's function: DEFERRED_...; of a command: */
+	uint32_t flags;         /* of a plugin's function: DEFERRED_...; of a command: */
 #define FRAME_NEW_PRIVILEGES 1u /* what it executes may gain rights, as setuid programs do */
 };
 

@@ -43,7 +43,8 @@ static size_t list_children(const char *process, pid_t thread, pid_t *pids, size
 	return n;
 }
 
-/* Of this process, which has one thread. Where /proc is that of another pid namespace it knows no such thread of ours: then there are none. */
+/* Of this process, which has one thread. Where /proc is that of another pid namespace it knows no such thread of ours:
+ * then there are none. */
 static size_t list_own(pid_t *pids, size_t max)
 {
 	return list_children("self", getpid(), pids, max);
@@ -74,7 +75,8 @@ static void forget_inherited(const pid_t *children, size_t n)
 static pid_t stuck[256];
 static size_t stuck_len;
 
-/* Wait for one that was killed, but not for ever, and for one that is stuck not at all: a later sweep comes upon it again. */
+/* Wait for one that was killed, but not for ever, and for one that is stuck not at all: a later sweep comes upon it
+ * again. */
 static bool reap(pid_t pid, int *patience_ms)
 {
 	pid_t got;
@@ -143,8 +145,9 @@ static void stop_children(struct family *f, pid_t parent, pid_t thread)
 }
 
 /*
- * What forks for as long as it lives takes the place of each that is killed, if it is killed one by one. What is stopped keeps its place and
- * has no more children: so all that descend from this child of ours are stopped first, until nobody new is met.
+ * What forks for as long as it lives takes the place of each that is killed, if it is killed one by one. What is
+ * stopped keeps its place and has no more children: so all that descend from this child of ours are stopped first,
+ * until nobody new is met.
  */
 static void stop_family(pid_t child)
 {
@@ -199,8 +202,8 @@ void orphan_end(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* Is it in the environment? That of a runner, and of what it forks, only root can read: it stands in their arguments too, behind
- * their name. file: of the two; first: what it must begin with. */
+/* Is it in the environment? That of a runner, and of what it forks, only root can read: it stands in their arguments
+ * too, behind their name. file: of the two; first: what it must begin with. */
 static bool has_cookie(const char *pid, const char *file, const char *first, const char *cookie)
 {
 	char path[64], buf[65536];
@@ -244,7 +247,8 @@ void orphan_sweep_instance(const char *instance)
 		fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		if (fd < 0)
 			continue;
-		if (has_cookie(e->d_name, "environ", NULL, cookie) || has_cookie(e->d_name, "cmdline", "deferred_runner", cookie))
+		if (has_cookie(e->d_name, "environ", NULL, cookie) ||
+		    has_cookie(e->d_name, "cmdline", "deferred_runner", cookie))
 			syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 		close(fd);
 	}

@@ -13,19 +13,20 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define PORTION_US 5000            /* a runner is given so much work at a time */
-#define LOAD_LIMIT_NS (10 * NS_PER_S) /* plugins must have been loaded by then */
+#define PORTION_US 5000                /* a runner is given so much work at a time */
+#define LOAD_LIMIT_NS (10 * NS_PER_S)  /* plugins must have been loaded by then */
 #define LEAVE_LIMIT_NS (10 * NS_PER_S) /* a retired runner with nothing to do must have left by then */
-#define DIE_TELL_NS NS_PER_S         /* one that was killed is dead within that, or it is told */
-#define DIE_LIMIT_NS (5 * NS_PER_S) /* one that was killed must be dead by then, or is given up */
-#define HELD_MAX (16u << 20)       /* bytes of results not yet recorded from which on no more of them are read */
+#define DIE_TELL_NS NS_PER_S           /* one that was killed is dead within that, or it is told */
+#define DIE_LIMIT_NS (5 * NS_PER_S)    /* one that was killed must be dead by then, or is given up */
+#define HELD_MAX (16u << 20)           /* bytes of results not yet recorded from which on no more of them are read */
 #define SWEEP_NS NS_PER_S
-#define PASS_FIRST_NS NS_PER_S     /* a plugin that a runner died of is loaded again after that, then after twice as long */
-#define PASS_HUNG_NS (60 * NS_PER_S) /* the same of one that hung, for each try may keep a runner's place for LOAD_LIMIT_NS */
+#define PASS_FIRST_NS NS_PER_S /* a plugin that a runner died of is loaded again after that, then after twice as long */
+#define PASS_HUNG_NS \
+	(60 * NS_PER_S) /* the same of one that hung, for each try may keep a runner's place for LOAD_LIMIT_NS */
 #define PASS_MOST_NS (300 * NS_PER_S)
 #define FAILED_STARTS_MAX 5
-#define CRASH_NS (60 * NS_PER_S)   /* so often a crash of one function is told with symbols */
-#define SHORT_NS (15 * NS_PER_S)   /* no further runner is tried so long after one that could not be started */
+#define CRASH_NS (60 * NS_PER_S) /* so often a crash of one function is told with symbols */
+#define SHORT_NS (15 * NS_PER_S) /* no further runner is tried so long after one that could not be started */
 
 static void take_settings(struct pool *pool, const struct runner_setup *setup)
 {
@@ -70,7 +71,8 @@ static bool same_functions(const struct pool *pool, const struct runner_function
 	if (n != pool->functions_len)
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(f[i].name, pool->functions[i].name) != 0 || strcmp(f[i].plugin, pool->functions[i].plugin) != 0)
+		if (strcmp(f[i].name, pool->functions[i].name) != 0 ||
+		    strcmp(f[i].plugin, pool->functions[i].plugin) != 0)
 			return false;
 	return true;
 }
@@ -98,7 +100,8 @@ static void tell_clash(const struct pool *pool, const struct runner_function *f,
 		log_line(LOG_L_WARNING, "and %zu more functions like these", news - CLASHES_TOLD);
 }
 
-/* Functions that were here, and are not while a plugin is passed over: they are refused, so that nobody is told to install it. */
+/* Functions that were here, and are not while a plugin is passed over: they are refused, so that nobody is told to
+ * install it. */
 static void add_missing(const struct pool *pool, struct runner_function **f, size_t *n)
 {
 	const struct runner_function *const before[] = { pool->functions, pool->clashes };
@@ -118,9 +121,11 @@ static void add_missing(const struct pool *pool, struct runner_function **f, siz
 
 			if (find_function(all, known, before[b][i].name))
 				continue;
-			*add = (struct runner_function){ .name = strdup(before[b][i].name), .clash = true, .max_attempts = -1 };
+			*add = (struct runner_function){ .name = strdup(before[b][i].name),
+							 .clash = true,
+							 .max_attempts = -1 };
 			if (asprintf(&add->plugin,
-					"function \"%s\": plugin \"%s\" is not loaded, for a runner died while loading it",
+				     "function \"%s\": plugin \"%s\" is not loaded, for a runner died while loading it",
 				     before[b][i].name, pool->setup.passed_over[0].file) < 0)
 				add->plugin = NULL;
 			if (add->name && add->plugin) {
@@ -420,8 +425,8 @@ double pool_run_us(const struct pool *pool, uint64_t now)
 		uint64_t started;
 		int64_t timeout;
 
-		if (pool->member[i].runner && runner_running(pool->member[i].runner, &started, &timeout) && now > started &&
-		    (double)(now - started) / 1000 > us)
+		if (pool->member[i].runner && runner_running(pool->member[i].runner, &started, &timeout) &&
+		    now > started && (double)(now - started) / 1000 > us)
 			us = (double)(now - started) / 1000;
 	}
 	return us;
@@ -429,8 +434,8 @@ double pool_run_us(const struct pool *pool, uint64_t now)
 
 /* ---- handing out ------------------------------------------------------------------------------ */
 
-/* One could not be started, for want of memory or descriptors perhaps. What runs goes on, and nobody is to claim jobs for
- * runners that will not come; without any the run is over. */
+/* One could not be started, for want of memory or descriptors perhaps. What runs goes on, and nobody is to claim jobs
+ * for runners that will not come; without any the run is over. */
 static void no_runner(struct pool *pool, const struct deferred_error *err)
 {
 	if (pool->alive == 0) {
@@ -441,7 +446,8 @@ static void no_runner(struct pool *pool, const struct deferred_error *err)
 	if (!pool->short_ns)
 		pool->short_of = pool->runners_max;
 	if (!pool->short_told)
-		log_line(LOG_L_WARNING, "%s: goes on with %zu runner%s for now, not %zu", err->message, pool->alive, plural((int64_t)pool->alive), pool->short_of);
+		log_line(LOG_L_WARNING, "%s: goes on with %zu runner%s for now, not %zu", err->message, pool->alive,
+			 plural((int64_t)pool->alive), pool->short_of);
 	pool->short_told = true;
 	pool->short_ns = clock_ns() + SHORT_NS;
 	pool->runners_max = pool->alive;
@@ -536,8 +542,8 @@ int64_t pool_limit_ms(const struct pool *pool, const struct job *job)
 }
 
 /*
- * The symbols of a crash take a process of their own and a quarter of a second of a runner's place. The next crashes of that function
- * look the same mostly: for a while they are told by file and offset.
+ * The symbols of a crash take a process of their own and a quarter of a second of a runner's place. The next crashes of
+ * that function look the same mostly: for a while they are told by file and offset.
  */
 static void note_crash(struct pool *pool, const char *fn)
 {
@@ -553,7 +559,8 @@ static void note_crash(struct pool *pool, const char *fn)
 static bool crashed_lately(const struct pool *pool, const char *fn)
 {
 	for (size_t i = 0; i < POOL_CRASHES; i++)
-		if (pool->crash[i].until_ns && strcmp(pool->crash[i].fn, fn) == 0 && pool->crash[i].until_ns > clock_ns())
+		if (pool->crash[i].until_ns && strcmp(pool->crash[i].fn, fn) == 0 &&
+		    pool->crash[i].until_ns > clock_ns())
 			return true;
 	return false;
 }
@@ -642,7 +649,8 @@ void pool_dispatch(struct pool *pool)
 			continue;
 		/* A job that must start at once waits for a runner that has nothing else in hand. */
 		while (pool->pending_len > 0 && runner_load(m->runner) < each &&
-		       !((pool->pending->start_by_ns || pool->pending->alone) && runner_load(m->runner) > 0) && give_one(pool, m->runner))
+		       !((pool->pending->start_by_ns || pool->pending->alone) && runner_load(m->runner) > 0) &&
+		       give_one(pool, m->runner))
 			;
 		runner_flush(m->runner);
 	}
@@ -702,12 +710,12 @@ static void pass_over(struct pool *pool, const char *file, bool hung)
 	wait_ns = wait_ns > PASS_MOST_NS ? PASS_MOST_NS : wait_ns;
 	p->times++;
 	p->until_ns = clock_ns() + wait_ns;
-	log_line(LOG_L_ERROR, "plugin \"%s\" not loaded: its runner %s while loading it; trying again in %.0f s",
-			file, hung ? "hung" : "died",
-		 (double)wait_ns / 1e9);
+	log_line(LOG_L_ERROR, "plugin \"%s\" not loaded: its runner %s while loading it; trying again in %.0f s", file,
+		 hung ? "hung" : "died", (double)wait_ns / 1e9);
 }
 
-/* This runner has got ready: what it was to load again is loaded, or refused with a reason. The others are without it. */
+/* This runner has got ready: what it was to load again is loaded, or refused with a reason. The others are without it.
+ * */
 static void end_passed_over(struct pool *pool, const struct pool_member *m)
 {
 	struct runner_passed_over *list = pool->setup.passed_over;
@@ -722,7 +730,8 @@ static void end_passed_over(struct pool *pool, const struct pool_member *m)
 		return;
 	pool->setup.passed_over_len = left;
 	for (size_t i = 0; i < pool->places; i++)
-		if (pool->member[i].runner && &pool->member[i] != m && !pool->member[i].retired && runner_ready(pool->member[i].runner))
+		if (pool->member[i].runner && &pool->member[i] != m && !pool->member[i].retired &&
+		    runner_ready(pool->member[i].runner))
 			retire(pool, &pool->member[i]);
 }
 
@@ -784,8 +793,8 @@ static size_t count_staying(const struct pool *pool)
 /* Has it nothing to do, and are there enough of them without it? */
 static bool may_end(const struct pool *pool, const struct pool_member *m, size_t staying)
 {
-	return pool->idle_ns > 0 && staying > pool->runners_keep && pool->pending_len == 0 && !m->retired && runner_ready(m->runner) &&
-	       runner_load(m->runner) == 0;
+	return pool->idle_ns > 0 && staying > pool->runners_keep && pool->pending_len == 0 && !m->retired &&
+	       runner_ready(m->runner) && runner_load(m->runner) == 0;
 }
 
 int pool_wait_ms(const struct pool *pool, uint64_t now)
@@ -865,11 +874,13 @@ void pool_read(struct pool *pool)
 		if ((rc == DEFERRED_EPLUGIN || rc == DEFERRED_ECONFIG) && !pool->fatal.code)
 			pool->fatal = err;
 		else if (rc < 0 && !runner_killed(r))
-			kill_runner(pool, &pool->member[i], SIGKILL, JOB_FAILED, "wrote nonsense to the socket or the board of its runner");
+			kill_runner(pool, &pool->member[i], SIGKILL, JOB_FAILED,
+				    "wrote nonsense to the socket or the board of its runner");
 		else
 			runner_flush(r);
 		if (runner_deaf(r) && !is_running(r) && !runner_killed(r) && !pool->member[i].retired)
-			kill_runner(pool, &pool->member[i], SIGKILL, JOB_INTERRUPTED, "a function closed the socket of its runner");
+			kill_runner(pool, &pool->member[i], SIGKILL, JOB_INTERRUPTED,
+				    "a function closed the socket of its runner");
 		if (!was_ready && runner_ready(r)) {
 			pool->failed_starts = 0;
 			end_passed_over(pool, &pool->member[i]);
@@ -888,7 +899,8 @@ static void remove_member(struct pool *pool, struct pool_member *m)
 	pool->alive--;
 }
 
-/* What was killed and does not die is not waited for. Should it die after all, it is one more child that nobody knows. */
+/* What was killed and does not die is not waited for. Should it die after all, it is one more child that nobody knows.
+ * */
 static void give_up_stuck(struct pool *pool, uint64_t now)
 {
 	for (size_t i = 0; i < pool->places; i++) {
@@ -929,7 +941,8 @@ static void bury(struct pool *pool, struct pool_member *m, int status)
 	if (failed && !pool->fatal.code && ++pool->failed_starts >= FAILED_STARTS_MAX) {
 		error_clear(&err);
 		error_set(&err, DEFERRED_ESYSTEM, "runner", "runners die before they are ready (%s %d)",
-			  WIFSIGNALED(status) ? "signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+			  WIFSIGNALED(status) ? "signal" : "exit status",
+			  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 		error_hint(&err, "is \"%s\" there and executable?", pool->setup.program);
 		no_runner(pool, &err);
 	}
@@ -1014,7 +1027,8 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 	if (now < runner_limit_ns(m->runner, &timeout_ms))
 		return;
 	if (timeout_ms == 0) {
-		log_line(LOG_L_ERROR, "runner %d does not begin, or end, what it was given: killed", (int)runner_pid(m->runner));
+		log_line(LOG_L_ERROR, "runner %d does not begin, or end, what it was given: killed",
+			 (int)runner_pid(m->runner));
 		kill_runner(pool, m, SIGKILL, JOB_INTERRUPTED, "the runner stalled");
 		return;
 	}

@@ -31,21 +31,22 @@
 #define TAIL_MAX 2048
 #define TRACE_MAX 4096
 #define RETRY_AFTER_MAX_MS (365ll * 86400 * 1000)
-#define USAGE_MAX (1ull << 50)     /* what a runner says of processor time and memory is believed up to this */
+#define USAGE_MAX (1ull << 50)         /* what a runner says of processor time and memory is believed up to this */
 #define FUNCTIONS_BYTES_MAX (4u << 20) /* of the names and plugins of functions that a runner may say */
-#define BUFFER_KEPT (1u << 20)     /* what a large frame needed beyond is given back */
-#define CHANGES_MAX 1000           /* of plugins; who tells of more means harm */
-#define REMOVALS_MAX (1u << 20)    /* bytes of requests that wait for a runner to read them */
-#define START_NS NS_PER_S           /* a runner begins its next call so soon */
-#define STALL_NS (10 * NS_PER_S)   /* one that does not, for so long, is broken */
-#define TORN_NS NS_PER_S            /* the rest of a frame comes within that */
-#define READS_MAX 17               /* so many reads of 4 KiB take what a pipe holds, unless it was made larger, and its end */
-#define NAMESPACE_MS 1000           /* a child has its user namespace by then */
-#define READ_NS (5 * NS_PER_MS)    /* of a turn, for what one runner prints, and for what it sends */
+#define BUFFER_KEPT (1u << 20)         /* what a large frame needed beyond is given back */
+#define CHANGES_MAX 1000               /* of plugins; who tells of more means harm */
+#define REMOVALS_MAX (1u << 20)        /* bytes of requests that wait for a runner to read them */
+#define START_NS NS_PER_S              /* a runner begins its next call so soon */
+#define STALL_NS (10 * NS_PER_S)       /* one that does not, for so long, is broken */
+#define TORN_NS NS_PER_S               /* the rest of a frame comes within that */
+#define READS_MAX 17      /* so many reads of 4 KiB take what a pipe holds, unless it was made larger, and its end */
+#define NAMESPACE_MS 1000 /* a child has its user namespace by then */
+#define READ_NS (5 * NS_PER_MS) /* of a turn, for what one runner prints, and for what it sends */
 
 /* A call that the runner was given, and what came in for it so far. */
 struct call_state {
-	struct job *job; /* NULL: the slot is not in use, or was recalled, and the runner has still to pass over its frame */
+	struct job *
+		job; /* NULL: the slot is not in use, or was recalled, and the runner has still to pass over its frame */
 	int64_t timeout_ms;
 	const char *plugin;
 	uint64_t begun_ns; /* it counts as begun since; 0: not yet */
@@ -59,41 +60,41 @@ struct call_state {
 };
 
 /*
- * What the runner has been given lies in call[] as a ring: `used` slots from `first` on, in the order they were given, which is the
- * order in which it takes them. So only the first can be under way as long as the board does not say that it is done, and it can
- * have begun no earlier than `first_ns`. Nothing that stands on the board moves a call to another place, makes it vanish, or gives
- * it more time.
+ * What the runner has been given lies in call[] as a ring: `used` slots from `first` on, in the order they were given,
+ * which is the order in which it takes them. So only the first can be under way as long as the board does not say that
+ * it is done, and it can have begun no earlier than `first_ns`. Nothing that stands on the board moves a call to
+ * another place, makes it vanish, or gives it more time.
  */
 struct runner {
 	pid_t pid;
 	int socket, output, stop; /* stop: see FRAME_STOP_FD */
-	int cgroup; /* 0: none */
+	int cgroup;               /* 0: none */
 	bool ready, broken, reaped;
 	struct board *board;
 	struct frame_buf in, out;
-	uint64_t bytes_received;   /* of whole frames */
-	bool drained;              /* all it had sent was read in the last turn */
-	bool paused;               /* nothing of what it sends is read */
-	bool forged;               /* its board says what cannot be */
+	uint64_t bytes_received; /* of whole frames */
+	bool drained;            /* all it had sent was read in the last turn */
+	bool paused;             /* nothing of what it sends is read */
+	bool forged;             /* its board says what cannot be */
 	struct call_state call[BOARD_SLOTS];
 	unsigned int first, used;
-	uint64_t first_ns;         /* since then nothing is ahead of the first one */
-	uint64_t ended_ns;         /* when the last one taken ended, by what the runner says */
-	size_t load;               /* those of them that are jobs */
+	uint64_t first_ns; /* since then nothing is ahead of the first one */
+	uint64_t ended_ns; /* when the last one taken ended, by what the runner says */
+	size_t load;       /* those of them that are jobs */
 	struct attempt *ended, **ended_tail;
 	struct runner_function *functions;
 	size_t functions_len, functions_bytes;
 	char line[OUTPUT_LINE_MAX]; /* of output, not yet ended */
 	size_t line_len;
-	char tail[TAIL_MAX];       /* the last it printed */
+	char tail[TAIL_MAX]; /* the last it printed */
 	size_t tail_len;
-	bool crashing;             /* what it prints is a backtrace */
-	char trace[TRACE_MAX];     /* the first of that */
+	bool crashing;         /* what it prints is a backtrace */
+	char trace[TRACE_MAX]; /* the first of that */
 	size_t trace_len;
-	char *loading;             /* the plugin it is loading */
-	unsigned int changes;      /* of plugins, that it told of */
+	char *loading;        /* the plugin it is loading */
+	unsigned int changes; /* of plugins, that it told of */
 	bool killed;
-	int64_t killed_id;          /* the job it was at */
+	int64_t killed_id; /* the job it was at */
 	enum job_outcome killed_as;
 	char killed_text[256];
 };
@@ -165,9 +166,19 @@ static int put_start(struct runner *r, const struct runner_setup *setup)
 #define OWN_NAMES 4 /* so many names below say who it is: not root, where functions run as another user */
 static char **environment(const struct runner_setup *setup, char instance[static ORPHAN_COOKIE_SIZE])
 {
-	static const char *const kept[] = { "HOME=", "LOGNAME=", "SHELL=", "USER=", "LANG=", "LC_ALL=", "LC_CTYPE=", "TZ=",
+	static const char *const kept[] = {
+		"HOME=",
+		"LOGNAME=",
+		"SHELL=",
+		"USER=",
+		"LANG=",
+		"LC_ALL=",
+		"LC_CTYPE=",
+		"TZ=",
 #if defined(__SANITIZE_ADDRESS__)
-					    "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=",
+		"ASAN_OPTIONS=",
+		"UBSAN_OPTIONS=",
+		"LSAN_OPTIONS=",
 #endif
 	};
 	static char *env[sizeof(kept) / sizeof(kept[0]) + OWN_NAMES + 3];
@@ -194,8 +205,9 @@ static char **environment(const struct runner_setup *setup, char instance[static
 /* ---- a user namespace for each ----------------------------------------------------------------- */
 
 /*
- * Functions of one user may look into each other's processes, and would find params and receipts there. Not so across user
- * namespaces. In these all ids are as outside. Root alone can make such ones, and not where a program is to gain rights of root.
+ * Functions of one user may look into each other's processes, and would find params and receipts there. Not so across
+ * user namespaces. In these all ids are as outside. Root alone can make such ones, and not where a program is to gain
+ * rights of root.
  */
 static bool no_namespaces; /* the kernel, or the container that this runs in, does not let us */
 
@@ -254,12 +266,14 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 			  bool namespace, int sock, int board, int output, int stop)
 {
 	char ppid[16], build[64];
-	/* The instance stands in the arguments as well: those of a process that nobody may look into can still be read. */
+	/* The instance stands in the arguments as well: those of a process that nobody may look into can still be read.
+	 * */
 	char *argv[] = { (char *)"deferred_runner", ppid, build, (char *)instance, NULL };
 	int null_fd, oom;
 	sigset_t none;
 
-	/* All are blocked since before the fork: no handler of ours, which may write where it must not any more, runs in here. */
+	/* All are blocked since before the fork: no handler of ours, which may write where it must not any more, runs
+	 * in here. */
 	for (int sig = 1; sig < NSIG; sig++)
 		signal(sig, SIG_DFL);
 	sigemptyset(&none);
@@ -443,7 +457,8 @@ bool runner_ready(const struct runner *r)
 
 void runner_pollfds(const struct runner *r, struct pollfd fds[2])
 {
-	fds[0] = (struct pollfd){ r->socket, (short)((r->paused ? 0 : POLLIN) | (r->out.at < r->out.len ? POLLOUT : 0)), 0 };
+	fds[0] = (struct pollfd){ r->socket, (short)((r->paused ? 0 : POLLIN) | (r->out.at < r->out.len ? POLLOUT : 0)),
+				  0 };
 	fds[1] = (struct pollfd){ r->output, POLLIN, 0 };
 }
 
@@ -490,25 +505,28 @@ static void log_output_line(struct runner *r)
 		return;
 	slot = running_slot(r);
 	if (slot >= 0)
-		log_job(LOG_L_INFO, r->call[slot].job, "job %lld %s: %.*s", (long long)r->call[slot].job->id, r->call[slot].job->fn, (int)r->line_len, r->line);
+		log_job(LOG_L_INFO, r->call[slot].job, "job %lld %s: %.*s", (long long)r->call[slot].job->id,
+			r->call[slot].job->fn, (int)r->line_len, r->line);
 	else
 		log_line(LOG_L_INFO, "runner %d: %.*s", (int)r->pid, (int)r->line_len, r->line);
 	r->line_len = 0;
 }
 
-/* May it be read once more in this turn? Who writes faster than we log would never let us go: poll() brings us back. After its
- * death what it left behind is read whole, but not what others that hold its pipe still add. */
+/* May it be read once more in this turn? Who writes faster than we log would never let us go: poll() brings us back.
+ * After its death what it left behind is read whole, but not what others that hold its pipe still add. */
 static bool may_read(const struct runner *r, int reads, uint64_t began_ns)
 {
 	return reads < READS_MAX && (r->reaped || clock_ns() < began_ns + READ_NS);
 }
 
-/* What follows the mark, and is none of the log's. Of this the first counts, and it is taken for what it should be: names and numbers. */
+/* What follows the mark, and is none of the log's. Of this the first counts, and it is taken for what it should be:
+ * names and numbers. */
 static void take_trace(struct runner *r, const char *data, size_t n)
 {
 	for (size_t i = 0; i < n && r->trace_len < TRACE_MAX; i++)
 		if (data[i] != FRAME_CRASH_MARK)
-			r->trace[r->trace_len++] = (data[i] >= ' ' && data[i] <= '~') || data[i] == '\n' ? data[i] : '?';
+			r->trace[r->trace_len++] =
+				(data[i] >= ' ' && data[i] <= '~') || data[i] == '\n' ? data[i] : '?';
 }
 
 static void take_tail(struct runner *r, const char *data, size_t n)
@@ -681,8 +699,7 @@ static int tell_changed(struct runner *r, const struct frame_head *head, const c
 	if (++r->changes > CHANGES_MAX)
 		return -1;
 	log_line(LOG_L_WARNING,
-			"plugin \"%s\" %s: runner %d goes on with what it has loaded, until the next start or SIGHUP",
-			payload,
+		 "plugin \"%s\" %s: runner %d goes on with what it has loaded, until the next start or SIGHUP", payload,
 		 head->slot ? "is gone" : "has changed", (int)r->pid);
 	return 0;
 }
@@ -785,7 +802,8 @@ static int drain_socket(struct runner *r, struct deferred_error *err)
 	if (r->in.at == r->in.len && r->in.cap > BUFFER_KEPT)
 		frame_buf_clear(&r->in);
 	if (r->broken)
-		return error_set(err, DEFERRED_EFAILED, "runner", "runner %d wrote nonsense to its socket", (int)r->pid);
+		return error_set(err, DEFERRED_EFAILED, "runner", "runner %d wrote nonsense to its socket",
+				 (int)r->pid);
 	return 0;
 }
 
@@ -797,10 +815,15 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 	struct call_state *c = &r->call[slot];
 	struct board_slot *s = &r->board->slot[slot];
 	struct frame_call fixed = {
-		.id = job->id, .created_at_us = job->created_at_us, .ready_at_us = job->ready_at_us,
+		.id = job->id,
+		.created_at_us = job->created_at_us,
+		.ready_at_us = job->ready_at_us,
 		.tick_us = job->tick_us,
-		.previous_tick_us = job->previous_tick_us, .timeout_ms = timeout_ms,
-		.token = token_of(job->receipt, job->id), .attempt = job->attempt, .params_len = job->params_len,
+		.previous_tick_us = job->previous_tick_us,
+		.timeout_ms = timeout_ms,
+		.token = token_of(job->receipt, job->id),
+		.attempt = job->attempt,
+		.params_len = job->params_len,
 		.parents_len = job->parents_len,
 	};
 	struct frame_part parts[] = {
@@ -899,11 +922,15 @@ static void __attribute__((format(printf, 2, 3))) attempt_error(struct attempt *
 	va_start(ap, fmt);
 	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	attempt_set_text(&a->error, &a->error_len, text, n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+	attempt_set_text(&a->error, &a->error_len, text,
+			 n < 0                      ? 0
+			 : (size_t)n < sizeof(text) ? (size_t)n
+						    : sizeof(text) - 1);
 }
 
 /* What is known of an end, with what a command had said of it, the last that was printed, and the backtrace. */
-static void __attribute__((format(printf, 3, 4))) describe_end(const struct runner *r, struct attempt *a, const char *fmt, ...)
+static void __attribute__((format(printf, 3, 4)))
+describe_end(const struct runner *r, struct attempt *a, const char *fmt, ...)
 {
 	bool apart = r->tail_len && r->trace_len && r->tail[r->tail_len - 1] != '\n';
 	size_t trace_len = r->trace_len;
@@ -915,9 +942,9 @@ static void __attribute__((format(printf, 3, 4))) describe_end(const struct runn
 	va_end(ap);
 	while (trace_len > 0 && r->trace[trace_len - 1] == '\n')
 		trace_len--;
-	attempt_error(a, "%s%s%.*s%s%.*s%s%.*s", what, a->error_len ? "\n" : "", (int)a->error_len, a->error_len ? a->error : "",
-		      r->tail_len || r->trace_len ? "\n" : "", (int)r->tail_len, r->tail, apart ? "\n" : "", (int)trace_len,
-		      r->trace);
+	attempt_error(a, "%s%s%.*s%s%.*s%s%.*s", what, a->error_len ? "\n" : "", (int)a->error_len,
+		      a->error_len ? a->error : "", r->tail_len || r->trace_len ? "\n" : "", (int)r->tail_len, r->tail,
+		      apart ? "\n" : "", (int)trace_len, r->trace);
 }
 
 static void describe_signal(struct runner *r, struct attempt *a, int sig)
@@ -959,7 +986,8 @@ static void take_result(struct runner *r, struct attempt *a, const struct board_
 		a->unready = said->result == DEFERRED_UNREADY;
 		/* Without a delay given, the usual one: 0 would use up all attempts at once. */
 		if ((said->result == DEFERRED_LATER || said->result == DEFERRED_SNOOZE) && said->retry_after_ms >= 0)
-			a->retry_after_ms = said->retry_after_ms < RETRY_AFTER_MAX_MS ? said->retry_after_ms : RETRY_AFTER_MAX_MS;
+			a->retry_after_ms =
+				said->retry_after_ms < RETRY_AFTER_MAX_MS ? said->retry_after_ms : RETRY_AFTER_MAX_MS;
 		if (a->error_len == 0 && said->result >= DEFERRED_FAILED && said->result <= DEFERRED_SNOOZE)
 			attempt_error(a, "without saying why");
 		else if (a->error_len == 0)
@@ -1001,8 +1029,8 @@ static bool is_whole(const struct runner *r)
 	return !is_torn(r) || (done_ns && clock_ns() >= done_ns + TORN_NS);
 }
 
-/* Those at the front that the runner is through with, `most` at the most. One whose texts may still be in the socket waits for a
- * later turn, and all behind it. */
+/* Those at the front that the runner is through with, `most` at the most. One whose texts may still be in the socket
+ * waits for a later turn, and all behind it. */
 static void take_over(struct runner *r, unsigned int most)
 {
 	for (; most > 0 && r->used > 0 && is_over(r, r->first); most--) {
@@ -1020,7 +1048,8 @@ static void take_over(struct runner *r, unsigned int most)
 	}
 }
 
-/* The first one is queued, running or done, in this order: nothing else is possible, for nobody but us would make it so. */
+/* The first one is queued, running or done, in this order: nothing else is possible, for nobody but us would make it
+ * so. */
 static bool is_forged(const struct runner *r)
 {
 	const struct call_state *c = &r->call[r->first];
@@ -1041,7 +1070,8 @@ int runner_read(struct runner *r, struct deferred_error *err)
 	rc = drain_socket(r, err);
 	take_over(r, over);
 	if (rc == 0 && is_forged(r))
-		rc = error_set(err, DEFERRED_EFAILED, "runner", "the board of runner %d says what cannot be", (int)r->pid);
+		rc = error_set(err, DEFERRED_EFAILED, "runner", "the board of runner %d says what cannot be",
+			       (int)r->pid);
 	return rc;
 }
 
@@ -1111,8 +1141,8 @@ struct job *runner_recall(struct runner *r)
 	return list;
 }
 
-/* Since when the first one runs. It counts as begun from START_NS after it could have been, whatever the runner says; what it says
- * is looked at once. 0: not begun. */
+/* Since when the first one runs. It counts as begun from START_NS after it could have been, whatever the runner says;
+ * what it says is looked at once. 0: not begun. */
 static uint64_t begun_ns(struct runner *r)
 {
 	struct call_state *c = &r->call[r->first];
@@ -1129,7 +1159,8 @@ const struct job *runner_running(struct runner *r, uint64_t *started_ns, int64_t
 
 	if (slot < 0)
 		return NULL;
-	*started_ns = slot == (int)r->first ? begun_ns(r) : clamp(r->board->slot[slot].started_ns, r->ended_ns, clock_ns());
+	*started_ns =
+		slot == (int)r->first ? begun_ns(r) : clamp(r->board->slot[slot].started_ns, r->ended_ns, clock_ns());
 	*timeout_ms = r->call[slot].timeout_ms;
 	return r->call[slot].job;
 }
@@ -1167,7 +1198,9 @@ uint64_t runner_limit_ns(struct runner *r, int64_t *timeout_ms)
 		stall_ns = r->paused ? UINT64_MAX : c->done_ns + STALL_NS;
 	else if (begun)
 		stall_ns = UINT64_MAX;
-	limit_ns = c->timeout_ms > 0 && !(c->done_ns && r->paused) ? later_ns(begun ? begun : r->first_ns + START_NS, c->timeout_ms) : UINT64_MAX;
+	limit_ns = c->timeout_ms > 0 && !(c->done_ns && r->paused)
+			   ? later_ns(begun ? begun : r->first_ns + START_NS, c->timeout_ms)
+			   : UINT64_MAX;
 	if (limit_ns >= stall_ns)
 		return stall_ns;
 	*timeout_ms = begun ? c->timeout_ms : 0;
@@ -1269,7 +1302,8 @@ static void end_first(struct runner *r, int status)
 	} else if (r->killed) {
 		a->outcome = r->killed_as;
 		a->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-		attempt_error(a, "%s%s%.*s", r->killed_text, a->error_len ? "\n" : "", (int)a->error_len, a->error_len ? a->error : "");
+		attempt_error(a, "%s%s%.*s", r->killed_text, a->error_len ? "\n" : "", (int)a->error_len,
+			      a->error_len ? a->error : "");
 	} else if (WIFSIGNALED(status)) {
 		describe_signal(r, a, WTERMSIG(status));
 	} else {
@@ -1277,11 +1311,13 @@ static void end_first(struct runner *r, int status)
 	}
 }
 
-/* A job may be found unbegun by a runner that leaves, once: who dies of it and says that it had not begun is not believed twice. */
+/* A job may be found unbegun by a runner that leaves, once: who dies of it and says that it had not begun is not
+ * believed twice. */
 static bool was_begun(struct runner *r)
 {
 	struct job *job = r->call[r->first].job;
-	bool queued = state_of(r, r->first) == BOARD_QUEUED, begun = !queued || r->call[r->first].begun_ns || job->found_unbegun;
+	bool queued = state_of(r, r->first) == BOARD_QUEUED,
+	     begun = !queued || r->call[r->first].begun_ns || job->found_unbegun;
 
 	job->found_unbegun = queued;
 	return begun;
@@ -1310,8 +1346,8 @@ void runner_tell_alive(const struct runner *r)
 	const struct job *job = r->used > 0 ? r->call[r->first].job : NULL;
 
 	if (job && job->id == r->killed_id)
-		log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: %s; its runner %d was killed and does not die", (long long)job->id, job->fn, job->attempt,
-			 r->killed_text, (int)r->pid);
+		log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: %s; its runner %d was killed and does not die",
+			(long long)job->id, job->fn, job->attempt, r->killed_text, (int)r->pid);
 	else
 		log_line(LOG_L_WARNING, "runner %d was killed and does not die: %s", (int)r->pid, r->killed_text);
 }
@@ -1324,7 +1360,8 @@ struct job *runner_give_up(struct runner *r)
 	log_line(LOG_L_ERROR, "runner %d cannot be ended: it is stuck in the kernel, and left to itself", (int)r->pid);
 	if (!job)
 		return NULL;
-	log_job(LOG_L_ERROR, job, "job %lld %s attempt %d: given up with its runner; it stays claimed until its lease ends", (long long)job->id, job->fn,
-		 job->attempt);
+	log_job(LOG_L_ERROR, job,
+		"job %lld %s attempt %d: given up with its runner; it stays claimed until its lease ends",
+		(long long)job->id, job->fn, job->attempt);
 	return take_job(r, &r->call[r->first]);
 }

@@ -30,11 +30,11 @@
 /* What every runner of a run is started with. */
 struct runner_setup {
 	const struct config *config;
-	const char *program;      /* path of deferred_runner */
-	const char *plugin_dir;   /* NULL: no plugins, only commands */
-	const char *instance;     /* for DEFERRED_INSTANCE */
+	const char *program;    /* path of deferred_runner */
+	const char *plugin_dir; /* NULL: no plugins, only commands */
+	const char *instance;   /* for DEFERRED_INSTANCE */
 	bool switch_user;
-	uid_t uid;                /* where switch_user */
+	uid_t uid; /* where switch_user */
 	gid_t gid;
 	const char *user;
 	char home[512], shell[256]; /* of that user */
@@ -42,23 +42,24 @@ struct runner_setup {
 		char *file;
 		unsigned int times; /* in a row */
 		uint64_t until_ns;  /* runners started from then on load it */
-	} *passed_over;           /* plugins with which runners died while loading them */
+	} * passed_over;            /* plugins with which runners died while loading them */
 	size_t passed_over_len;
 };
 
 /* A function some runner has loaded. */
 struct runner_function {
 	char *name;
-	char *plugin;             /* "NAME VERSION BUILD", or "command"; where it clashes, why it is refused */
-	bool clash;               /* it is refused: it is here twice, or others can write its command */
+	char *plugin; /* "NAME VERSION BUILD", or "command"; where it clashes, why it is refused */
+	bool clash;   /* it is refused: it is here twice, or others can write its command */
 	int64_t timeout_ms;
-	int32_t max_attempts;     /* -1: it clashes */
+	int32_t max_attempts; /* -1: it clashes */
 	uint32_t flags;
 };
 
 struct runner;
 
-/* Make this process the one to which orphans of functions fall, so that they can be swept. Children it has by now are spared. */
+/* Make this process the one to which orphans of functions fall, so that they can be swept. Children it has by now are
+ * spared. */
 void runner_init_process(void);
 
 /* Path of deferred_runner: beside the running program where that was built, in libexec where it was installed. */
@@ -73,9 +74,9 @@ bool runner_ready(const struct runner *runner); /* plugins are loaded */
 /* Fill in two pollfds: socket and output pipe (fd -1 where there is none). */
 void runner_pollfds(const struct runner *runner, struct pollfd fds[2]);
 
-/* Read what there is, or as much of it as fits into a turn: then the fds are still ready. Returns 0, or a negative code with err
- * when the runner must not go on: DEFERRED_EPLUGIN or DEFERRED_ECONFIG (its plugins cannot be used at all; the run is over; only
- * before it is ready) or DEFERRED_EFAILED (it wrote nonsense to its socket or board: kill it). */
+/* Read what there is, or as much of it as fits into a turn: then the fds are still ready. Returns 0, or a negative code
+ * with err when the runner must not go on: DEFERRED_EPLUGIN or DEFERRED_ECONFIG (its plugins cannot be used at all; the
+ * run is over; only before it is ready) or DEFERRED_EFAILED (it wrote nonsense to its socket or board: kill it). */
 int runner_read(struct runner *runner, struct deferred_error *err);
 
 /* Functions it reported since the last call; the caller takes them over. */
@@ -84,7 +85,7 @@ struct runner_function *runner_take_functions(struct runner *runner, size_t *len
 /* Give it a job. Returns false when it has no free slot. */
 bool runner_send(struct runner *runner, struct job *job, int64_t timeout_ms, const char *plugin, bool plain_crash);
 bool runner_remove_file(struct runner *runner, const char *path); /* false: it has too much of that to do already */
-int runner_flush(struct runner *runner); /* 0, or -1: it cannot be written to any more */
+int runner_flush(struct runner *runner);                          /* 0, or -1: it cannot be written to any more */
 
 /* Next attempt that has ended; NULL: none. */
 struct attempt *runner_take(struct runner *runner);
@@ -92,7 +93,8 @@ struct attempt *runner_take(struct runner *runner);
 /* Take back the jobs it has not started, as a list. The first of those it has is taken for started while it lives. */
 struct job *runner_recall(struct runner *runner);
 
-/* Do not read what it sends, or read it again. What functions have sent and the database does not have yet is in our memory. */
+/* Do not read what it sends, or read it again. What functions have sent and the database does not have yet is in our
+ * memory. */
 void runner_pause(struct runner *runner, bool pause);
 
 /* Jobs in it, started or not. */
@@ -101,11 +103,12 @@ size_t runner_load(const struct runner *runner);
 /* The job it says it is at: NULL if none. timeout_ms as given to runner_send(). */
 const struct job *runner_running(struct runner *runner, uint64_t *started_ns, int64_t *timeout_ms);
 
-/* The same, or else the first of those it has, which it is about to begin, or has and does not say so. NULL if it has none. */
+/* The same, or else the first of those it has, which it is about to begin, or has and does not say so. NULL if it has
+ * none. */
 const struct job *runner_current(const struct runner *runner);
 
-/* When it is to be killed unless something comes of it. timeout_ms: as given to runner_send(), where the time of the first job will
- * be up then; 0 where the runner will have stalled. UINT64_MAX: never. */
+/* When it is to be killed unless something comes of it. timeout_ms: as given to runner_send(), where the time of the
+ * first job will be up then; 0 where the runner will have stalled. UINT64_MAX: never. */
 uint64_t runner_limit_ns(struct runner *runner, int64_t *timeout_ms);
 
 /* For each job it holds. */

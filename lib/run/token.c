@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The plain functions: through EVP it takes nearly twice as long, 0.8 ms for the first one, 2.4 MB of memory, and may fail. */
+/* The plain functions: through EVP it takes nearly twice as long, 0.8 ms for the first one, 2.4 MB of memory, and may
+ * fail. */
 #define OPENSSL_API_COMPAT 0x10101000L
 #include "run/token.h"
 

@@ -10,7 +10,8 @@ static int refuse_root(const struct config *config, const char *why, struct defe
 	if (config_flag(config, "allow_root"))
 		return 0;
 	error_set(err, DEFERRED_ECONFIG, "user", "functions would run as root: %s", why);
-	error_hint(err, "add user = \"deferred\" to the config file, after useradd --system deferred; or, to try things by hand, allow_root = 1");
+	error_hint(err, "add user = \"deferred\" to the config file, after useradd --system deferred; or, to try "
+			"things by hand, allow_root = 1");
 	return DEFERRED_ECONFIG;
 }
 

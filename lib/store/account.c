@@ -47,7 +47,8 @@ static bool read_row(struct account_row *a, const struct pg_result *res, size_t 
 	a->properties = pg_null(res, row, 4) ? NULL : strdup(pg_text(res, row, 4, NULL));
 	a->created = strdup(pg_text(res, row, 5, NULL));
 	a->functions = strdup(pg_text(res, row, 8, NULL));
-	return a->name && a->created && a->key_since[0] && a->key_since[1] && a->functions && (a->properties || pg_null(res, row, 4));
+	return a->name && a->created && a->key_since[0] && a->key_since[1] && a->functions &&
+	       (a->properties || pg_null(res, row, 4));
 }
 
 int store_account_ls(struct pg *pg, struct account_row **rows, size_t *n, struct deferred_error *err)
@@ -104,8 +105,8 @@ int store_account_add(struct pg *pg, const char *name, const unsigned char *cons
 }
 
 /* What is NULL stays as it is; enabled below 0 too. */
-static int set(struct pg *pg, const char *name, const unsigned char *key1, const unsigned char *key2, size_t len, int enabled,
-	       struct deferred_error *err)
+static int set(struct pg *pg, const char *name, const unsigned char *key1, const unsigned char *key2, size_t len,
+	       int enabled, struct deferred_error *err)
 {
 	struct pg_args args;
 

@@ -11,10 +11,10 @@ struct account_row {
 	char *name; /* given, as all of it: store_account_free() */
 	bool enabled;
 	unsigned char cipher[2][STORE_ACCOUNT_CIPHER_MAX];
-	size_t cipher_len[2];      /* 0: longer than any key could be */
-	char *properties;          /* JSON; NULL: none */
+	size_t cipher_len[2];         /* 0: longer than any key could be */
+	char *properties;             /* JSON; NULL: none */
 	char *created, *key_since[2]; /* times as people read them */
-	char *functions;           /* that it was given, blanks between */
+	char *functions;              /* that it was given, blanks between */
 };
 
 /* All accounts, by name. Source: account_ls.sql. */
@@ -36,9 +36,9 @@ int store_account_rotate(struct pg *pg, const char *name, int number, const unsi
 int store_account_enable(struct pg *pg, const char *name, bool enabled, struct deferred_error *err);
 
 /*
- * Give an account functions, or take them away; a name may be PREFIX.* and stand for all that begin so. *now, given: all it then
- * has, as account_row.functions. Sqlstate 42704: no such account, or it does not have what is to be taken; 22023: a name is
- * none. Source: account_allow.sql, account_disallow.sql.
+ * Give an account functions, or take them away; a name may be PREFIX.* and stand for all that begin so. *now, given:
+ * all it then has, as account_row.functions. Sqlstate 42704: no such account, or it does not have what is to be taken;
+ * 22023: a name is none. Source: account_allow.sql, account_disallow.sql.
  */
 int store_account_allow(struct pg *pg, const char *name, bool allow, const char *const *functions, size_t n, char **now,
 			struct deferred_error *err);

@@ -39,14 +39,16 @@ int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err)
 {
 	char sql[192];
 
-	snprintf(sql, sizeof(sql), "begin read only; set local jit = off; set local statement_timeout = %d; " PG_OWN_PATH, timeout_ms);
+	snprintf(sql, sizeof(sql),
+		 "begin read only; set local jit = off; set local statement_timeout = %d; " PG_OWN_PATH, timeout_ms);
 	return pg_command(pg, sql, err);
 }
 
 static const struct sql_statement *ls_statement(const char *state)
 {
-	if (!state || strcmp(state, job_state_text(JOB_IS_READY)) == 0 || strcmp(state, job_state_text(JOB_IS_DELAYED)) == 0 ||
-	    strcmp(state, job_state_text(JOB_IS_CLAIMED)) == 0 || strcmp(state, job_state_text(JOB_IS_WAITING)) == 0)
+	if (!state || strcmp(state, job_state_text(JOB_IS_READY)) == 0 ||
+	    strcmp(state, job_state_text(JOB_IS_DELAYED)) == 0 || strcmp(state, job_state_text(JOB_IS_CLAIMED)) == 0 ||
+	    strcmp(state, job_state_text(JOB_IS_WAITING)) == 0)
 		return &sql_admin_ls_hot;
 	return strcmp(state, job_state_text(JOB_IS_DONE)) == 0 ? &sql_admin_ls_done : &sql_admin_ls_ended;
 }
@@ -63,7 +65,8 @@ static void arg_rest(struct pg_args *args, const struct store_admin_filter *filt
 	pg_arg_text_array(args, filter->tags, NULL, filter->tags_len);
 }
 
-int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err)
+int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res,
+		   struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -159,7 +162,8 @@ int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct 
 	return exec(pg, &sql_admin_state, &args, res, err);
 }
 
-int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res, struct deferred_error *err)
+int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res,
+			  struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -246,7 +250,8 @@ int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **re
 	return exec(pg, &sql_admin_function_ls, &args, res, err);
 }
 
-int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res, struct deferred_error *err)
+int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res,
+		      struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -262,8 +267,8 @@ int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms
 }
 
 /* A deadlock with a worker costs a repetition: nothing of what failed was done. */
-static int some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry, const char *at,
-		struct pg_result **res, struct deferred_error *err)
+static int some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry,
+		const char *at, struct pg_result **res, struct deferred_error *err)
 {
 	struct deferred_error why;
 	int rc, tries = 0;
@@ -282,7 +287,8 @@ static int some(struct pg *pg, enum store_admin_verb verb, const struct store_ad
 		if (verb == STORE_ADMIN_RETRY)
 			pg_arg_text(&args, filter->error);
 		arg_user(&args);
-		rc = exec(pg, verb == STORE_ADMIN_CANCEL ? &sql_admin_cancel_some : &sql_admin_retry_some, &args, res, &why);
+		rc = exec(pg, verb == STORE_ADMIN_CANCEL ? &sql_admin_cancel_some : &sql_admin_retry_some, &args, res,
+			  &why);
 	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
 	if (rc < 0 && err)
 		*err = why;
@@ -297,8 +303,9 @@ static int64_t clock_us(void)
 	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry, int limit_ms,
-		     const volatile sig_atomic_t *stop, struct store_admin_bulk *bulk, struct deferred_error *err)
+int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry,
+		     int limit_ms, const volatile sig_atomic_t *stop, struct store_admin_bulk *bulk,
+		     struct deferred_error *err)
 {
 	int64_t end_us = limit_ms ? clock_us() + limit_ms * INT64_C(1000) : INT64_MAX;
 	struct pg_result *last = NULL, *res; /* last holds where to go on */
@@ -330,8 +337,8 @@ static int set(struct pg *pg, const struct sql_statement *stmt, struct pg_args *
 	return rc;
 }
 
-int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values, size_t n,
-			  const char *metadata, bool create, struct deferred_error *err)
+int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values,
+			  size_t n, const char *metadata, bool create, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -345,8 +352,8 @@ int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *n
 	return set(pg, &sql_admin_queue_set, &args, err);
 }
 
-int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values, size_t n,
-			     struct deferred_error *err)
+int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values,
+			     size_t n, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -358,7 +365,8 @@ int store_admin_function_set(struct pg *pg, const char *fn, const char *const *n
 	return set(pg, &sql_admin_function_set, &args, err);
 }
 
-static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, bool *yes, struct deferred_error *err)
+static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, bool *yes,
+	       struct deferred_error *err)
 {
 	struct pg_result *res;
 	int rc = exec(pg, stmt, args, &res, err);
@@ -387,9 +395,10 @@ int store_admin_function_unoffered(struct pg *pg, const char *fn, bool *unoffere
 	return ask(pg, &sql_function_unoffered, &args, unoffered, err);
 }
 
-/* One step of many: adds to *done and moves *id on, to 0 when that was all. A deadlock with a worker costs a repetition. */
-static int step(struct pg *pg, const struct sql_statement *stmt, const char *queue, int64_t *id, int64_t last_id, int64_t *done,
-		struct deferred_error *err)
+/* One step of many: adds to *done and moves *id on, to 0 when that was all. A deadlock with a worker costs a
+ * repetition. */
+static int step(struct pg *pg, const struct sql_statement *stmt, const char *queue, int64_t *id, int64_t last_id,
+		int64_t *done, struct deferred_error *err)
 {
 	struct deferred_error why;
 	struct pg_result *res;
@@ -431,7 +440,8 @@ int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err)
 	return rc;
 }
 
-int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, int64_t *cancelled, struct deferred_error *err)
+int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, int64_t *cancelled,
+			    struct deferred_error *err)
 {
 	int64_t id = 1;
 	int rc;
@@ -509,8 +519,8 @@ static void arg_dead_ms(struct pg_args *args, int64_t dead_ms)
 		pg_arg_int8(args, dead_ms);
 }
 
-int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but, struct pg_result **res,
-				struct deferred_error *err)
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but,
+				struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -546,16 +556,20 @@ int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct 
 
 /* Whole numbers, which the log keeps as real: a large one would be written with an exponent. */
 static const char log_columns[] =
-	"job_id, finished_at, started_at, worker, receipt, attempt, deferred.__measure(wait_us) as wait_us, deferred.__measure(run_us) as run_us, "
-	"deferred.__measure(user_us) as user_us, deferred.__measure(sys_us) as sys_us, deferred.__measure(max_rss_kb) as max_rss_kb, final, outcome, plugin, exit_code, signal, error, result";
+	"job_id, finished_at, started_at, worker, receipt, attempt, deferred.__measure(wait_us) as wait_us, "
+	"deferred.__measure(run_us) as run_us, "
+	"deferred.__measure(user_us) as user_us, deferred.__measure(sys_us) as sys_us, deferred.__measure(max_rss_kb) "
+	"as max_rss_kb, final, outcome, plugin, exit_code, signal, error, result";
 
-int store_admin_copy_out(struct pg *pg, const char *aside, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
+int store_admin_copy_out(struct pg *pg, const char *aside,
+			 int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
 			 int64_t *rows, struct deferred_error *err)
 {
 	bool is_log = strstr(aside, "_log_") != NULL;
 	char sql[1024];
 
-	snprintf(sql, sizeof(sql), "copy (select %s from deferred.%s) to stdout (format csv, header)", is_log ? log_columns : "*", aside);
+	snprintf(sql, sizeof(sql), "copy (select %s from deferred.%s) to stdout (format csv, header)",
+		 is_log ? log_columns : "*", aside);
 	return pg_copy_out(pg, sql, row, data, rows, err);
 }
 
@@ -573,7 +587,8 @@ int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, s
 	return rc;
 }
 
-int store_admin_purge_parts(struct pg *pg, int64_t older_ms, const char *but, struct pg_result **res, struct deferred_error *err)
+int store_admin_purge_parts(struct pg *pg, int64_t older_ms, const char *but, struct pg_result **res,
+			    struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -601,8 +616,8 @@ int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int
 }
 
 /* One that goes through ids: how many it deleted, and where it goes on, 0 where nothing further is old enough. */
-static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t older_ms, int64_t *id, int32_t batch, const char *but, int64_t *deleted,
-		      struct deferred_error *err)
+static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t older_ms, int64_t *id, int32_t batch,
+		      const char *but, int64_t *deleted, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -623,13 +638,14 @@ static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t o
 	return rc;
 }
 
-int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but, int64_t *deleted,
-			   struct deferred_error *err)
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but,
+			   int64_t *deleted, struct deferred_error *err)
 {
 	return purge_some(pg, &sql_admin_purge_jobs, older_ms, id, batch, but, deleted, err);
 }
 
-int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted, struct deferred_error *err)
+int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+			      struct deferred_error *err)
 {
 	return purge_some(pg, &sql_admin_purge_orphans, older_ms, id, batch, NULL, deleted, err);
 }

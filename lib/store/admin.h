@@ -21,22 +21,26 @@ struct store_admin_filter {
 	const char *queue, *fn;
 	const char *state; /* one of JOB_STATES; NULL: those the command is for */
 	const char *label, *key, *rule, *by;
-	bool label_index; /* there is one of labels: store_index_usable() */
-	const char *const *tags; /* all of which it has */
-	size_t tags_len;         /* 0: any */
-	const char *error; /* first line of what the last attempt said, numbers as #; for a retry only */
+	bool label_index;          /* there is one of labels: store_index_usable() */
+	const char *const *tags;   /* all of which it has */
+	size_t tags_len;           /* 0: any */
+	const char *error;         /* first line of what the last attempt said, numbers as #; for a retry only */
 	const char *since, *until; /* timestamps of the database, of when they were deferred */
-	bool running;      /* those that workers hold; of the others queue and fn count then */
+	bool running;              /* those that workers hold; of the others queue and fn count then */
 	int limit;
-	int64_t after;     /* go on after this one; 0: from the beginning */
+	int64_t after; /* go on after this one; 0: from the beginning */
 };
 
-/* Timestamps as the database writes them: each of text, or where that is NULL of ms before now; both NULL or negative: NULL.
+/* Timestamps as the database writes them: each of text, or where that is NULL of ms before now; both NULL or negative:
+ * NULL.
  * Source: admin_times.sql. */
-int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res, struct deferred_error *err);
+int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res,
+		      struct deferred_error *err);
 
-/* The columns of those running are others. Source: admin_ls_hot.sql, admin_ls_ended.sql, admin_ls_done.sql, admin_ls_running.sql. */
-int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res, struct deferred_error *err);
+/* The columns of those running are others. Source: admin_ls_hot.sql, admin_ls_ended.sql, admin_ls_done.sql,
+ * admin_ls_running.sql. */
+int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res,
+		   struct deferred_error *err);
 
 /* *res has no row where there is no such job. Source: admin_show.sql. */
 int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
@@ -47,7 +51,8 @@ int store_admin_edges(struct pg *pg, int64_t id, struct pg_result **res, struct 
 /* Source: admin_show_attempts.sql. */
 int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
 
-/* The user of this machine, as what commands do is written down by. Valid until the next call; for a program with one thread. */
+/* The user of this machine, as what commands do is written down by. Valid until the next call; for a program with one
+ * thread. */
 const char *store_admin_user(void);
 
 /* Returns DEFERRED_ENOTFOUND where there is no such job, or it has ended. Source: admin_cancel.sql. */
@@ -57,8 +62,9 @@ int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err);
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
 
 /*
- * Cancel or retry the jobs that fit, 1,000 in a transaction, until *stop or all is done or, where limit_ms is not 0, so long has passed.
- * dry: count them, up to STORE_ADMIN_COUNT_MAX. What is in *bulk counts also where it fails. Source: admin_cancel_some.sql, admin_retry_some.sql.
+ * Cancel or retry the jobs that fit, 1,000 in a transaction, until *stop or all is done or, where limit_ms is not 0, so
+ * long has passed. dry: count them, up to STORE_ADMIN_COUNT_MAX. What is in *bulk counts also where it fails. Source:
+ * admin_cancel_some.sql, admin_retry_some.sql.
  */
 enum store_admin_verb { STORE_ADMIN_CANCEL, STORE_ADMIN_RETRY };
 struct store_admin_bulk {
@@ -66,14 +72,16 @@ struct store_admin_bulk {
 	char why[512]; /* the first was refused */
 	bool more;     /* there may be more of them */
 };
-int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry, int limit_ms,
-		     const volatile sig_atomic_t *stop, struct store_admin_bulk *bulk, struct deferred_error *err);
+int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry,
+		     int limit_ms, const volatile sig_atomic_t *stop, struct store_admin_bulk *bulk,
+		     struct deferred_error *err);
 
 /* State of a job that one may cancel; *res holds NULL where there is none. Source: admin_state.sql. */
 int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
 
 /* Defer the jobs of a JSON array. Source: admin_add_lines.sql. */
-int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res, struct deferred_error *err);
+int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res,
+			  struct deferred_error *err);
 
 /* Counting stops at this many jobs of a queue. */
 #define STORE_ADMIN_COUNT_MAX 100000
@@ -96,7 +104,8 @@ int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **re
 /* Functions that workers have; fn NULL: all. Source: admin_functions.sql. */
 int store_admin_functions(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
 
-/* Functions of jobs that no worker has, looked for among so many jobs from either end. Source: admin_functions_unknown.sql. */
+/* Functions of jobs that no worker has, looked for among so many jobs from either end. Source:
+ * admin_functions_unknown.sql. */
 #define STORE_ADMIN_UNKNOWN_JOBS 10000
 int store_admin_functions_unknown(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
@@ -105,10 +114,10 @@ int store_admin_functions_unknown(struct pg *pg, struct pg_result **res, struct 
  * NULL: not given. create: add the queue if it is not there; else DEFERRED_EDB with sqlstate 42704.
  * Source: admin_queue_set.sql, admin_function_set.sql.
  */
-int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values, size_t n,
-			  const char *metadata, bool create, struct deferred_error *err);
-int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values, size_t n,
-			     struct deferred_error *err);
+int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values,
+			  size_t n, const char *metadata, bool create, struct deferred_error *err);
+int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values,
+			     size_t n, struct deferred_error *err);
 
 /* End the pause that the breaker made of a function. *paused: there was one. Source: function_resume.sql. */
 int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err);
@@ -119,13 +128,14 @@ int store_admin_function_unoffered(struct pg *pg, const char *fn, bool *unoffere
 /* After limits changed, mark the jobs they are about: many short transactions. Source: admin_queue_mark.sql. */
 int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err);
 
-/* Hot jobs of a queue, counted as far as STORE_ADMIN_COUNT_MAX, and the largest id of any queue. DEFERRED_ENOTFOUND where
- * there is no such queue. Source: admin_queue_hot.sql. */
+/* Hot jobs of a queue, counted as far as STORE_ADMIN_COUNT_MAX, and the largest id of any queue. DEFERRED_ENOTFOUND
+ * where there is no such queue. Source: admin_queue_hot.sql. */
 int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_t *last_id, struct deferred_error *err);
 
 /* Cancel the jobs of a queue up to an id: many short transactions, *cancelled counts those that were committed.
  * Source: admin_queue_clear.sql. */
-int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, int64_t *cancelled, struct deferred_error *err);
+int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, int64_t *cancelled,
+			    struct deferred_error *err);
 
 /* Source: admin_queue_rm.sql. */
 int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err);
@@ -145,37 +155,42 @@ int store_admin_history(struct pg *pg, struct pg_result **res, struct deferred_e
 /* Steps of a purge, each a short transaction. Times in milliseconds. dead_ms: of dead jobs; below 0: they stay. */
 
 /*
- * Drop one partition. *res holds its name, NULL when none is left, and false if it is in use. It goes as a whole the next time, so it
- * is to be among those of `but` from then on: "{name,name}". Source: admin_purge_partition.sql.
+ * Drop one partition. *res holds its name, NULL when none is left, and false if it is in use. It goes as a whole the
+ * next time, so it is to be among those of `but` from then on: "{name,name}". Source: admin_purge_partition.sql.
  */
-int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but, struct pg_result **res,
-				struct deferred_error *err);
+int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but,
+				struct pg_result **res, struct deferred_error *err);
 
 /*
- * To archive a partition instead: it becomes a table of its own, whose name *res holds, NULL when none is left; then, in one transaction, store_admin_purge_hold(), in
- * *mine whether nobody else archives it, store_admin_copy_out(), with its rows as CSV, a line of names in front, and store_admin_purge_archived(), which
- * drops it unless its rows are not so many. aside: letters, digits and _ alone. Source: admin_purge_aside.sql, admin_purge_hold.sql,
- * admin_purge_archived.sql.
+ * To archive a partition instead: it becomes a table of its own, whose name *res holds, NULL when none is left; then,
+ * in one transaction, store_admin_purge_hold(), in
+ * *mine whether nobody else archives it, store_admin_copy_out(), with its rows as CSV, a line of names in front, and
+ * store_admin_purge_archived(), which drops it unless its rows are not so many. aside: letters, digits and _ alone.
+ * Source: admin_purge_aside.sql, admin_purge_hold.sql, admin_purge_archived.sql.
  */
 int store_admin_purge_aside(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
 int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct deferred_error *err);
-int store_admin_copy_out(struct pg *pg, const char *aside, int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
+int store_admin_copy_out(struct pg *pg, const char *aside,
+			 int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
 			 int64_t *rows, struct deferred_error *err);
 int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, struct deferred_error *err);
 
 /* The partitions of the log that may hold attempts older than older_ms. Source: admin_purge_parts.sql. */
-int store_admin_purge_parts(struct pg *pg, int64_t older_ms, const char *but, struct pg_result **res, struct deferred_error *err);
+int store_admin_purge_parts(struct pg *pg, int64_t older_ms, const char *but, struct pg_result **res,
+			    struct deferred_error *err);
 
 /* Delete attempts from pages [page, page + pages) of a partition. Source: admin_purge_log.sql. */
 int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t dead_ms, int64_t page,
 			  int32_t pages, int64_t *deleted, struct deferred_error *err);
 
-/* Delete some of the next `batch` jobs from *id on, and move *id on; 0 when all are done. Source: admin_purge_jobs.sql. */
-int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but, int64_t *deleted,
-			   struct deferred_error *err);
+/* Delete some of the next `batch` jobs from *id on, and move *id on; 0 when all are done. Source: admin_purge_jobs.sql.
+ * */
+int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but,
+			   int64_t *deleted, struct deferred_error *err);
 
 /* The same of what stands beside jobs that are gone, and of flows from *id on. Source: admin_purge_orphans.sql. */
-int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted, struct deferred_error *err);
+int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
+			      struct deferred_error *err);
 
 /* Source: admin_purge_workers.sql. */
 int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err);

@@ -17,13 +17,16 @@ static int begin(struct pg *pg, int statement_ms, struct deferred_error *err)
 {
 	char sql[256];
 
-	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
-		 "set local enable_seqscan = off; " PG_OWN_PATH, statement_ms);
+	snprintf(
+		sql, sizeof(sql),
+		"begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
+		"set local enable_seqscan = off; " PG_OWN_PATH,
+		statement_ms);
 	return pg_command(pg, sql, err);
 }
 
-static int read_some(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, int statement_ms, struct pg_result **res,
-		     struct deferred_error *err)
+static int read_some(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, int statement_ms,
+		     struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc = begin(pg, statement_ms, err);
@@ -57,7 +60,8 @@ static int queue_number(struct store_past *past, const char *name, int last, str
 		if (strcmp(past->queue[i], name) == 0)
 			return i;
 	if (past->queues == STORE_ADVISE_QUEUES)
-		return error_set(err, DEFERRED_EINVAL, WHERE, "there are attempts of more than %d queues: name one", STORE_ADVISE_QUEUES);
+		return error_set(err, DEFERRED_EINVAL, WHERE, "there are attempts of more than %d queues: name one",
+				 STORE_ADVISE_QUEUES);
 	past->queue[past->queues] = strdup(name);
 	if (!past->queue[past->queues])
 		return no_memory(err);
@@ -74,9 +78,11 @@ static int64_t scaled(struct store_advise_scale *scales, size_t n, const char *f
 	return run_us;
 }
 
-/* Those whose jobs were ready before the time that the history is to reach back to have left their neighbours in the log before it. One that ended in that time and
- * began after it is not of this world, and would be the last job of the replay for ever. */
-static int take(struct store_past *past, const struct pg_result *res, int64_t from_us, struct store_advise_scale *scales, size_t scales_len, struct deferred_error *err)
+/* Those whose jobs were ready before the time that the history is to reach back to have left their neighbours in the
+ * log before it. One that ended in that time and began after it is not of this world, and would be the last job of the
+ * replay for ever. */
+static int take(struct store_past *past, const struct pg_result *res, int64_t from_us,
+		struct store_advise_scale *scales, size_t scales_len, struct deferred_error *err)
 {
 	struct advice_history *h = &past->history;
 	size_t n = pg_rows(res);
@@ -98,13 +104,16 @@ static int take(struct store_past *past, const struct pg_result *res, int64_t fr
 			continue;
 		}
 		run_us = scaled(scales, scales_len, pg_text(res, i, 6, NULL), run_us);
-		if (start_us < 0 || start_us > past->to_us || wait_us > start_us || start_us - wait_us < from_us || run_us > FORECAST_MAX_US)
+		if (start_us < 0 || start_us > past->to_us || wait_us > start_us || start_us - wait_us < from_us ||
+		    run_us > FORECAST_MAX_US)
 			continue;
 		group = queue_number(past, pg_text(res, i, 3, NULL), group, err);
 		if (group < 0)
 			return group;
 		past->first += pg_int(res, i, 4) == 1;
-		jobs[h->len++] = (struct forecast_job){ .ready_us = start_us - wait_us, .run_us = run_us, .wait_us = wait_us, .group = group };
+		jobs[h->len++] = (struct forecast_job){
+			.ready_us = start_us - wait_us, .run_us = run_us, .wait_us = wait_us, .group = group
+		};
 	}
 	return 0;
 }
@@ -118,15 +127,17 @@ static int64_t looked_at(const struct pg_result *res)
 }
 
 /* Backwards, each piece twice as long as the last one; one that does not fit is left, for a shorter one. */
-static int read_back(struct pg *pg, const char *queue, int64_t from_us, const struct store_advise_bounds *bounds, struct store_advise_scale *scales, size_t scales_len,
-		     struct store_past *past, struct deferred_error *err)
+static int read_back(struct pg *pg, const char *queue, int64_t from_us, const struct store_advise_bounds *bounds,
+		     struct store_advise_scale *scales, size_t scales_len, struct store_past *past,
+		     struct deferred_error *err)
 {
 	uint64_t end_ns = bounds->all_ms > 0 ? clock_ns() + (uint64_t)bounds->all_ms * NS_PER_MS : UINT64_MAX;
 	int64_t length = HOUR;
 	int rc = 0;
 
 	while (rc == 0 && past->from_us > from_us && length >= MINUTE / 10) {
-		int64_t left = bounds->rows - past->read, begin_us = past->from_us - length > from_us ? past->from_us - length : from_us;
+		int64_t left = bounds->rows - past->read,
+			begin_us = past->from_us - length > from_us ? past->from_us - length : from_us;
 		struct pg_result *res;
 
 		if (clock_ns() >= end_ns) {
@@ -177,8 +188,9 @@ static void settle(struct store_past *past)
 	past->run_us = (int64_t)(sum / (double)h->len);
 }
 
-int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds,
-		      struct store_advise_scale *scales, size_t scales_len, struct store_past *past, struct deferred_error *err)
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us,
+		      const struct store_advise_bounds *bounds, struct store_advise_scale *scales, size_t scales_len,
+		      struct store_past *past, struct deferred_error *err)
 {
 	int rc;
 
@@ -251,7 +263,8 @@ void store_past_clear(struct store_past *past)
 	memset(past, 0, sizeof(*past));
 }
 
-int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res, struct deferred_error *err)
+int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res,
+		      struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;

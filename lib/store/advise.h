@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_advise - what lay in the log, for a replay (base/advice.h). It reads backwards from a time until there are rows enough, by index, and takes no
- * lock that anybody waits for.
+ * store_advise - what lay in the log, for a replay (base/advice.h). It reads backwards from a time until there are rows
+ * enough, by index, and takes no lock that anybody waits for.
  */
 #ifndef STORE_ADVISE_H
 #define STORE_ADVISE_H
@@ -14,51 +14,55 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STORE_ADVISE_QUEUES 1000  /* told apart */
+#define STORE_ADVISE_QUEUES 1000 /* told apart */
 
 struct store_advise_bounds {
-	int64_t rows;      /* of the log that are read */
-	int statement_ms;  /* a statement takes no longer */
-	int all_ms;        /* after that no more are read; 0: any time */
+	int64_t rows;     /* of the log that are read */
+	int statement_ms; /* a statement takes no longer */
+	int all_ms;       /* after that no more are read; 0: any time */
 };
 
 /* Run times of a function are so many times what they were. */
 struct store_advise_scale {
 	const char *fn;
 	double factor;
-	int64_t attempts;  /* result: of it, in all that was read */
+	int64_t attempts; /* result: of it, in all that was read */
 };
 
 struct store_past {
-	struct advice_history history;  /* group: number of the queue; wait_us: as it was */
+	struct advice_history history; /* group: number of the queue; wait_us: as it was */
 	char *queue[STORE_ADVISE_QUEUES];
 	int queues;
-	int64_t from_us, to_us;  /* it reaches back to there, from there; since 2000 */
-	int64_t read;            /* rows of the log */
-	int64_t first;           /* first attempts among those of the history */
-	int64_t cut;             /* attempts that were cut off and came again: not part of it */
-	int64_t run_us;          /* mean */
-	bool full;               /* it would reach back further, but for the bounds */
+	int64_t from_us, to_us; /* it reaches back to there, from there; since 2000 */
+	int64_t read;           /* rows of the log */
+	int64_t first;          /* first attempts among those of the history */
+	int64_t cut;            /* attempts that were cut off and came again: not part of it */
+	int64_t run_us;         /* mean */
+	bool full;              /* it would reach back further, but for the bounds */
 };
 
 /*
- * Attempts that ended in [from_us, to_us), the latest ones of the log that the bounds allow, and of a time that is whole.
+ * Attempts that ended in [from_us, to_us), the latest ones of the log that the bounds allow, and of a time that is
+ * whole.
  *
  * past    all 0, or what was read for another time: then its names of queues stay
  * scales  so many of scales_len; NULL: none
  *
  * Needs deferred_viewer, and no transaction open. Returns 0 or a DEFERRED_E...; the caller's to clear in either case.
  */
-int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, const struct store_advise_bounds *bounds,
-		      struct store_advise_scale *scales, size_t scales_len, struct store_past *past, struct deferred_error *err);
+int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us,
+		      const struct store_advise_bounds *bounds, struct store_advise_scale *scales, size_t scales_len,
+		      struct store_past *past, struct deferred_error *err);
 void store_past_clear(struct store_past *past);
 
 /* Lines and services by which workers of the last day were started. Needs deferred_viewer. Source: advise_seen.sql. */
-int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res, struct deferred_error *err);
+int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res,
+		      struct deferred_error *err);
 
-/* What was advised, and promised. lines are so many of setting.lines; us < 0: some never began. Needs deferred_viewer, and no transaction open. Source: advice_note.sql. */
+/* What was advised, and promised. lines are so many of setting.lines; us < 0: some never began. Needs deferred_viewer,
+ * and no transaction open. Source: advice_note.sql. */
 struct store_advice {
-	const char *queue;  /* NULL: all */
+	const char *queue; /* NULL: all */
 	const struct advice_wanted *wanted;
 	const struct advice *advice;
 	const char *const *lines;
@@ -66,7 +70,8 @@ struct store_advice {
 };
 int store_advice_note(struct pg *pg, const struct store_advice *advice, struct deferred_error *err);
 
-/* The one that is followed, of those for the queue; NULL: for all. *res: advice_at_work.sql says. In whatever transaction is open. */
+/* The one that is followed, of those for the queue; NULL: for all. *res: advice_at_work.sql says. In whatever
+ * transaction is open. */
 int store_advice_at_work(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
 
 #endif

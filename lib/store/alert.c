@@ -62,7 +62,8 @@ static void on_alert(void *data, int tag, const struct pg_result *res)
 	const struct told *told = data;
 
 	for (size_t i = 0; tag == TAG_ALERT && i < pg_rows(res); i++) {
-		const struct store_alert alert = { pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL), pg_text(res, i, 2, NULL), pg_text(res, i, 3, NULL),
+		const struct store_alert alert = { pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL),
+						   pg_text(res, i, 2, NULL), pg_text(res, i, 3, NULL),
 						   pg_null(res, i, 4) ? "" : pg_text(res, i, 4, NULL) };
 
 		told->f(told->data, &alert);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_alert - finding what is wrong, and having it told; what there is to find, and that it is told once, is the matter of
- * sql/functions/alert/__alert.sql.
+ * store_alert - finding what is wrong, and having it told; what there is to find, and that it is told once, is the
+ * matter of sql/functions/alert/__alert.sql.
  */
 #ifndef STORE_ALERT_H
 #define STORE_ALERT_H
@@ -12,7 +12,8 @@
 
 #include <stdbool.h>
 
-/* The settings alert.* and breaker.* as that function takes them: *json is given; NULL: nobody wants to be told, and there is no breaker. print: the caller does. */
+/* The settings alert.* and breaker.* as that function takes them: *json is given; NULL: nobody wants to be told, and
+ * there is no breaker. print: the caller does. */
 int store_alert_settings(const struct config *config, bool print, char **json, struct deferred_error *err);
 
 /* What was told just now; texts borrowed for the call. note: why one of the ways was not taken, else "". */
@@ -21,7 +22,8 @@ struct store_alert {
 };
 typedef void store_alert_fn(void *data, const struct store_alert *alert);
 
-/* Find what is wrong, and have it told by jobs; where somebody looked within a minute, nothing. By a worker, between its cycles. Source: alert.sql. */
+/* Find what is wrong, and have it told by jobs; where somebody looked within a minute, nothing. By a worker, between
+ * its cycles. Source: alert.sql. */
 int store_alert(struct pg *pg, const char *settings, store_alert_fn *told, void *data, struct deferred_error *err);
 
 /*
@@ -31,7 +33,8 @@ int store_alert(struct pg *pg, const char *settings, store_alert_fn *told, void 
 int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told,
 		  void *data, bool *paused, struct deferred_error *err);
 
-/* What --on-dead names is deferred for jobs that died: so many transactions at most, of 1,000 deaths each; the rest is for the next call. */
+/* What --on-dead names is deferred for jobs that died: so many transactions at most, of 1,000 deaths each; the rest is
+ * for the next call. */
 #define STORE_NOTICE_STEPS 20
 int store_notice(struct pg *pg, struct deferred_error *err);
 

@@ -58,8 +58,8 @@ static int try_one(struct pg *pg, const char *patience, const struct sql_stateme
 	return rc == 0 ? pg_pipeline_wait(pg, on_result ? on_result : ignore, data, answer_ms, err) : rc;
 }
 
-int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
-	      struct deferred_error *err)
+int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag,
+	      store_result_fn *on_result, void *data, struct deferred_error *err)
 {
 	struct deferred_error why;
 	int rc, tries = 0;
@@ -84,8 +84,8 @@ int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *a
 	return rc;
 }
 
-int store_run_aside(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, store_result_fn *on_result, void *data,
-		    struct deferred_error *err)
+int store_run_aside(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag,
+		    store_result_fn *on_result, void *data, struct deferred_error *err)
 {
 	struct deferred_error why = { 0 };
 	int rc = try_one(pg, STORE_PATIENCE, stmt, args, tag, on_result, data, &why);

@@ -70,11 +70,13 @@ static bool has_tags(const struct deferred_opts *o)
 static bool is_simple(const struct deferred_opts *o)
 {
 	return !o->label && !o->priority && !o->delay_ms && !o->run_at && !o->expires_ms && !o->expires_at && !o->key &&
-	       !o->max_attempts && !o->timeout_ms && !o->backoff_floor_ms && !o->backoff_ceiling_ms && !(o->backoff_exponent > 0) &&
-	       !o->concurrency_key && !o->concurrency && !has_tags(o) && !o->after_len && !o->traceparent && !o->flow;
+	       !o->max_attempts && !o->timeout_ms && !o->backoff_floor_ms && !o->backoff_ceiling_ms &&
+	       !(o->backoff_exponent > 0) && !o->concurrency_key && !o->concurrency && !has_tags(o) && !o->after_len &&
+	       !o->traceparent && !o->flow;
 }
 
-/* The tags as a JSON array, which arrays of jobs can hold, though no two of them are of one length. *json is given; NULL: none. */
+/* The tags as a JSON array, which arrays of jobs can hold, though no two of them are of one length. *json is given;
+ * NULL: none. */
 static int tags_json(const struct deferred_opts *o, char **json, struct deferred_error *err)
 {
 	struct params_text t = { 0 };
@@ -124,7 +126,8 @@ static int after_json(const struct deferred_opts *o, char **json, struct deferre
 }
 
 /* linked: of job_enqueue_after.sql, which takes what the job is to be linked with, too. */
-static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags, const char *after, bool linked)
+static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags, const char *after,
+			    bool linked)
 {
 	pg_arg_text(args, o->label);
 	arg_int4_or_null(args, o->priority);
@@ -172,7 +175,11 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	pg_arg_text(&args, o->queue);
 	if (!simple)
 		args_of_options(&args, o, tags, after, linked);
-	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : linked ? &sql_job_enqueue_after : &sql_job_enqueue, &args, PG_BINARY, &res, err);
+	rc = pg_exec(pg,
+		     simple   ? &sql_job_enqueue_simple
+		     : linked ? &sql_job_enqueue_after
+			      : &sql_job_enqueue,
+		     &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = pg_int(res, 0, 0);
 out:
@@ -233,7 +240,8 @@ static int tags_of(const struct deferred_call_spec *calls, size_t n, char ***tag
 	return rc;
 }
 
-int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err)
+int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids,
+		       struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 	struct columns c;
@@ -252,7 +260,8 @@ int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, si
 	if (rc < 0)
 		goto out;
 	if (pg_rows(res) != n) {
-		rc = error_set(err, DEFERRED_EDB, "job_enqueue_many", "%zu ids came back for %zu calls", pg_rows(res), n);
+		rc = error_set(err, DEFERRED_EDB, "job_enqueue_many", "%zu ids came back for %zu calls", pg_rows(res),
+			       n);
 		goto out;
 	}
 	for (size_t i = 0; ids && i < n; i++)
@@ -269,11 +278,12 @@ out:
 
 #define PARAMS_LIGHT_BYTES 1024 /* sql/functions/job/__params_bytes.sql */
 
-static const char copy_hot[] =
-	"copy deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, max_attempts, params_bytes) "
-	"from stdin (format binary)";
+static const char copy_hot[] = "copy deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, "
+			       "max_attempts, params_bytes) "
+			       "from stdin (format binary)";
 static const char copy_jobs[] =
-	"copy deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts, timeout_ms, "
+	"copy deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts, "
+	"timeout_ms, "
 	"backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, created_by) from stdin (format binary)";
 
 int store_enqueue_may_copy(struct pg *pg, bool *may, struct deferred_error *err)
@@ -295,7 +305,8 @@ bool store_copy_takes(const struct deferred_call_spec *call)
 {
 	const struct deferred_opts *o = opts_of(call);
 
-	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o) && !o->after_len && !o->traceparent && !o->flow;
+	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !has_tags(o) &&
+	       !o->after_len && !o->traceparent && !o->flow;
 }
 
 /* The queues of a COPY, sorted by name. */
@@ -310,7 +321,8 @@ static int queue_compare(const void *a, const void *b)
 }
 
 /* List the queues the calls name, each once. Most calls in a row name the same one. */
-static int queues_of(const struct deferred_call_spec *calls, size_t n, struct queue **queues, size_t *len, struct deferred_error *err)
+static int queues_of(const struct deferred_call_spec *calls, size_t n, struct queue **queues, size_t *len,
+		     struct deferred_error *err)
 {
 	struct queue *q = calloc(n, sizeof(*q));
 	size_t k = 0, unique = 0;
@@ -379,8 +391,8 @@ out:
 }
 
 /* The same refusal as that of deferred.__enqueue(). */
-static int queues_check(const struct queue *queues, size_t len, const struct deferred_call_spec *calls, size_t n, size_t first,
-			struct deferred_error *err)
+static int queues_check(const struct queue *queues, size_t len, const struct deferred_call_spec *calls, size_t n,
+			size_t first, struct deferred_error *err)
 {
 	const struct queue *q = NULL;
 
@@ -393,11 +405,12 @@ static int queues_check(const struct queue *queues, size_t len, const struct def
 		if (!q || (int64_t)bytes <= q->params_max_bytes)
 			continue;
 		error_set(err, DEFERRED_EDB, "job_enqueue_queues",
-				"call %zu: params of function \"%s\" have %zu bytes, but queue \"%s\" allows %lld",
-			  first + i, calls[i].fn, bytes, q->name, (long long)q->params_max_bytes);
+			  "call %zu: params of function \"%s\" have %zu bytes, but queue \"%s\" allows %lld", first + i,
+			  calls[i].fn, bytes, q->name, (long long)q->params_max_bytes);
 		if (err)
 			snprintf(err->sqlstate, sizeof(err->sqlstate), "54000");
-		error_hint(err, "store the data elsewhere and pass a reference, or raise params_max_bytes of the queue");
+		error_hint(err,
+			   "store the data elsewhere and pass a reference, or raise params_max_bytes of the queue");
 		return DEFERRED_EDB;
 	}
 	return 0;
@@ -407,7 +420,7 @@ static int queues_check(const struct queue *queues, size_t len, const struct def
 struct copy_source {
 	const char *ids; /* 8 bytes each, in network order */
 	const char *actor;
-	int64_t now_us;  /* since 2000 */
+	int64_t now_us; /* since 2000 */
 };
 
 /* Binary COPY data on its way to the server. The first failure sticks. */
@@ -573,7 +586,8 @@ static void put_job(struct copy_buf *b, const struct copy_source *s, const struc
 	field_text(b, s->actor);
 }
 
-typedef void put_row_fn(struct copy_buf *b, const struct copy_source *s, const struct deferred_call_spec *call, size_t i);
+typedef void put_row_fn(struct copy_buf *b, const struct copy_source *s, const struct deferred_call_spec *call,
+			size_t i);
 
 /* One COPY command: a row for each call. */
 static int copy_rows(struct copy_buf *b, const char *sql, put_row_fn *put_row, const struct copy_source *s,
@@ -665,7 +679,8 @@ int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	rc = pg_exec(pg, &sql_job_cancel, &args, PG_BINARY, &res, err);
 	if (rc == 0 && !pg_bool(res, 0, 0)) {
 		rc = error_set(err, DEFERRED_ENOTFOUND, "job_cancel",
-			       "job %lld cannot be cancelled: it has ended, does not exist, or belongs to another role", (long long)id);
+			       "job %lld cannot be cancelled: it has ended, does not exist, or belongs to another role",
+			       (long long)id);
 	}
 	pg_result_free(res);
 	pg_args_clear(&args);

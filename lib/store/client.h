@@ -23,17 +23,19 @@ bool store_waits(const struct deferred_call_spec *call);
 /* The flow it is added to; 0: none. Calls of one statement are of one. */
 int64_t store_flow_of(const struct deferred_call_spec *call);
 
-/* Source: job_enqueue_simple.sql; with options job_enqueue.sql; where it waits for jobs, or is added to a flow, job_enqueue_after.sql. */
+/* Source: job_enqueue_simple.sql; with options job_enqueue.sql; where it waits for jobs, or is added to a flow,
+ * job_enqueue_after.sql. */
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err);
 
 /* ids receives n ids in the order of calls; may be NULL. Source: job_enqueue_many.sql. */
-int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids, struct deferred_error *err);
+int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, size_t n, int64_t *ids,
+		       struct deferred_error *err);
 
 /* May the acting role store jobs by COPY? Source: job_enqueue_may_copy.sql. */
 int store_enqueue_may_copy(struct pg *pg, bool *may, struct deferred_error *err);
 
-/* What COPY cannot express: a message needs a look at the queue, a key a look at other jobs, a written time has to be read by the server,
- * tags are checked there. */
+/* What COPY cannot express: a message needs a look at the queue, a key a look at other jobs, a written time has to be
+ * read by the server, tags are checked there. */
 bool store_copy_takes(const struct deferred_call_spec *call);
 
 /*
@@ -49,7 +51,8 @@ int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, si
 /* Returns DEFERRED_ENOTFOUND where there is nothing to cancel. Source: job_cancel.sql. */
 int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err);
 
-/* A job about itself. DEFERRED_ESTALE where the receipt is not valid any more. Source: job_finish_self.sql, job_extend.sql. */
+/* A job about itself. DEFERRED_ESTALE where the receipt is not valid any more. Source: job_finish_self.sql,
+ * job_extend.sql. */
 int store_finish_self(struct pg *pg, int64_t id, int64_t receipt, const char *result, struct deferred_error *err);
 int store_extend(struct pg *pg, int64_t id, int64_t receipt, int64_t lease_ms, struct deferred_error *err);
 

@@ -5,7 +5,8 @@
 
 int columns_init(struct columns *c, size_t n, const char *where, struct deferred_error *err)
 {
-	size_t row = sizeof(*c->text) + sizeof(*c->len) + sizeof(*c->int8) + sizeof(*c->float8) + sizeof(*c->int4) + sizeof(*c->nulls);
+	size_t row = sizeof(*c->text) + sizeof(*c->len) + sizeof(*c->int8) + sizeof(*c->float8) + sizeof(*c->int4) +
+		     sizeof(*c->nulls);
 	void *rest;
 
 	*c = (struct columns){ .text = calloc(n + 1, row) };

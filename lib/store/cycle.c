@@ -12,13 +12,14 @@
 
 #define WHERE "cycle"
 #define PROMOTE_MAX 1000
-#define LEASES_MAX 16 /* a statement that records meets each of its jobs with each of its leases */
+#define LEASES_MAX 16               /* a statement that records meets each of its jobs with each of its leases */
 #define PG_EPOCH_US 946684800000000 /* 2000-01-01 in microseconds since 1970 */
 
 /* ---- what is sent ----------------------------------------------------------------------------- */
 
 /* A statement of the first transaction, which is whole when the claim begins. */
-static int add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag, struct deferred_error *err)
+static int add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag,
+	       struct deferred_error *err)
 {
 	int rc;
 
@@ -36,8 +37,8 @@ static int rows_begin(struct pg_args *args, struct columns *c, size_t n, struct 
 	return columns_init(c, n, WHERE, err);
 }
 
-static int rows_add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args, struct columns *c, enum store_tag tag,
-		    int rc, struct deferred_error *err)
+static int rows_add(struct store_cycle *cycle, const struct sql_statement *stmt, struct pg_args *args,
+		    struct columns *c, enum store_tag tag, int rc, struct deferred_error *err)
 {
 	if (rc == 0)
 		rc = add(cycle, stmt, args, tag, err);
@@ -65,7 +66,8 @@ void store_cycle_begin(struct store_cycle *cycle, struct pg *pg)
 	cycle->limited_tail = &cycle->limited;
 }
 
-static int add_ids(struct store_cycle *cycle, const struct sql_statement *stmt, const int64_t *ids, size_t n, struct deferred_error *err)
+static int add_ids(struct store_cycle *cycle, const struct sql_statement *stmt, const int64_t *ids, size_t n,
+		   struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -99,8 +101,8 @@ int store_cycle_follow(struct store_cycle *cycle, const struct attempt *attempt,
 /* Attempts that ended well without a text, all of one plugin, take a shorter way. */
 static bool is_plain(const struct attempt *a, const char *plugin)
 {
-	return a->outcome == JOB_OK && !a->error && !a->result && a->exit_code == -1 && a->signal == 0 && a->plugin && plugin &&
-	       (a->plugin == plugin || strcmp(a->plugin, plugin) == 0);
+	return a->outcome == JOB_OK && !a->error && !a->result && a->exit_code == -1 && a->signal == 0 && a->plugin &&
+	       plugin && (a->plugin == plugin || strcmp(a->plugin, plugin) == 0);
 }
 
 static int record_plain(struct store_cycle *cycle, struct attempt *const *a, size_t n, const struct store_ids *receipts,
@@ -128,8 +130,8 @@ static int record_plain(struct store_cycle *cycle, struct attempt *const *a, siz
 	return rows_add(cycle, &sql_job_done, &args, &c, TAG_REFUSED, rc, err);
 }
 
-static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final, const struct store_ids *receipts,
-		      struct deferred_error *err)
+static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_t n, bool final,
+		      const struct store_ids *receipts, struct deferred_error *err)
 {
 	uint64_t now = clock_ns();
 	struct pg_args args;
@@ -169,8 +171,8 @@ static int compare_attempts(const void *x, const void *y)
 }
 
 /* Attempts of a few leases. */
-static int record_some(struct store_cycle *cycle, struct attempt **a, size_t n, bool final, const struct store_ids *receipts,
-		       struct deferred_error *err)
+static int record_some(struct store_cycle *cycle, struct attempt **a, size_t n, bool final,
+		       const struct store_ids *receipts, struct deferred_error *err)
 {
 	const char *plugin = a[0]->plugin;
 	size_t plain = 0;
@@ -309,7 +311,9 @@ static void take_leases(struct store_cycle *cycle, const struct pg_result *res)
 	}
 	for (size_t i = 0; i < pg_rows(res); i++)
 		cycle->leases[cycle->leases_len++] = (struct store_lease){
-			.id = pg_int(res, i, 0), .receipt = pg_int(res, i, 1), .left_ms = pg_int(res, i, 2),
+			.id = pg_int(res, i, 0),
+			.receipt = pg_int(res, i, 1),
+			.left_ms = pg_int(res, i, 2),
 			.gone = pg_null(res, i, 0) ? JOB_HELD : gone_by(pg_text(res, i, 3, NULL)),
 		};
 	qsort(cycle->leases, cycle->leases_len, sizeof(*cycle->leases), compare_leases);
@@ -339,7 +343,8 @@ int store_cycle_close(struct store_cycle *cycle, const int64_t *receipts, size_t
 	return add_ids(cycle, &sql_job_close, receipts, n, err);
 }
 
-int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n, struct deferred_error *err)
+int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attempts, size_t n,
+			 struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -412,7 +417,8 @@ int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, st
 	return add_ids(cycle, &sql_job_wake, ids, n, err);
 }
 
-static int add_simple(struct store_cycle *cycle, const struct sql_statement *stmt, enum store_tag tag, struct deferred_error *err)
+static int add_simple(struct store_cycle *cycle, const struct sql_statement *stmt, enum store_tag tag,
+		      struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -460,7 +466,8 @@ int store_cycle_open(struct store_cycle *cycle, struct deferred_error *err)
 	return add_simple(cycle, &sql_worker_open, TAG_OPEN, err);
 }
 
-int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, int64_t from_us, struct deferred_error *err)
+int store_cycle_peek(struct store_cycle *cycle, const struct store_scope *scope, int64_t from_us,
+		     struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -525,7 +532,8 @@ int store_cycle_next_due(struct store_cycle *cycle, int64_t worker, int64_t from
 	return rc;
 }
 
-int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us, struct deferred_error *err)
+int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us,
+		     struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -578,7 +586,8 @@ static void round_arg(struct pg_args *args, char *to, const char *round, bool an
 		pg_arg_null(args);
 }
 
-static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim,
+			   struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -611,7 +620,8 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	return rc;
 }
 
-static int claim_limited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+static int claim_limited(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim,
+			 struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -634,7 +644,8 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 	return rc;
 }
 
-int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim, struct deferred_error *err)
+int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope, const struct store_claim *claim,
+		      struct deferred_error *err)
 {
 	int rc = cycle->writes ? pg_pipeline_commit(cycle->pg, err) : 0;
 
@@ -670,7 +681,8 @@ static int compare_places(const void *a, const void *b)
 	return (x->random > y->random) - (x->random < y->random);
 }
 
-/* Jobs come as they lie on the pages. They start by priority, and at random within one; but those first that must begin at once. */
+/* Jobs come as they lie on the pages. They start by priority, and at random within one; but those first that must begin
+ * at once. */
 static void put_in_order(struct store_cycle *cycle)
 {
 	struct place *places = malloc((cycle->claimed_len + 1) * sizeof(*places));
@@ -692,7 +704,8 @@ static void put_in_order(struct store_cycle *cycle)
 	free(places);
 }
 
-/* What many jobs of a claim have in common: a row says it where it differs from the row before. The queue lies in the result. */
+/* What many jobs of a claim have in common: a row says it where it differs from the row before. The queue lies in the
+ * result. */
 struct common {
 	const char *queue;
 	int64_t receipt, lease_ms, claimed_at;
@@ -711,9 +724,11 @@ static void take_common(struct common *common, const struct pg_result *res, size
 	common->claimed_at = pg_int(res, i, claimed_at);
 }
 
-/* tick: the column that has it; the next one has the tick before, then come the trace context, which is none where some other hand has stored what is no
- * such thing, whether it may have waited for others, where its hot row is, and when it was claimed. */
-static struct job *job_of(struct store_cycle *cycle, struct common *common, const struct pg_result *res, size_t i, int tick)
+/* tick: the column that has it; the next one has the tick before, then come the trace context, which is none where some
+ * other hand has stored what is no such thing, whether it may have waited for others, where its hot row is, and when it
+ * was claimed. */
+static struct job *job_of(struct store_cycle *cycle, struct common *common, const struct pg_result *res, size_t i,
+			  int tick)
 {
 	size_t params_len;
 	const char *params = pg_text(res, i, 13, &params_len);
@@ -834,14 +849,20 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		cycle->limits = pg_bool(res, 0, 2);
 		cycle->waiting = pg_int(res, 0, 3);
 		if (cycle->looks && !(pg_bool(res, 0, 4) && pg_null(res, 0, 5)))
-			snprintf(cycle->lanes_round, ROUND_MAX, "%s", pg_null(res, 0, 5) ? "" : pg_text(res, 0, 5, NULL));
+			snprintf(cycle->lanes_round, ROUND_MAX, "%s",
+				 pg_null(res, 0, 5) ? "" : pg_text(res, 0, 5, NULL));
 		cycle->more |= pg_bool(res, 0, 4) || !pg_null(res, 0, 5);
 	}
 	if (tag == TAG_CLAIM_LIMITED)
 		take_limited(cycle, res);
 	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
-		cycle->due = (struct store_due){ true, pg_int(res, 0, 0), pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1), pg_int(res, 0, 2), pg_int(res, 0, 3),
-						 pg_null(res, 0, 4) ? -1 : pg_int(res, 0, 4), pg_null(res, 0, 5) ? 0 : pg_int(res, 0, 5) };
+		cycle->due = (struct store_due){ true,
+						 pg_int(res, 0, 0),
+						 pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1),
+						 pg_int(res, 0, 2),
+						 pg_int(res, 0, 3),
+						 pg_null(res, 0, 4) ? -1 : pg_int(res, 0, 4),
+						 pg_null(res, 0, 5) ? 0 : pg_int(res, 0, 5) };
 	if (tag == TAG_ARM && pg_rows(res) == 1) {
 		cycle->armed = pg_bool(res, 0, 0);
 		cycle->rank = (int)pg_int(res, 0, 1);

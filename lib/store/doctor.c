@@ -9,7 +9,8 @@ static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_result
 	return pg_exec(pg, stmt, NULL, PG_TEXT, res, err);
 }
 
-static int ask_with(struct pg *pg, const struct sql_statement *stmt, int64_t number, struct pg_result **res, struct deferred_error *err)
+static int ask_with(struct pg *pg, const struct sql_statement *stmt, int64_t number, struct pg_result **res,
+		    struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_doctor - what `deferred doctor` asks the database: one function a file of sql/queries, which says what the rows of *res are. Given, to
- * be freed with pg_result_free(). To be called between store_admin_look() and a rollback.
+ * store_doctor - what `deferred doctor` asks the database: one function a file of sql/queries, which says what the rows
+ * of *res are. Given, to be freed with pg_result_free(). To be called between store_admin_look() and a rollback.
  */
 #ifndef STORE_DOCTOR_H
 #define STORE_DOCTOR_H

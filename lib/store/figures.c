@@ -12,7 +12,7 @@
 #define WHERE "figures"
 #define OLD_MS (5 * 60 * 1000)
 #define FOLD_READER_MS 2000 /* of one slice */
-#define FIRST_OUTCOME 4 /* column */
+#define FIRST_OUTCOME 4     /* column */
 #define AFTER_OUTCOMES (FIRST_OUTCOME + STORE_OUTCOMES)
 
 _Static_assert(JOB_SNOOZED == STORE_OUTCOMES - 1, "an outcome has no column in the sums");
@@ -135,8 +135,10 @@ static int take_row(struct store_figure *f, const struct pg_result *res, size_t 
 		f->attempts += f->outcome[i] = pg_int(res, row, FIRST_OUTCOME + i);
 	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
 		*rest[i] = pg_int(res, row, col++);
-	if (!histogram_add_text(&f->wait, pg_text(res, row, col, NULL)) || !histogram_add_text(&f->run, pg_text(res, row, col + 1, NULL)))
-		return error_set(err, DEFERRED_EDB, WHERE, "the sums in the database are damaged: deferred fold --anew");
+	if (!histogram_add_text(&f->wait, pg_text(res, row, col, NULL)) ||
+	    !histogram_add_text(&f->run, pg_text(res, row, col + 1, NULL)))
+		return error_set(err, DEFERRED_EDB, WHERE,
+				 "the sums in the database are damaged: deferred fold --anew");
 	return 0;
 }
 
@@ -154,7 +156,8 @@ static void arg_query(struct pg_args *args, const struct store_figures_query *q)
 }
 
 /* Takes the arguments. */
-static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct store_figures *figures, struct deferred_error *err)
+static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct store_figures *figures,
+	       struct deferred_error *err)
 {
 	struct store_figures f = { 0 };
 	int rc = pg_exec(pg, stmt, args, PG_TEXT, &f.res, err);
@@ -179,7 +182,8 @@ static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *
 	return rc;
 }
 
-int store_figures(struct pg *pg, const struct store_figures_query *query, struct store_figures *figures, struct deferred_error *err)
+int store_figures(struct pg *pg, const struct store_figures_query *query, struct store_figures *figures,
+		  struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -195,7 +199,8 @@ int store_figures_builds(struct pg *pg, struct store_figures *figures, struct de
 	return ask(pg, &sql_figures_builds, &args, figures, err);
 }
 
-int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct store_figures *figures, struct deferred_error *err)
+int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct store_figures *figures,
+		      struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -204,7 +209,8 @@ int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct st
 	return ask(pg, &sql_figures_run, &args, figures, err);
 }
 
-int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res, struct deferred_error *err)
+int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res,
+			struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;
@@ -225,7 +231,8 @@ void store_figures_clear(struct store_figures *figures)
 	memset(figures, 0, sizeof(*figures));
 }
 
-int store_depth(struct pg *pg, const char *queue, int64_t back_s, struct store_depths *depths, struct deferred_error *err)
+int store_depth(struct pg *pg, const char *queue, int64_t back_s, struct store_depths *depths,
+		struct deferred_error *err)
 {
 	struct store_depths d = { 0 };
 	struct pg_args args;
@@ -241,8 +248,14 @@ int store_depth(struct pg *pg, const char *queue, int64_t back_s, struct store_d
 		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	for (size_t i = 0; rc == 0 && i < pg_rows(d.res); i++)
 		d.row[d.n++] = (struct store_depth){
-			pg_int(d.res, i, 0), pg_text(d.res, i, 1, NULL), pg_int(d.res, i, 2), pg_int(d.res, i, 3), pg_int(d.res, i, 4),
-			pg_bool(d.res, i, 5), pg_null(d.res, i, 6) ? -1 : pg_int(d.res, i, 6), pg_bool(d.res, i, 7),
+			pg_int(d.res, i, 0),
+			pg_text(d.res, i, 1, NULL),
+			pg_int(d.res, i, 2),
+			pg_int(d.res, i, 3),
+			pg_int(d.res, i, 4),
+			pg_bool(d.res, i, 5),
+			pg_null(d.res, i, 6) ? -1 : pg_int(d.res, i, 6),
+			pg_bool(d.res, i, 7),
 		};
 	if (rc == 0)
 		*depths = d;
@@ -264,12 +277,14 @@ int store_state(struct pg *pg, struct store_state *state, struct deferred_error 
 	int rc = pg_exec(pg, &sql_figures_state, NULL, PG_TEXT, &res, err);
 
 	if (rc == 0)
-		*state = (struct store_state){ pg_int(res, 0, 0), pg_int(res, 0, 1), pg_int(res, 0, 2), (int)pg_int(res, 0, 3) };
+		*state = (struct store_state){ pg_int(res, 0, 0), pg_int(res, 0, 1), pg_int(res, 0, 2),
+					       (int)pg_int(res, 0, 3) };
 	pg_result_free(res);
 	return rc;
 }
 
-int store_limits_used(struct pg *pg, const char *queue, const char *fn, struct pg_result **res, struct deferred_error *err)
+int store_limits_used(struct pg *pg, const char *queue, const char *fn, struct pg_result **res,
+		      struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* Send a statement; the arguments are cleared, *res is NULL on failure. */
-static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res, struct deferred_error *err)
+static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res,
+		struct deferred_error *err)
 {
 	int rc = pg_exec(pg, stmt, args, PG_TEXT, res, err);
 
@@ -15,7 +16,8 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 	return rc;
 }
 
-static int make(struct pg *pg, const struct sql_statement *stmt, const char *flow, int64_t *id, struct deferred_error *err)
+static int make(struct pg *pg, const struct sql_statement *stmt, const char *flow, int64_t *id,
+		struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -59,7 +61,8 @@ int store_flow_ls(struct pg *pg, int most, int64_t before, struct pg_result **re
 	return exec(pg, &sql_flow_ls, &args, res, err);
 }
 
-static int look(struct pg *pg, const struct sql_statement *stmt, int64_t what, int most, struct pg_result **res, struct deferred_error *err)
+static int look(struct pg *pg, const struct sql_statement *stmt, int64_t what, int most, struct pg_result **res,
+		struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -74,7 +77,8 @@ int store_flow_head(struct pg *pg, int64_t what, int most, struct pg_result **re
 	return look(pg, &sql_flow_head, what, most, res, err);
 }
 
-int store_flow_show(struct pg *pg, int64_t what, int most, int64_t after, struct pg_result **res, struct deferred_error *err)
+int store_flow_show(struct pg *pg, int64_t what, int most, int64_t after, struct pg_result **res,
+		    struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -115,7 +119,8 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 }
 
 /* One statement, which answers a bool. user: who is written down for it; NULL: it takes none. */
-static int act(struct pg *pg, const struct sql_statement *stmt, int64_t flow, const char *user, bool *done, struct deferred_error *err)
+static int act(struct pg *pg, const struct sql_statement *stmt, int64_t flow, const char *user, bool *done,
+	       struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_flow - the statements about flows, jobs that were deferred together. One function a file of sql/queries, of that name, which says what the rows
- * of *res are. *res is given.
+ * store_flow - the statements about flows, jobs that were deferred together. One function a file of sql/queries, of
+ * that name, which says what the rows of *res are. *res is given.
  */
 #ifndef STORE_FLOW_H
 #define STORE_FLOW_H
@@ -24,13 +24,15 @@ int store_flow_ls(struct pg *pg, int most, int64_t before, struct pg_result **re
 
 /* what: a flow or a job; after: go on behind this job, 0: from the first. */
 int store_flow_head(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
-int store_flow_show(struct pg *pg, int64_t what, int most, int64_t after, struct pg_result **res, struct deferred_error *err);
+int store_flow_show(struct pg *pg, int64_t what, int most, int64_t after, struct pg_result **res,
+		    struct deferred_error *err);
 int store_flow_edges(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
 
 /* All that is left of it, some jobs a transaction; *cancelled counts also what was done before it failed. */
 int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct deferred_error *err);
 
-/* Have workers begin it again where something failed. *noted false: they have not come to the end of it since that was wanted last. */
+/* Have workers begin it again where something failed. *noted false: they have not come to the end of it since that was
+ * wanted last. */
 int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_error *err);
 
 /* DEFERRED_ENOTFOUND: no such job. */

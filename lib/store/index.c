@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static int of_term(struct pg *pg, const struct sql_statement *stmt, const char *term, struct pg_result **res, struct deferred_error *err)
+static int of_term(struct pg *pg, const struct sql_statement *stmt, const char *term, struct pg_result **res,
+		   struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;

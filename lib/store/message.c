@@ -10,8 +10,8 @@
 #include <time.h>
 
 #define WHERE "message"
-#define EPOCH_2000_US 946684800000000ll   /* the server counts from 2000 */
-#define NEVER_TTL_S 250000000000ll        /* beyond what the server can add to its clock: 7,900 years */
+#define EPOCH_2000_US 946684800000000ll /* the server counts from 2000 */
+#define NEVER_TTL_S 250000000000ll      /* beyond what the server can add to its clock: 7,900 years */
 
 /* Send a statement; the arguments are cleared, *res is NULL on failure. */
 static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res,
@@ -40,7 +40,8 @@ static size_t item_of(const struct pg_result *res, size_t row, size_t n)
 	return i >= 0 && (size_t)i < n ? (size_t)i : n;
 }
 
-static int copy_text(char **out, size_t *len, const struct pg_result *res, size_t row, int col, struct deferred_error *err)
+static int copy_text(char **out, size_t *len, const struct pg_result *res, size_t row, int col,
+		     struct deferred_error *err)
 {
 	const char *text = pg_text(res, row, col, len);
 
@@ -141,7 +142,8 @@ static int read_message(struct message_get *item, const struct pg_result *res, s
 }
 
 /* Only those items of the batch that are of this kind: at[] are their numbers. */
-static int get_some(struct pg *pg, struct message_get *items, size_t n, bool peek, struct columns *c, size_t *at, struct deferred_error *err)
+static int get_some(struct pg *pg, struct message_get *items, size_t n, bool peek, struct columns *c, size_t *at,
+		    struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -267,8 +269,8 @@ static void nap(int ms)
 }
 
 /* One step from *upto on; below 0 it is not known yet. */
-static int clear_step(struct pg *pg, const char *queue, int64_t *upto, int64_t *cleared, bool *more, enum message_status *status,
-		      struct deferred_error *err)
+static int clear_step(struct pg *pg, const char *queue, int64_t *upto, int64_t *cleared, bool *more,
+		      enum message_status *status, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -292,8 +294,8 @@ static int clear_step(struct pg *pg, const char *queue, int64_t *upto, int64_t *
 	return rc;
 }
 
-static int clear_until(struct pg *pg, const char *queue, int64_t upto, int64_t budget_ms, bool *all, enum message_status *status,
-		       struct deferred_error *err)
+static int clear_until(struct pg *pg, const char *queue, int64_t upto, int64_t budget_ms, bool *all,
+		       enum message_status *status, struct deferred_error *err)
 {
 	uint64_t end = clock_ns() + (uint64_t)budget_ms * NS_PER_MS;
 	int64_t cleared = 0;
@@ -336,8 +338,8 @@ int store_message_sweep(struct pg *pg, int64_t *from_id, int64_t *expired, struc
 /* ---- queues ----------------------------------------------------------------------------------- */
 
 /* A statement of a queue and a JSON text whose answer is a status. */
-static int queue_json(struct pg *pg, const struct sql_statement *stmt, const char *queue, const char *json, enum message_status *status,
-		      struct deferred_error *err)
+static int queue_json(struct pg *pg, const struct sql_statement *stmt, const char *queue, const char *json,
+		      enum message_status *status, struct deferred_error *err)
 {
 	struct pg_result *res;
 	struct pg_args args;
@@ -359,13 +361,14 @@ int store_message_queue_create(struct pg *pg, const char *queue, const char *met
 	return queue_json(pg, &sql_message_queue_create, queue, metadata, status, err);
 }
 
-int store_message_queue_set_metadata(struct pg *pg, const char *queue, const char *metadata, enum message_status *status,
-				     struct deferred_error *err)
+int store_message_queue_set_metadata(struct pg *pg, const char *queue, const char *metadata,
+				     enum message_status *status, struct deferred_error *err)
 {
 	return queue_json(pg, &sql_message_queue_set_metadata, queue, metadata, status, err);
 }
 
-int store_message_queue_set_acl(struct pg *pg, const char *queue, const char *acl, enum message_status *status, struct deferred_error *err)
+int store_message_queue_set_acl(struct pg *pg, const char *queue, const char *acl, enum message_status *status,
+				struct deferred_error *err)
 {
 	return queue_json(pg, &sql_message_queue_set_acl, queue, acl, status, err);
 }
@@ -397,7 +400,8 @@ int store_message_queue_rm(struct pg *pg, const char *queue, int64_t budget_ms, 
 }
 
 /* A statement of a queue alone. */
-static int queue_look(struct pg *pg, const struct sql_statement *stmt, const char *queue, struct pg_result **res, struct deferred_error *err)
+static int queue_look(struct pg *pg, const struct sql_statement *stmt, const char *queue, struct pg_result **res,
+		      struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -427,7 +431,8 @@ int store_message_queue_get(struct pg *pg, const char *queue, struct message_que
 	if (rc == 0 && *status == MESSAGE_OK) {
 		out->messages = pg_int(res, 0, 2);
 		out->name = strdup(dot ? dot + 1 : queue);
-		rc = out->name ? copy_text(&out->metadata, &len, res, 0, 1, err) : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+		rc = out->name ? copy_text(&out->metadata, &len, res, 0, 1, err)
+			       : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	}
 	pg_result_free(res);
 	if (rc < 0)
@@ -435,7 +440,8 @@ int store_message_queue_get(struct pg *pg, const char *queue, struct message_que
 	return rc;
 }
 
-int store_message_queue_get_acl(struct pg *pg, const char *queue, char **acl, enum message_status *status, struct deferred_error *err)
+int store_message_queue_get_acl(struct pg *pg, const char *queue, char **acl, enum message_status *status,
+				struct deferred_error *err)
 {
 	struct pg_result *res;
 	size_t len;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_message - messages: jobs without function, put and taken by consumers that hold no connection. What the HTTP front
- * calls; all of it also works from SQL (deferred.claim() and others in sql/functions).
+ * store_message - messages: jobs without function, put and taken by consumers that hold no connection. What the HTTP
+ * front calls; all of it also works from SQL (deferred.claim() and others in sql/functions).
  *
  * The functions that take items run all of them as one statement in one transaction: what returned 0 is committed. Each
  * item receives a status; a client's mistake is a status and leaves the other items alone. An error that is returned
  * means that no item had any effect, but for DEFERRED_ELOST: then the outcome is unknown.
  *
- * `queue` is the full name, "account.queue". Times are microseconds since 1970 on the database clock, the only clock there
- * is. Several processes may work on the same queues at the same time: none waits for another that takes, and no two
- * receive the same message.
+ * `queue` is the full name, "account.queue". Times are microseconds since 1970 on the database clock, the only clock
+ * there is. Several processes may work on the same queues at the same time: none waits for another that takes, and no
+ * two receive the same message.
  *
  * Order of calls: store_message_session() once on a connection of one's own, then anything.
  */
@@ -22,7 +22,7 @@
 enum message_status {
 	MESSAGE_OK,
 	MESSAGE_NO_QUEUE,
-	MESSAGE_NO_MESSAGE,    /* unknown id, deleted, or expired */
+	MESSAGE_NO_MESSAGE, /* unknown id, deleted, or expired */
 	MESSAGE_STALE_RECEIPT,
 	MESSAGE_QUEUE_FULL,    /* the queue holds max_length jobs */
 	MESSAGE_EXISTS,        /* the queue is there, with other metadata */
@@ -53,7 +53,7 @@ struct message_put {
 	const char *text; /* UTF-8 without NUL */
 	size_t text_len;
 	int64_t visibility_s;
-	int64_t ttl_s; /* -1: never expires; 0: the ttl of the queue, 7 days if it has none */
+	int64_t ttl_s;           /* -1: never expires; 0: the ttl of the queue, 7 days if it has none */
 	const char *traceparent; /* that it is put in; NULL: none */
 	/* Out. message.text is NULL */
 	enum message_status status;
@@ -72,7 +72,8 @@ struct message_get {
 	struct message *messages;
 	size_t n;
 };
-/* Takes and peeks may be mixed: takes first, as one statement, then peeks as another. Source: message_get.sql, message_peek.sql. */
+/* Takes and peeks may be mixed: takes first, as one statement, then peeks as another. Source: message_get.sql,
+ * message_peek.sql. */
 int store_message_get(struct pg *pg, struct message_get *items, size_t n, struct deferred_error *err);
 void message_get_clear(struct message_get *item);
 
@@ -97,26 +98,28 @@ struct message_delete {
 int store_message_delete(struct pg *pg, struct message_delete *items, size_t n, struct deferred_error *err);
 
 /*
- * Clear a queue of what was in it when this was called, in short transactions, for at most budget_ms. *all false: the time was
- * up, some are left, calling again goes on. Source: message_clear.sql.
+ * Clear a queue of what was in it when this was called, in short transactions, for at most budget_ms. *all false: the
+ * time was up, some are left, calling again goes on. Source: message_clear.sql.
  */
 int store_message_clear(struct pg *pg, const char *queue, int64_t budget_ms, bool *all, enum message_status *status,
 			struct deferred_error *err);
 
 /*
- * End some expired messages, and clear some of what removed queues left behind. Bounded; to be called every few seconds.
+ * End some expired messages, and clear some of what removed queues left behind. Bounded; to be called every few
+ * seconds.
  * *from_id: where to look next, 0 at first; kept by the caller from call to call. Source: message_sweep.sql.
  */
 int store_message_sweep(struct pg *pg, int64_t *from_id, int64_t *expired, struct deferred_error *err);
 
 struct message_queue {
-	char *name;       /* given, without the account */
-	char *metadata;   /* given, JSON object of strings, the two settings included */
+	char *name;     /* given, without the account */
+	char *metadata; /* given, JSON object of strings, the two settings included */
 	int64_t messages; /* exact up to 10,000, beyond that the planner's estimate; hidden ones count, expired ones do not */
 };
 void message_queue_clear(struct message_queue *queue);
 
-/* MESSAGE_OK: made. SAME, EXISTS, BEING_DELETED, BAD_METADATA, FORBIDDEN, NOT_GIVEN, QUOTA. metadata: JSON object of strings, NULL: {}.
+/* MESSAGE_OK: made. SAME, EXISTS, BEING_DELETED, BAD_METADATA, FORBIDDEN, NOT_GIVEN, QUOTA. metadata: JSON object of
+ * strings, NULL: {}.
  * Source: message_queue_create.sql. */
 int store_message_queue_create(struct pg *pg, const char *queue, const char *metadata, enum message_status *status,
 			       struct deferred_error *err);
@@ -131,13 +134,15 @@ int store_message_queue_get(struct pg *pg, const char *queue, struct message_que
 			    struct deferred_error *err);
 
 /* Replaces all of it. Source: message_queue_set_metadata.sql. */
-int store_message_queue_set_metadata(struct pg *pg, const char *queue, const char *metadata, enum message_status *status,
-				     struct deferred_error *err);
+int store_message_queue_set_metadata(struct pg *pg, const char *queue, const char *metadata,
+				     enum message_status *status, struct deferred_error *err);
 
 /* acl: JSON text as it was set; *acl is given, NULL if there is none. Setting NULL takes it away.
  * Source: message_queue_acl.sql, message_queue_set_acl.sql. */
-int store_message_queue_get_acl(struct pg *pg, const char *queue, char **acl, enum message_status *status, struct deferred_error *err);
-int store_message_queue_set_acl(struct pg *pg, const char *queue, const char *acl, enum message_status *status, struct deferred_error *err);
+int store_message_queue_get_acl(struct pg *pg, const char *queue, char **acl, enum message_status *status,
+				struct deferred_error *err);
+int store_message_queue_set_acl(struct pg *pg, const char *queue, const char *acl, enum message_status *status,
+				struct deferred_error *err);
 
 /*
  * The first max queues of an account in byte order whose names begin with prefix and are not below from_name (both

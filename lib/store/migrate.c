@@ -38,7 +38,8 @@ int migrate_version(struct pg *pg, int *version, struct deferred_error *err)
 
 const char *migrate_versions(void)
 {
-	return MIGRATE_VERSION_MIN == MIGRATE_VERSION_MAX ? TEXT(MIGRATE_VERSION_MAX) : TEXT(MIGRATE_VERSION_MIN) " to " TEXT(MIGRATE_VERSION_MAX);
+	return MIGRATE_VERSION_MIN == MIGRATE_VERSION_MAX ? TEXT(MIGRATE_VERSION_MAX)
+							  : TEXT(MIGRATE_VERSION_MIN) " to " TEXT(MIGRATE_VERSION_MAX);
 }
 
 /* A version outside of what this program works with. */
@@ -46,13 +47,16 @@ static int refuse(int version, struct deferred_error *err)
 {
 	if (version == 0)
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
-			  "the database has no schema \"deferred\"; this program works with version %s", migrate_versions());
+			  "the database has no schema \"deferred\"; this program works with version %s",
+			  migrate_versions());
 	else
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
 			  "the schema of the database has version %d, but this program works with %s", version,
 			  migrate_versions());
-	error_hint(err, version > MIGRATE_VERSION_MAX ? "install the version of deferred that made the schema, or a newer one; was it never released, `deferred migrate` says what to do"
-						      : "run: deferred migrate");
+	error_hint(err, version > MIGRATE_VERSION_MAX
+				? "install the version of deferred that made the schema, or a newer one; was it never "
+				  "released, `deferred migrate` says what to do"
+				: "run: deferred migrate");
 	return DEFERRED_ESCHEMA;
 }
 
@@ -65,7 +69,8 @@ int migrate_accepts_server(int version, struct deferred_error *err)
 {
 	if (version >= MIGRATE_SERVER_MIN)
 		return 0;
-	error_set(err, DEFERRED_ESCHEMA, WHERE, "the server is PostgreSQL %d, the schema needs %d or later", version / 10000, MIGRATE_SERVER_MIN / 10000);
+	error_set(err, DEFERRED_ESCHEMA, WHERE, "the server is PostgreSQL %d, the schema needs %d or later",
+		  version / 10000, MIGRATE_SERVER_MIN / 10000);
 	error_hint(err, "upgrade the server, or name the database of another one");
 	return DEFERRED_ESCHEMA;
 }
@@ -181,7 +186,8 @@ static int refuse_foreign(struct pg *pg, struct deferred_error *err)
 	pg_arg_text_array(&args, names, NULL, n);
 	rc = pg_exec(pg, &sql_admin_migrate_foreign, &args, PG_BINARY, &res, err);
 	if (rc == 0 && pg_rows(res) > 0) {
-		rc = error_set(err, DEFERRED_ESCHEMA, WHERE, "the schema was made by a version that was never released: its step %d is \"%s\"",
+		rc = error_set(err, DEFERRED_ESCHEMA, WHERE,
+			       "the schema was made by a version that was never released: its step %d is \"%s\"",
 			       (int)pg_int(res, 0, 0), pg_text(res, 0, 1, NULL));
 		error_hint(err, "migrate an empty database, and let the version that made this schema run its jobs");
 	}
@@ -190,8 +196,8 @@ static int refuse_foreign(struct pg *pg, struct deferred_error *err)
 	return rc;
 }
 
-/* Roles are not in the dump of a database. Where they were not there when it was restored, nobody owns what he should, nothing is
- * granted, and functions that run with the rights of their owner run with those of who restored it. */
+/* Roles are not in the dump of a database. Where they were not there when it was restored, nobody owns what he should,
+ * nothing is granted, and functions that run with the rights of their owner run with those of who restored it. */
 static int refuse_incomplete(struct pg *pg, struct deferred_error *err)
 {
 	struct pg_result *res;
@@ -202,8 +208,11 @@ static int refuse_incomplete(struct pg *pg, struct deferred_error *err)
 	arg_source_names(&args);
 	rc = pg_exec(pg, &sql_admin_migrate_missing, &args, PG_BINARY, &res, err);
 	if (rc == 0 && pg_text(res, 0, 0, NULL)[0]) {
-		rc = error_set(err, DEFERRED_ESCHEMA, WHERE, "the schema is there in part, as after a restore without its roles: %s", pg_text(res, 0, 0, NULL));
-		error_hint(err, "make the roles, which pg_dumpall --roles-only dumps, then restore into an empty database, with owners and privileges");
+		rc = error_set(err, DEFERRED_ESCHEMA, WHERE,
+			       "the schema is there in part, as after a restore without its roles: %s",
+			       pg_text(res, 0, 0, NULL));
+		error_hint(err, "make the roles, which pg_dumpall --roles-only dumps, then restore into an empty "
+				"database, with owners and privileges");
 	}
 	pg_result_free(res);
 	pg_args_clear(&args);
@@ -239,7 +248,9 @@ static void report(const struct todo *todo, migrate_fn *done, void *data)
 		done(data, &(struct migrate_item){ .version = m->version, .name = m->name, .text = m->text });
 	for (size_t i = 0; i < sources_len(); i++)
 		if (todo->source[i].due)
-			done(data, &(struct migrate_item){ .name = sql_sources[i].name, .text = sql_sources[i].text, .checksum = todo->source[i].checksum });
+			done(data, &(struct migrate_item){ .name = sql_sources[i].name,
+							   .text = sql_sources[i].text,
+							   .checksum = todo->source[i].checksum });
 }
 
 int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_error *err)
@@ -283,8 +294,8 @@ static int apply_step(struct pg *pg, const struct sql_migration *m, struct defer
 	return rc;
 }
 
-/* "create or replace" refuses other names of arguments, another result and other columns. With other types of arguments it
- * makes a second function, and then the comment does not say which of them it means. */
+/* "create or replace" refuses other names of arguments, another result and other columns. With other types of arguments
+ * it makes a second function, and then the comment does not say which of them it means. */
 static bool is_in_the_way(const struct deferred_error *err)
 {
 	static const char states[][6] = { "42725", "42P13", "42P16", "42809" };
@@ -295,7 +306,8 @@ static bool is_in_the_way(const struct deferred_error *err)
 	return i < sizeof(states) / sizeof(states[0]);
 }
 
-/* Of a name; NULL: what no file has, or no longer has. What is built on it goes too, and is applied again where it has a file. */
+/* Of a name; NULL: what no file has, or no longer has. What is built on it goes too, and is applied again where it has
+ * a file. */
 static int drop_leftover(struct pg *pg, struct todo *todo, const char *name, struct deferred_error *err)
 {
 	struct pg_result *res;

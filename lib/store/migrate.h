@@ -2,12 +2,12 @@
 /*
  * migrate - brings a database up to sql/migrations, sql/functions and sql/views, which are embedded in the program.
  *
- * A step is applied once, and noted in deferred.__deferred_migration. A function or view is applied again when its text is
- * another one than deferred.__deferred_source says, or it is not there. A function or view without a file is dropped. One
- * that "create or replace" cannot change is dropped first, with those of ours that use it, which are applied again. If
- * something of the user's uses it, nothing changes, and the error names that. All of it is one transaction, under an
- * advisory lock: of two that migrate at once the second finds the work done. Steps go forward only; a database newer than
- * the program is left alone.
+ * A step is applied once, and noted in deferred.__deferred_migration. A function or view is applied again when its text
+ * is another one than deferred.__deferred_source says, or it is not there. A function or view without a file is
+ * dropped. One that "create or replace" cannot change is dropped first, with those of ours that use it, which are
+ * applied again. If something of the user's uses it, nothing changes, and the error names that. All of it is one
+ * transaction, under an advisory lock: of two that migrate at once the second finds the work done. Steps go forward
+ * only; a database newer than the program is left alone.
  */
 #ifndef MIGRATE_H
 #define MIGRATE_H
@@ -35,7 +35,8 @@ int migrate_version(struct pg *pg, int *version, struct deferred_error *err);
 /* migrate_accepts - does this program work with that version of the schema? 0 or DEFERRED_ESCHEMA with the remedy. */
 int migrate_accepts(int version, struct deferred_error *err);
 
-/* migrate_accepts_server - can the schema be made in that PostgreSQL? 0 or DEFERRED_ESCHEMA with the remedy. version: server_version_num. */
+/* migrate_accepts_server - can the schema be made in that PostgreSQL? 0 or DEFERRED_ESCHEMA with the remedy. version:
+ * server_version_num. */
 int migrate_accepts_server(int version, struct deferred_error *err);
 
 /*
@@ -46,13 +47,14 @@ int migrate_accepts_server(int version, struct deferred_error *err);
  */
 int migrate_check(struct pg *pg, struct deferred_error *err);
 
-/* What the functions and views are applied between: they call each other, whatever order they come in, and look after partitions. */
+/* What the functions and views are applied between: they call each other, whatever order they come in, and look after
+ * partitions. */
 #define MIGRATE_SOURCES_BEGIN "set local role deferred_owner; set local check_function_bodies = off"
 #define MIGRATE_SOURCES_END "select deferred.maintain(); reset role"
 
 struct migrate_item {
-	int version;          /* of a step; 0: a function or view */
-	const char *name;     /* "tables"; "functions/defer" */
+	int version;      /* of a step; 0: a function or view */
+	const char *name; /* "tables"; "functions/defer" */
 	const char *text;
 	const char *checksum; /* of a function or view, as __deferred_source has it */
 };
@@ -68,8 +70,9 @@ int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_er
  *
  * done  may be NULL.
  *
- * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, of a version that was never released, restored
- * from a dump without its roles or rights, or the server too old; or an error of pg_exec(), and then nothing has changed.
+ * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, of a version that was never
+ * released, restored from a dump without its roles or rights, or the server too old; or an error of pg_exec(), and then
+ * nothing has changed.
  */
 int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err);
 

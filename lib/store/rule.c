@@ -37,10 +37,12 @@ static void blame_query(const char *name, struct deferred_error *err)
 }
 
 /*
- * The end of a transaction in which an owner's code has run, and of what it may have done to the session: all in one message, so
- * that a pooler does not give the session to another client in between. Nothing in it is looked up in a search_path.
+ * The end of a transaction in which an owner's code has run, and of what it may have done to the session: all in one
+ * message, so that a pooler does not give the session to another client in between. Nothing in it is looked up in a
+ * search_path.
  */
-#define CLEAN "; reset all; deallocate all; close all; unlisten *; discard temp; select pg_catalog.pg_advisory_unlock_all()"
+#define CLEAN \
+	"; reset all; deallocate all; close all; unlisten *; discard temp; select pg_catalog.pg_advisory_unlock_all()"
 
 static int commit(struct pg *pg, struct deferred_error *err)
 {
@@ -221,7 +223,8 @@ static int queue_rows(struct pg *pg, const char *name, struct store_rule_run *ru
 
 static bool worth_noting(const struct deferred_error *why)
 {
-	return strcmp(why->sqlstate, "P0002") != 0 && strcmp(why->sqlstate, "42501") != 0 && strcmp(why->sqlstate, "55006") != 0;
+	return strcmp(why->sqlstate, "P0002") != 0 && strcmp(why->sqlstate, "42501") != 0 &&
+	       strcmp(why->sqlstate, "55006") != 0;
 }
 
 static void note_failure(struct pg *pg, const char *name, const struct deferred_error *why)

@@ -16,13 +16,13 @@ struct store_rule {
 	const char *params; /* JSON object */
 	const char *queue;  /* NULL: default */
 	int priority;
-	const char *opts;   /* JSON object, names and values as deferred.defer() takes them */
+	const char *opts; /* JSON object, names and values as deferred.defer() takes them */
 	int64_t statement_timeout_ms;
 };
 
 /*
- * Store a rule, once its query was planned and found to have the key column; else nothing is stored. Source: rule_add.sql,
- * rule_look.sql.
+ * Store a rule, once its query was planned and found to have the key column; else nothing is stored. Source:
+ * rule_add.sql, rule_look.sql.
  */
 int store_rule_add(struct pg *pg, const struct store_rule *rule, struct deferred_error *err);
 
@@ -49,8 +49,8 @@ struct store_rule_run {
 /*
  * Make jobs of the rows of a rule, all in one transaction. No row comes to the client.
  *
- * Returns 0. On failure nothing was queued, and the rule says why unless err->sqlstate is P0002 (no such rule), 42501 (not
- * one's own) or 55006 (it is being run).
+ * Returns 0. On failure nothing was queued, and the rule says why unless err->sqlstate is P0002 (no such rule), 42501
+ * (not one's own) or 55006 (it is being run).
  */
 int store_rule_run(struct pg *pg, const char *name, struct store_rule_run *run, struct deferred_error *err);
 

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-int store_spans_now(struct pg *pg, const char *since, int64_t since_ms, struct store_spans_now *now, struct deferred_error *err)
+int store_spans_now(struct pg *pg, const char *since, int64_t since_ms, struct store_spans_now *now,
+		    struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 	struct pg_args args;
@@ -25,12 +26,16 @@ static int begin(struct pg *pg, struct deferred_error *err)
 {
 	char sql[256];
 
-	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 5000; set local jit = off; "
-		 "set local enable_seqscan = off; " PG_OWN_PATH, STORE_SPANS_MS);
+	snprintf(sql, sizeof(sql),
+		 "begin read only; set local statement_timeout = %d; set local lock_timeout = 5000; set local jit = "
+		 "off; "
+		 "set local enable_seqscan = off; " PG_OWN_PATH,
+		 STORE_SPANS_MS);
 	return pg_command(pg, sql, err);
 }
 
-int store_spans(struct pg *pg, int64_t from_us, int64_t to_us, bool any, bool all, bool errors, bool *full, struct pg_result **res, struct deferred_error *err)
+int store_spans(struct pg *pg, int64_t from_us, int64_t to_us, bool any, bool all, bool errors, bool *full,
+		struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc = begin(pg, err);

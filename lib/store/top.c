@@ -3,7 +3,8 @@
 
 #define LOG_PAGES 100 /* 800 kB, some 8,000 attempts */
 
-static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res, struct deferred_error *err)
+static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res,
+	       struct deferred_error *err)
 {
 	int rc = pg_exec(pg, stmt, args, PG_TEXT, res, err);
 
@@ -30,7 +31,8 @@ int store_top_arrivals(struct pg *pg, const char *queue, struct pg_result **res,
 	return ask(pg, &sql_top_arrivals, &args, res, err);
 }
 
-static int ask_jobs(struct pg *pg, const struct sql_statement *stmt, const char *queue, int64_t jobs, struct pg_result **res, struct deferred_error *err)
+static int ask_jobs(struct pg *pg, const struct sql_statement *stmt, const char *queue, int64_t jobs,
+		    struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -40,7 +42,8 @@ static int ask_jobs(struct pg *pg, const struct sql_statement *stmt, const char 
 	return ask(pg, stmt, &args, res, err);
 }
 
-int store_top_running(struct pg *pg, const char *queue, int64_t jobs, struct pg_result **res, struct deferred_error *err)
+int store_top_running(struct pg *pg, const char *queue, int64_t jobs, struct pg_result **res,
+		      struct deferred_error *err)
 {
 	return ask_jobs(pg, &sql_top_running, queue, jobs, res, err);
 }

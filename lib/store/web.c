@@ -9,7 +9,8 @@
 #define MARK_STEP 1000
 
 /* Send a statement; the arguments are cleared, *res is NULL on failure. */
-static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res, struct deferred_error *err)
+static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res,
+		struct deferred_error *err)
 {
 	int rc = pg_exec(pg, stmt, args, PG_TEXT, res, err);
 
@@ -60,21 +61,28 @@ int store_web_me(struct pg *pg, struct store_web_me *me, struct deferred_error *
 		snprintf(me->role, sizeof(me->role), "%s", pg_text(res, 0, 0, NULL));
 		me->viewer = pg_bool(res, 0, 1);
 		me->reader = pg_bool(res, 0, 2);
-		me->operator = pg_bool(res, 0, 3);
+		me->operator= pg_bool(res, 0, 3);
 	}
 	pg_result_free(res);
 	return rc;
 }
 
-int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, struct pg_result **res, struct deferred_error *err)
+int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, struct pg_result **res,
+		   struct deferred_error *err)
 {
 	static const struct {
 		const struct sql_statement *stmt;
 		enum { NOTHING, INT4, INT8 } takes;
 	} rows[] = {
-		[WEB_QUEUES] = { &sql_admin_status_queues, INT8 }, [WEB_DEAD] = { &sql_web_dead, INT4 }, [WEB_DEAD_COUNT] = { &sql_web_dead_hour, INT8 },
-		[WEB_RUNNING] = { &sql_web_running, NOTHING }, [WEB_WORKERS] = { &sql_web_workers, NOTHING }, [WEB_ACCOUNTS] = { &sql_web_accounts, NOTHING },
-		[WEB_RULES] = { &sql_rule_ls, NOTHING }, [WEB_JOB] = { &sql_web_job, INT8 }, [WEB_JOB_ATTEMPTS] = { &sql_web_job_attempts, INT8 },
+		[WEB_QUEUES] = { &sql_admin_status_queues, INT8 },
+		[WEB_DEAD] = { &sql_web_dead, INT4 },
+		[WEB_DEAD_COUNT] = { &sql_web_dead_hour, INT8 },
+		[WEB_RUNNING] = { &sql_web_running, NOTHING },
+		[WEB_WORKERS] = { &sql_web_workers, NOTHING },
+		[WEB_ACCOUNTS] = { &sql_web_accounts, NOTHING },
+		[WEB_RULES] = { &sql_rule_ls, NOTHING },
+		[WEB_JOB] = { &sql_web_job, INT8 },
+		[WEB_JOB_ATTEMPTS] = { &sql_web_job_attempts, INT8 },
 		[WEB_JOB_SAID] = { &sql_web_job_said, INT8 },
 	};
 	struct pg_args args;
@@ -99,11 +107,14 @@ int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, stru
 
 int store_web_indexed(struct pg *pg, bool tags, struct deferred_error *err)
 {
-	return pg_command(pg, tags ? "set local enable_bitmapscan = on; set local plan_cache_mode = force_custom_plan"
-				   : "set local enable_seqscan = off; set local plan_cache_mode = force_custom_plan", err);
+	return pg_command(pg,
+			  tags ? "set local enable_bitmapscan = on; set local plan_cache_mode = force_custom_plan"
+			       : "set local enable_seqscan = off; set local plan_cache_mode = force_custom_plan",
+			  err);
 }
 
-int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search, struct pg_result **res, struct deferred_error *err)
+int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search,
+		   struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 	/* Which of what may be asked for is asked for decides how it is found. */
@@ -145,8 +156,8 @@ int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const
 	return exec(pg, &sql_web_jobs_params, &args, res, err);
 }
 
-int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, bool no_errors, struct pg_result **res,
-		      struct deferred_error *err)
+int store_web_actions(struct pg *pg, const struct store_web_target *target, int64_t before, bool no_errors,
+		      struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -161,8 +172,8 @@ int store_web_actions(struct pg *pg, const struct store_web_target *target, int6
 	return exec(pg, &sql_web_actions, &args, res, err);
 }
 
-int store_web_act(struct pg *pg, const char *verb, const struct store_web_target *target, const char *settings, const char *who, const char *address,
-		  struct pg_result **res, struct deferred_error *err)
+int store_web_act(struct pg *pg, const char *verb, const struct store_web_target *target, const char *settings,
+		  const char *who, const char *address, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -181,8 +192,8 @@ int store_web_act(struct pg *pg, const char *verb, const struct store_web_target
 	return exec(pg, &sql_web_act, &args, res, err);
 }
 
-int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t before, const char *who, const char *address, struct pg_result **res,
-		       struct deferred_error *err)
+int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t before, const char *who,
+		       const char *address, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -195,8 +206,8 @@ int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t be
 	return exec(pg, &sql_web_act_flow, &args, res, err);
 }
 
-int store_web_act_clear(struct pg *pg, const char *queue, const char *typed, int64_t from, int64_t to, const char *who, const char *address,
-			struct pg_result **res, struct deferred_error *err)
+int store_web_act_clear(struct pg *pg, const char *queue, const char *typed, int64_t from, int64_t to, const char *who,
+			const char *address, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -210,8 +221,8 @@ int store_web_act_clear(struct pg *pg, const char *queue, const char *typed, int
 	return exec(pg, &sql_web_act_clear, &args, res, err);
 }
 
-int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const char *opts, const char *who, const char *address, struct pg_result **res,
-			struct deferred_error *err)
+int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const char *opts, const char *who,
+			const char *address, struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -250,8 +261,9 @@ int store_web_schedule_form(struct pg *pg, const char *name, struct pg_result **
 	return exec(pg, &sql_web_schedule_form, &args, res, err);
 }
 
-int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at, bool dry, const char *who, const char *address,
-		       struct pg_result **res, struct deferred_error *err)
+int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at,
+		       bool dry, const char *who, const char *address, struct pg_result **res,
+		       struct deferred_error *err)
 {
 	struct pg_args args;
 
@@ -305,7 +317,8 @@ int store_web_schedules(struct pg *pg, const char *name, struct pg_result **res,
 	return exec(pg, &sql_web_schedules, &args, res, err);
 }
 
-int store_web_errors(struct pg *pg, const char *fn, const char *const *hidden, size_t hidden_len, struct pg_result **res, struct deferred_error *err)
+int store_web_errors(struct pg *pg, const char *fn, const char *const *hidden, size_t hidden_len,
+		     struct pg_result **res, struct deferred_error *err)
 {
 	struct pg_args args;
 

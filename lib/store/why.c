@@ -9,17 +9,22 @@
 #include <string.h>
 
 #define LOCK_NOT_AVAILABLE "55P03"
-#define NEAR_PAGES 30   /* of the log, for the last minutes: some 1,000 attempts, of each of which a job is looked up: 8 ms beside 100 M of them */
+#define NEAR_PAGES \
+	30 /* of the log, for the last minutes: some 1,000 attempts, of each of which a job is looked up: 8 ms beside 100 M of them */
 #define MISSED_NS (60 * NS_PER_S) /* thousands of starts are read for that: 4 ms */
-#define FAR_PAGES 2000  /* and for what was before */
+#define FAR_PAGES 2000            /* and for what was before */
 
 static int begin(struct pg *pg, struct deferred_error *err)
 {
 	char sql[256];
 
-	/* A bitmap is read as a whole, and so would not end where a LIMIT does. And to begin a process that helps takes longer than such a statement. */
-	snprintf(sql, sizeof(sql), "begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
-		 "set local enable_bitmapscan = off; set local max_parallel_workers_per_gather = 0; " PG_OWN_PATH, STORE_WHY_MS);
+	/* A bitmap is read as a whole, and so would not end where a LIMIT does. And to begin a process that helps takes
+	 * longer than such a statement. */
+	snprintf(
+		sql, sizeof(sql),
+		"begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
+		"set local enable_bitmapscan = off; set local max_parallel_workers_per_gather = 0; " PG_OWN_PATH,
+		STORE_WHY_MS);
 	return pg_command(pg, sql, err);
 }
 
@@ -30,7 +35,8 @@ static void end(struct pg *pg)
 }
 
 /* Send a statement; the answer is kept for the texts in it. The arguments are cleared. */
-static const struct pg_result *ask(struct pg *pg, struct store_why *why, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
+static const struct pg_result *ask(struct pg *pg, struct store_why *why, const struct sql_statement *stmt,
+				   struct pg_args *args, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 	int rc = pg_exec(pg, stmt, args, PG_TEXT, &res, err);
@@ -46,10 +52,12 @@ static const struct pg_result *ask(struct pg *pg, struct store_why *why, const s
 }
 
 /*
- * The same of what an answer can do without: in a transaction of its own, which may run into the time limit. NULL: it did, or there is no row.
+ * The same of what an answer can do without: in a transaction of its own, which may run into the time limit. NULL: it
+ * did, or there is no row.
  * A server that is gone is noticed by what is asked next.
  */
-static const struct pg_result *ask_more(struct pg *pg, struct store_why *why, const struct sql_statement *stmt, struct pg_args *args)
+static const struct pg_result *ask_more(struct pg *pg, struct store_why *why, const struct sql_statement *stmt,
+					struct pg_args *args)
 {
 	const struct pg_result *res = NULL;
 
@@ -88,18 +96,23 @@ static void ask_session(struct pg *pg, struct store_why *why, const char *xid, s
 	pg_arg_text(&args, xid);
 	res = ask_more(pg, why, &sql_why_session, &args);
 	if (res)
-		*session = (struct cause_session){ pg_int(res, 0, 0), pg_int(res, 0, 1), text(res, 0, 2), text(res, 0, 3), text(res, 0, 4) };
+		*session = (struct cause_session){ pg_int(res, 0, 0), pg_int(res, 0, 1), text(res, 0, 2),
+						   text(res, 0, 3), text(res, 0, 4) };
 }
 
 /* A statement waited in vain: who has the table? False: nobody any more, or it failed for another reason. */
-static bool ask_table(struct pg *pg, struct store_why *why, const struct deferred_error *failed, struct cause_table *table)
+static bool ask_table(struct pg *pg, struct store_why *why, const struct deferred_error *failed,
+		      struct cause_table *table)
 {
 	const struct pg_result *res;
 
-	if (!failed || strcmp(failed->sqlstate, LOCK_NOT_AVAILABLE) != 0 || !(res = ask_more(pg, why, &sql_why_table_lock, NULL)))
+	if (!failed || strcmp(failed->sqlstate, LOCK_NOT_AVAILABLE) != 0 ||
+	    !(res = ask_more(pg, why, &sql_why_table_lock, NULL)))
 		return false;
-	*table = (struct cause_table){ text(res, 0, 0), pg_bool(res, 0, 1),
-				       { pg_int(res, 0, 2), pg_int(res, 0, 3), text(res, 0, 4), text(res, 0, 5), text(res, 0, 6) } };
+	*table = (struct cause_table){ text(res, 0, 0),
+				       pg_bool(res, 0, 1),
+				       { pg_int(res, 0, 2), pg_int(res, 0, 3), text(res, 0, 4), text(res, 0, 5),
+					 text(res, 0, 6) } };
 	return true;
 }
 
@@ -143,8 +156,8 @@ static const char *ask_error(struct pg *pg, struct store_why *why, int64_t id)
 }
 
 /*
- * From the log itself and from the calls, slices of either. This is the one place to be replaced by sums that are kept: nothing above it
- * knows where a rate comes from.
+ * From the log itself and from the calls, slices of either. This is the one place to be replaced by sums that are kept:
+ * nothing above it knows where a rate comes from.
  */
 static void ask_rates(struct pg *pg, struct store_why *why, const char *queue, struct cause_rates *r)
 {
@@ -247,7 +260,8 @@ static void ask_limits(struct pg *pg, struct store_why *why)
 	for (int of_fn = 0; of_fn <= 1; of_fn++) {
 		int at = 5 * of_fn;
 
-		if (!pg_null(res, 0, at) && (j->max_running == CAUSE_UNKNOWN || pg_int(res, 0, at + 1) >= pg_int(res, 0, at))) {
+		if (!pg_null(res, 0, at) &&
+		    (j->max_running == CAUSE_UNKNOWN || pg_int(res, 0, at + 1) >= pg_int(res, 0, at))) {
 			j->max_running = pg_int(res, 0, at);
 			j->running = pg_int(res, 0, at + 1);
 			j->running_ids = text(res, 0, at + 2);
@@ -387,9 +401,18 @@ static int ask_queues(struct pg *pg, struct store_why *why, struct deferred_erro
 
 		if (b->queue && strcmp(b->queue, pg_text(res, i, 0, NULL)) != 0)
 			continue;
-		*q = (struct cause_queue){ .name = text(res, i, 0), .paused = pg_bool(res, i, 1), .paused_by = text(res, i, 10), .paused_s = number(res, i, 11), .ready = pg_int(res, i, 2), .running = pg_int(res, i, 3), .delayed = pg_int(res, i, 4),
-			.more = pg_bool(res, i, 5), .oldest_s = pg_int(res, i, 7),
-			.serving = { .seen_s = CAUSE_UNKNOWN, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN } };
+		*q = (struct cause_queue){
+			.name = text(res, i, 0),
+			.paused = pg_bool(res, i, 1),
+			.paused_by = text(res, i, 10),
+			.paused_s = number(res, i, 11),
+			.ready = pg_int(res, i, 2),
+			.running = pg_int(res, i, 3),
+			.delayed = pg_int(res, i, 4),
+			.more = pg_bool(res, i, 5),
+			.oldest_s = pg_int(res, i, 7),
+			.serving = { .seen_s = CAUSE_UNKNOWN, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN }
+		};
 		names[n++] = q->name;
 	}
 	b->queues_len = n;
@@ -457,7 +480,8 @@ static void ask_schedules(struct pg *pg, struct store_why *why, const char *queu
 	b->schedule_error = text(res, 0, 2);
 	b->schedule_s = number(res, 0, 3);
 	b->schedule_job = number(res, 0, 4);
-	while ((size_t)b->schedules < pg_rows(res) && strcmp(pg_text(res, (size_t)b->schedules, 1, NULL), b->schedule_what) == 0)
+	while ((size_t)b->schedules < pg_rows(res) &&
+	       strcmp(pg_text(res, (size_t)b->schedules, 1, NULL), b->schedule_what) == 0)
 		b->schedules++;
 }
 
@@ -492,7 +516,8 @@ static void ask_server(struct pg *pg, struct store_why *why)
 	b->connections_max = pg_int(res, 0, 2);
 	b->idle_s = number(res, 0, 3);
 	if (!pg_null(res, 0, 4))
-		b->snapshot = (struct cause_session){ pg_int(res, 0, 4), pg_int(res, 0, 5), text(res, 0, 6), text(res, 0, 7), text(res, 0, 8) };
+		b->snapshot = (struct cause_session){ pg_int(res, 0, 4), pg_int(res, 0, 5), text(res, 0, 6),
+						      text(res, 0, 7), text(res, 0, 8) };
 	b->commits = pg_int(res, 0, 9);
 	b->commits_s = pg_int(res, 0, 10);
 	b->standbys = text(res, 0, 11);

@@ -75,8 +75,8 @@ static void on_register(void *data, int tag, const struct pg_result *res)
 	*answer[1] = pg_int(res, 0, 1);
 }
 
-int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place, int64_t *worker, int64_t *catalog,
-		   struct deferred_error *err)
+int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place,
+		   int64_t *worker, int64_t *catalog, struct deferred_error *err)
 {
 	int64_t *answer[] = { worker, catalog };
 	struct pg_args args;
@@ -121,11 +121,13 @@ static void on_recover(void *data, int tag, const struct pg_result *res)
 	struct recover_data *r = data;
 
 	for (size_t i = 0; tag == TAG_RECOVER && i < pg_rows(res); i++)
-		r->f(r->data, pg_int(res, i, 0), pg_text(res, i, 1, NULL), (int)pg_int(res, i, 2), pg_bool(res, i, 3), pg_bool(res, i, 4));
+		r->f(r->data, pg_int(res, i, 0), pg_text(res, i, 1, NULL), (int)pg_int(res, i, 2), pg_bool(res, i, 3),
+		     pg_bool(res, i, 4));
 }
 
 int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
-		  const struct store_begun *begun, store_recovered_fn *recovered, void *data, struct deferred_error *err)
+		  const struct store_begun *begun, store_recovered_fn *recovered, void *data,
+		  struct deferred_error *err)
 {
 	struct recover_data r = { recovered, data };
 	struct pg_args args;
@@ -170,7 +172,8 @@ static void on_look(void *data, int tag, const struct pg_result *res)
 	for (size_t i = 0; seen->silent && i < seen->others; i++)
 		if (!pg_null(res, i, 1))
 			seen->silent[seen->len++] = (struct store_silent){
-				pg_int(res, i, 0), look->is_dead(look->data, pg_text(res, i, 1, NULL)),
+				pg_int(res, i, 0),
+				look->is_dead(look->data, pg_text(res, i, 1, NULL)),
 			};
 }
 
@@ -236,8 +239,8 @@ static void on_unknown(void *data, int tag, const struct pg_result *res)
 		*(bool *)data = pg_bool(res, 0, 0);
 }
 
-int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known, size_t known_len, bool *registered,
-			  struct deferred_error *err)
+int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known,
+			  size_t known_len, bool *registered, struct deferred_error *err)
 {
 	static const int64_t none;
 	struct pg_args args;
@@ -317,7 +320,8 @@ static void on_holders(void *data, int tag, const struct pg_result *res)
 }
 
 /* Who has a whole table comes first: the rows of it could not even be looked at. */
-int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_holders *holders, struct deferred_error *err)
+int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_holders *holders,
+		  struct deferred_error *err)
 {
 	struct pg_args args;
 	int rc;

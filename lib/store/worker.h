@@ -19,11 +19,11 @@
 struct store_scope {
 	const char *const *queues; /* NULL: all */
 	size_t queues_len;
-	const char *instance;      /* names the lock on the pidfile */
-	int32_t max_attempts;      /* default */
-	int32_t watch;             /* 0: not watched */
-	int32_t cnt, runners;      /* told when it registers: attempts at most, or 0; child processes at most */
-	const char *mode;          /* run, loop or listen */
+	const char *instance; /* names the lock on the pidfile */
+	int32_t max_attempts; /* default */
+	int32_t watch;        /* 0: not watched */
+	int32_t cnt, runners; /* told when it registers: attempts at most, or 0; child processes at most */
+	const char *mode;     /* run, loop or listen */
 };
 
 /* How long the functions that wait for an answer do so; then DEFERRED_ELOST. 30 s unless set. */
@@ -31,10 +31,10 @@ void store_set_answer_ms(int ms);
 
 struct store_probe {
 	int schema_version;
-	bool any;             /* there are jobs, if not for us */
-	bool tick;            /* some schedule has a tick that is due */
-	bool work;            /* some job is ready or due */
-	bool unclean;         /* the previous run of this instance left claims behind */
+	bool any;     /* there are jobs, if not for us */
+	bool tick;    /* some schedule has a tick that is due */
+	bool work;    /* some job is ready or due */
+	bool unclean; /* the previous run of this instance left claims behind */
 };
 int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err);
 
@@ -45,15 +45,18 @@ struct store_lineage {
 };
 int store_lineage(struct pg *pg, struct store_lineage *lineage, struct deferred_error *err);
 
-/* place: whose functions we have, as in struct store_offer. *catalog: what was told of it within the hour, 0: nothing. */
-int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place, int64_t *worker, int64_t *catalog,
-		   struct deferred_error *err);
+/* place: whose functions we have, as in struct store_offer. *catalog: what was told of it within the hour, 0: nothing.
+ * */
+int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place,
+		   int64_t *worker, int64_t *catalog, struct deferred_error *err);
 
 /*
- * Who lives? The session of each worker that reaches the server without a pooler holds an advisory lock of scope->watch, a random number;
- * store_register() and store_release_unknown() take it, and the row of the worker names it while it is held.
+ * Who lives? The session of each worker that reaches the server without a pooler holds an advisory lock of
+ * scope->watch, a random number; store_register() and store_release_unknown() take it, and the row of the worker names
+ * it while it is held.
  */
-int store_watch(struct pg *pg, int64_t worker, struct deferred_error *err); /* again, for it could not be taken when disarming */
+int store_watch(struct pg *pg, int64_t worker,
+		struct deferred_error *err); /* again, for it could not be taken when disarming */
 
 /* A worker whose session is gone. dead: that it has ended is proven; else it may be cut off. */
 struct store_silent {
@@ -74,7 +77,7 @@ int store_look(struct pg *pg, int64_t worker, store_dead_fn *is_dead, void *data
 struct store_lost {
 	int64_t worker;
 	char who[200];
-	int64_t id;     /* 0: it held none */
+	int64_t id; /* 0: it held none */
 	char fn[132];
 	int attempt;
 	bool final, recorded;
@@ -110,12 +113,13 @@ struct store_begun {
 
 /* begun: NULL: not known, so each job with a lease of its own counts as begun. */
 int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
-		  const struct store_begun *begun, store_recovered_fn *recovered, void *data, struct deferred_error *err);
+		  const struct store_begun *begun, store_recovered_fn *recovered, void *data,
+		  struct deferred_error *err);
 
-/* Give back claims whose answer was lost: all leases of that worker but those with the receipts given. *registered is false where this server does not
- * know us: it has nothing of ours, and we need another number. */
-int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known, size_t known_len, bool *registered,
-			  struct deferred_error *err);
+/* Give back claims whose answer was lost: all leases of that worker but those with the receipts given. *registered is
+ * false where this server does not know us: it has nothing of ours, and we need another number. */
+int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known,
+			  size_t known_len, bool *registered, struct deferred_error *err);
 
 /* What the log says of claims: the outcome recorded for each, or JOB_UNRECORDED. */
 #define JOB_UNRECORDED (-1)
@@ -126,19 +130,21 @@ int store_listen(struct pg *pg, bool *direct, struct deferred_error *err);
 
 /* Have ticks of schedules that are due become jobs, at most so many. Source: tick_run.sql. */
 struct store_ticks {
-	int dealt;            /* ticks dealt with */
-	int64_t wait_ms;      /* until the next one, 0: it is due; -1: there is none */
+	int dealt;       /* ticks dealt with */
+	int64_t wait_ms; /* until the next one, 0: it is due; -1: there is none */
 };
 int store_tick(struct pg *pg, int most, struct store_ticks *ticks, struct deferred_error *err);
 
-/* Who holds locks that keep us from recording these jobs, for people; "": nobody any more. Source: lock_tables.sql, lock_rows.sql. */
+/* Who holds locks that keep us from recording these jobs, for people; "": nobody any more. Source: lock_tables.sql,
+ * lock_rows.sql. */
 struct store_holders {
 	char text[300];
 };
-int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_holders *holders, struct deferred_error *err);
+int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_holders *holders,
+		  struct deferred_error *err);
 
-/* Ask what the session of that process waits for; then poll whenever pg_fd() has one of pg_events(), until *done. what: "" where it is nothing that
- * is seen. Source: session_waits.sql. */
+/* Ask what the session of that process waits for; then poll whenever pg_fd() has one of pg_events(), until *done. what:
+ * "" where it is nothing that is seen. Source: session_waits.sql. */
 typedef void store_waits_fn(void *data, const char *what);
 int store_waits_send(struct pg *pg, int pid, struct deferred_error *err);
 int store_waits_poll(struct pg *pg, store_waits_fn *f, void *data, bool *done, struct deferred_error *err);

@@ -85,16 +85,28 @@ def results_of(args):
 
 def read_args():
     p = argparse.ArgumentParser(description="figures, as ratios to plain PostgreSQL measured in the same run")
-    p.add_argument("scenario", nargs="*", help=f"of {', '.join(scenarios.NAMES)}; none: all but {', '.join(scenarios.LONG)}")
-    p.add_argument("--quick", action="store_true", default=os.environ.get("BENCH_QUICK", "") not in ("", "0"),
-                   help="small sizes, one round: shows that it works (BENCH_QUICK=1)")
+    p.add_argument(
+        "scenario", nargs="*", help=f"of {', '.join(scenarios.NAMES)}; none: all but {', '.join(scenarios.LONG)}"
+    )
+    p.add_argument(
+        "--quick",
+        action="store_true",
+        default=os.environ.get("BENCH_QUICK", "") not in ("", "0"),
+        help="small sizes, one round: shows that it works (BENCH_QUICK=1)",
+    )
     p.add_argument("--scale", type=float, default=1.0, help="factor for all sizes")
     p.add_argument("--jobs", type=int, help="jobs to be executed, instead of what each scenario has")
     p.add_argument("--rows", type=int, help="rows of backlog or history, instead of what each scenario has")
     p.add_argument("--rounds", type=int, help="rounds (3; quick: 1)")
-    p.add_argument("--processes", type=int, default=2, help="copies of check_deferred where a scenario does not vary them (2)")
+    p.add_argument(
+        "--processes", type=int, default=2, help="copies of check_deferred where a scenario does not vary them (2)"
+    )
     p.add_argument("--batch", type=int, default=500, help="batch where a scenario does not vary it (500)")
-    p.add_argument("--results", metavar="FILE", help="where the tables go (tests/bench/RESULTS.md; with --quick, --jobs or a --scale below 1 nowhere)")
+    p.add_argument(
+        "--results",
+        metavar="FILE",
+        help="where the tables go (tests/bench/RESULTS.md; with --quick, --jobs or a --scale below 1 nowhere)",
+    )
     args = p.parse_args()
     for name in args.scenario:
         if name not in scenarios.NAMES:
@@ -118,7 +130,9 @@ def main():
             stage.start()
             bench = Bench(stage, args)
             about = report.about(args.quick, stage.server_version(), SETTINGS, place, bench.rounds)
-            about["asked"] = {k: v for k, v in vars(args).items() if k not in ("quick", "scenario", "results") and v != defaults[k]}
+            about["asked"] = {
+                k: v for k, v in vars(args).items() if k not in ("quick", "scenario", "results") and v != defaults[k]
+            }
             print(report.head(about), flush=True)
             good = [name for name in names if run(bench, name, folder, about)]
         finally:

@@ -4,7 +4,8 @@
  *
  *     defer_loop CONNINFO single THREADS SECONDS   each thread defers on a context of its own, a call a transaction
  *     defer_loop CONNINFO bulk N                   N calls by deferred_defer_many()
- *     defer_loop CONNINFO copy N TABLE ROW ...     to compare with: N rows by COPY into each table, in one transaction. TABLE has its
+ *     defer_loop CONNINFO copy N TABLE ROW ...     to compare with: N rows by COPY into each table, in one transaction.
+ *     TABLE has its
  *                                                  columns, ROW is a line of text; a # in it is the number of the row
  *
  * Prints calls per second; on standard error how many calls it made.
@@ -54,7 +55,8 @@ static void *defer_until_stopped(void *data)
 
 static double single(int threads, double seconds, long *made)
 {
-	struct timespec pause = { .tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+	struct timespec pause = { .tv_sec = (time_t)seconds,
+				  .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
 	struct deferred *contexts[64];
 	struct deferred_error err;
 	pthread_t ids[64];

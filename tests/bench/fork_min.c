@@ -2,8 +2,8 @@
 /*
  * fork_min N
  *
- * Forks N times, waits for each child, and prints how many there were a second: what a process of its own costs at least, on
- * this machine. Under some hypervisors that is milliseconds.
+ * Forks N times, waits for each child, and prints how many there were a second: what a process of its own costs at
+ * least, on this machine. Under some hypervisors that is milliseconds.
  */
 #include <stdio.h>
 #include <stdlib.h>

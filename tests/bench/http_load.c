@@ -6,9 +6,9 @@
  *     http_load put    PORT QUEUE CONNECTIONS SECONDS MOST
  *     http_load turn   PORT QUEUE CONNECTIONS SECONDS MOST
  *
- * on 127.0.0.1, path style, by the account ACCOUNT with the key KEY of the environment. put puts messages of 100 bytes; turn takes
- * one and deletes it, which counts as one, and ends early when there are none. CONNECTIONS have a request under way
- * all the time, at most MOST are made. Prints what was done as JSON, its times in us.
+ * on 127.0.0.1, path style, by the account ACCOUNT with the key KEY of the environment. put puts messages of 100 bytes;
+ * turn takes one and deletes it, which counts as one, and ends early when there are none. CONNECTIONS have a request
+ * under way all the time, at most MOST are made. Prints what was done as JSON, its times in us.
  * Any answer but the one that is due ends it with status 1.
  */
 #include <arpa/inet.h>
@@ -79,7 +79,8 @@ static void set_date(void)
 }
 
 /* Sends one request. rest follows the queue's name in the path; canonical is the query as it is signed. */
-static void request(int fd, const char *method, const char *rest, const char *query, const char *canonical, const char *body)
+static void request(int fd, const char *method, const char *rest, const char *query, const char *canonical,
+		    const char *body)
 {
 	char to_sign[2048], head[3072], length[24] = "", signature[64];
 	unsigned char mac[EVP_MAX_MD_SIZE];
@@ -90,22 +91,26 @@ static void request(int fd, const char *method, const char *rest, const char *qu
 	set_date();
 	if (body_len)
 		snprintf(length, sizeof(length), "%zu", body_len);
-	len = snprintf(to_sign, sizeof(to_sign), "%s\n\n\n%s\n\n%s\n\n\n\n\n\n\nx-ms-date:%s\nx-ms-version:" VERSION "\n/%s/%s/%s%s%s", method, length,
-		       body_len ? "application/xml" : "", date, account, account, queue, rest, canonical);
+	len = snprintf(to_sign, sizeof(to_sign),
+		       "%s\n\n\n%s\n\n%s\n\n\n\n\n\n\nx-ms-date:%s\nx-ms-version:" VERSION "\n/%s/%s/%s%s%s", method,
+		       length, body_len ? "application/xml" : "", date, account, account, queue, rest, canonical);
 	HMAC(EVP_sha256(), key, key_len, (unsigned char *)to_sign, (size_t)len, mac, &mac_len);
 	EVP_EncodeBlock((unsigned char *)signature, mac, (int)mac_len);
 	len = snprintf(head, sizeof(head),
-		       "%s /%s/%s%s%s%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nx-ms-date: %s\r\nx-ms-version: " VERSION "\r\n%s"
+		       "%s /%s/%s%s%s%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nx-ms-date: %s\r\nx-ms-version: " VERSION
+		       "\r\n%s"
 		       "Content-Length: %zu\r\nAuthorization: SharedKey %s:%s\r\n\r\n%s",
-		       method, account, queue, rest, *query ? "?" : "", query, port, date, body_len ? "Content-Type: application/xml\r\n" : "", body_len,
-		       account, signature, body);
+		       method, account, queue, rest, *query ? "?" : "", query, port, date,
+		       body_len ? "Content-Type: application/xml\r\n" : "", body_len, account, signature, body);
 	if (len >= (int)sizeof(head) || send(fd, head, (size_t)len, MSG_NOSIGNAL) != len)
 		die("cannot send: %s", strerror(errno));
 }
 
 static int connect_one(void)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)port),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
@@ -118,7 +123,9 @@ static void put(struct connection *c)
 {
 	char body[256];
 
-	snprintf(body, sizeof(body), "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessage><MessageText>%s</MessageText></QueueMessage>", text);
+	snprintf(body, sizeof(body),
+		 "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessage><MessageText>%s</MessageText></QueueMessage>",
+		 text);
 	c->doing = PUT;
 	request(c->fd, "POST", "/messages", "", "", body);
 }
@@ -126,7 +133,8 @@ static void put(struct connection *c)
 static void get(struct connection *c)
 {
 	c->doing = GET;
-	request(c->fd, "GET", "/messages", "numofmessages=1&visibilitytimeout=300", "\nnumofmessages:1\nvisibilitytimeout:300", "");
+	request(c->fd, "GET", "/messages", "numofmessages=1&visibilitytimeout=300",
+		"\nnumofmessages:1\nvisibilitytimeout:300", "");
 }
 
 static bool element(const char *answer, const char *name, char *value, size_t size)
@@ -145,11 +153,12 @@ static bool element(const char *answer, const char *name, char *value, size_t si
 }
 
 /* Deletes what the answer tells of; false where it tells of none. */
-static bool delete(struct connection *c)
+static bool delete (struct connection *c)
 {
 	char id[64], receipt[256], rest[128], query[800] = "popreceipt=", canonical[300], *at = query + strlen(query);
 
-	if (!element(c->answer, "MessageId", id, sizeof(id)) || !element(c->answer, "PopReceipt", receipt, sizeof(receipt)))
+	if (!element(c->answer, "MessageId", id, sizeof(id)) ||
+	    !element(c->answer, "PopReceipt", receipt, sizeof(receipt)))
 		return false;
 	for (const char *from = receipt; *from; from++)
 		if (strchr("+/=", *from))
@@ -270,8 +279,8 @@ static void load(bool puts, int connections, double seconds, long most)
 		}
 	}
 	qsort(took_us, (size_t)done, sizeof(*took_us), compare);
-	printf("{\"done\": %ld, \"seconds\": %.4f, \"p50_us\": %u, \"p99_us\": %u}\n", done, (double)(last - start) / 1e9, done ? took_us[done / 2] : 0,
-	       done ? took_us[done * 99 / 100] : 0);
+	printf("{\"done\": %ld, \"seconds\": %.4f, \"p50_us\": %u, \"p99_us\": %u}\n", done,
+	       (double)(last - start) / 1e9, done ? took_us[done / 2] : 0, done ? took_us[done * 99 / 100] : 0);
 }
 
 int main(int argc, char **argv)
@@ -280,7 +289,8 @@ int main(int argc, char **argv)
 
 	account = getenv("ACCOUNT");
 	if (argc < 4 || !account || !key_text || strlen(key_text) > 160)
-		die("http_load create|remove|put|turn PORT QUEUE [CONNECTIONS SECONDS MOST], ACCOUNT and KEY in the environment");
+		die("http_load create|remove|put|turn PORT QUEUE [CONNECTIONS SECONDS MOST], ACCOUNT and KEY in the "
+		    "environment");
 	key_len = EVP_DecodeBlock(key, (const unsigned char *)key_text, (int)strlen(key_text));
 	for (size_t i = strlen(key_text); key_len > 0 && key_text[--i] == '=';)
 		key_len--;
@@ -297,7 +307,8 @@ int main(int argc, char **argv)
 		expect(&c, creates ? 201 : 204);
 		return 0;
 	}
-	if (argc != 7 || atoi(argv[4]) < 1 || atoi(argv[4]) > CONNECTIONS_MAX || (strcmp(argv[1], "put") != 0 && strcmp(argv[1], "turn") != 0))
+	if (argc != 7 || atoi(argv[4]) < 1 || atoi(argv[4]) > CONNECTIONS_MAX ||
+	    (strcmp(argv[1], "put") != 0 && strcmp(argv[1], "turn") != 0))
 		die("usage: see the head of http_load.c");
 	load(strcmp(argv[1], "put") == 0, atoi(argv[4]), atof(argv[5]), atol(argv[6]));
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that keeps nothing: it answers every put, get and delete of a message as if all had gone well, at once. What a client
- * reaches against it is the client's own limit.
+ * A server that keeps nothing: it answers every put, get and delete of a message as if all had gone well, at once. What
+ * a client reaches against it is the client's own limit.
  *
  *     http_null        listens on a port of 127.0.0.1, which it prints
  */
@@ -15,15 +15,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define COMMON "x-ms-request-id: 3c646cdd-6510-4566-a9c2-66532565a7c3\r\nx-ms-version: 2021-12-02\r\nDate: Fri, 20 Nov 2026 18:15:32 GMT\r\n"
-#define TIMES "<InsertionTime>Fri, 20 Nov 2026 18:15:32 GMT</InsertionTime><ExpirationTime>Fri, 27 Nov 2026 18:15:32 GMT</ExpirationTime>"
+#define COMMON \
+	"x-ms-request-id: 3c646cdd-6510-4566-a9c2-66532565a7c3\r\nx-ms-version: 2021-12-02\r\nDate: Fri, 20 Nov 2026 " \
+	"18:15:32 GMT\r\n"
+#define TIMES \
+	"<InsertionTime>Fri, 20 Nov 2026 18:15:32 GMT</InsertionTime><ExpirationTime>Fri, 27 Nov 2026 18:15:32 " \
+	"GMT</ExpirationTime>"
 #define ID "<MessageId>3c646cdd-6510-4566-a9c2-66532565a7c3</MessageId>"
 #define RECEIPT "<PopReceipt>MjBOb3YyMDI2</PopReceipt><TimeNextVisible>Fri, 20 Nov 2026 18:15:32 GMT</TimeNextVisible>"
 #define HUNDRED "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-#define XML(inside) "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList><QueueMessage>" inside "</QueueMessage></QueueMessagesList>"
+#define XML(inside) \
+	"<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList><QueueMessage>" inside \
+	"</QueueMessage></QueueMessagesList>"
 
 static const char put_xml[] = XML(ID TIMES RECEIPT);
-static const char get_xml[] = XML(ID TIMES RECEIPT "<DequeueCount>1</DequeueCount><MessageText>" HUNDRED "</MessageText>");
+static const char get_xml[] =
+	XML(ID TIMES RECEIPT "<DequeueCount>1</DequeueCount><MessageText>" HUNDRED "</MessageText>");
 
 struct connection {
 	int fd;
@@ -37,8 +44,11 @@ static void answer(int fd, const char *method)
 	int len;
 
 	if (method[0] == 'P' || method[0] == 'G')
-		len = snprintf(out, sizeof(out), "HTTP/1.1 %s\r\n" COMMON "Content-Type: application/xml\r\nContent-Length: %zu\r\n\r\n%s",
-			       method[0] == 'P' ? "201 Created" : "200 OK", method[0] == 'P' ? sizeof(put_xml) - 1 : sizeof(get_xml) - 1,
+		len = snprintf(out, sizeof(out),
+			       "HTTP/1.1 %s\r\n" COMMON
+			       "Content-Type: application/xml\r\nContent-Length: %zu\r\n\r\n%s",
+			       method[0] == 'P' ? "201 Created" : "200 OK",
+			       method[0] == 'P' ? sizeof(put_xml) - 1 : sizeof(get_xml) - 1,
 			       method[0] == 'P' ? put_xml : get_xml);
 	else
 		len = snprintf(out, sizeof(out), "HTTP/1.1 204 No Content\r\n" COMMON "\r\n");
@@ -63,7 +73,8 @@ static int serve(struct connection *c)
 		if (!end)
 			return c->len < sizeof(c->data) - 1 ? 0 : -1;
 		length = strcasestr(c->data, "\r\nContent-Length:");
-		whole = (size_t)(end + 4 - c->data) + (length && length < end ? (size_t)atoi(length + strlen("\r\nContent-Length:")) : 0);
+		whole = (size_t)(end + 4 - c->data) +
+			(length && length < end ? (size_t)atoi(length + strlen("\r\nContent-Length:")) : 0);
 		if (c->len < whole)
 			return 0;
 		answer(c->fd, c->data);

@@ -10,8 +10,10 @@ import time
 from stage import HERE, HOT_COLUMNS, HOT_VALUES, PARAMS, Failed
 
 # The plans check_deferred asks for too.
-PLANNER = ("-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off"
-           " -c plan_cache_mode=force_generic_plan")
+PLANNER = (
+    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off"
+    " -c plan_cache_mode=force_generic_plan"
+)
 
 # bare is the one row of an application without a queue, columns a table of our columns without any index; the others
 # are our tables without partitions. hot is what a claim updates, with the columns and indexes that takes, ready what it leaves alone.
@@ -36,9 +38,11 @@ create index on plain.log (job_id);
 
 # Ways to store one job.
 INSERT_BARE = f"insert into bare (queue, fn, params) values ('default', 'noop', '{PARAMS}');"
-INSERT_ROWS = ("with i as (select nextval('plain.id') as id), h as (insert into plain.ready"
-               f" (id, {HOT_COLUMNS}) select id, {HOT_VALUES} from i) insert into plain.job (id, queue, fn, params)"
-               f" select id, 'default', 'noop', '{PARAMS}' from i;")
+INSERT_ROWS = (
+    "with i as (select nextval('plain.id') as id), h as (insert into plain.ready"
+    f" (id, {HOT_COLUMNS}) select id, {HOT_VALUES} from i) insert into plain.job (id, queue, fn, params)"
+    f" select id, 'default', 'noop', '{PARAMS}' from i;"
+)
 DEFER = f"select deferred.defer('noop', '{PARAMS}');"
 
 # Ways to execute a batch: those of skip-locked, and all.
@@ -72,9 +76,17 @@ class Plain:
         while done < n:
             some = min(n - done, 100000)
             first = self.db.one("select setval('plain.id', nextval('plain.id') + %s) - %s", some - 1, some - 1)
-            self.db.sql(f"insert into plain.job (id, queue, fn, params) select n, 'default', 'noop', '{PARAMS}'"
-                        " from generate_series(%s, %s) n", first, first + some - 1)
-            self.db.sql(f"insert into {table} (id, {columns}) select n, {values} from generate_series(%s, %s) n", first, first + some - 1)
+            self.db.sql(
+                f"insert into plain.job (id, queue, fn, params) select n, 'default', 'noop', '{PARAMS}'"
+                " from generate_series(%s, %s) n",
+                first,
+                first + some - 1,
+            )
+            self.db.sql(
+                f"insert into {table} (id, {columns}) select n, {values} from generate_series(%s, %s) n",
+                first,
+                first + some - 1,
+            )
             done += some
 
     def ready(self, way):
@@ -86,7 +98,9 @@ class Plain:
         if way in SKIP_LOCKED:
             self.db.sql("delete from plain.hot where receipt is not null")  # what way "one" held when it stopped
         else:
-            self.db.sql("with l as (delete from plain.lease returning ids) delete from plain.ready where id in (select unnest(ids) from l)")
+            self.db.sql(
+                "with l as (delete from plain.lease returning ids) delete from plain.ready where id in (select unnest(ids) from l)"
+            )
         self.fill(way, n - self.ready(way))
 
     def work(self, way, clients, batch, jobs=None, seconds=None):
@@ -100,10 +114,24 @@ class Plain:
         # whose claimer is about to delete it.
         limit = ["-T", seconds] if seconds else ["-t", turns, "--max-tries=10"]
         cpu, start = self.db.stage.cpu_seconds(), time.monotonic()
-        self.db.pgbench(os.path.join(HERE, SCRIPTS[way]), clients, *limit, "-D", f"batch={batch}", "-D", f"window={window}",
-                        "-D", f"turns={turns}", "-D", "tids={}", options=PLANNER)
+        self.db.pgbench(
+            os.path.join(HERE, SCRIPTS[way]),
+            clients,
+            *limit,
+            "-D",
+            f"batch={batch}",
+            "-D",
+            f"window={window}",
+            "-D",
+            f"turns={turns}",
+            "-D",
+            "tids={}",
+            options=PLANNER,
+        )
         took, cpu = time.monotonic() - start, self.db.stage.cpu_seconds() - cpu
         rows, done = self.db.sql("select count(*), count(distinct job_id) from plain.log")[0]
         if rows != done or done + self.ready(way) != before or done == 0:
-            raise Failed(f"plain SQL: {before} jobs were ready, {done} are done in {rows} attempts, {self.ready(way)} are left")
+            raise Failed(
+                f"plain SQL: {before} jobs were ready, {done} are done in {rows} attempts, {self.ready(way)} are left"
+            )
         return done / took, cpu / done * 1e6

@@ -19,14 +19,20 @@ WIDTH = 66
 
 def machine(folder):
     """What the figures depend on, apart from the server's settings."""
+
     def first(path, word):
         with open(path) as f:
             return next((line.split(":", 1)[1].strip() for line in f if line.startswith(word)), "unknown")
 
     disk = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True).stdout.strip()
-    return {"cores": os.cpu_count(), "cpu": first("/proc/cpuinfo", "model name"),
-            "memory_gib": round(int(first("/proc/meminfo", "MemTotal").split()[0]) / 2**20, 1),
-            "kernel": platform.release(), "disk": disk, "fsync_us": fsync_us(folder)}
+    return {
+        "cores": os.cpu_count(),
+        "cpu": first("/proc/cpuinfo", "model name"),
+        "memory_gib": round(int(first("/proc/meminfo", "MemTotal").split()[0]) / 2**20, 1),
+        "kernel": platform.release(),
+        "disk": disk,
+        "fsync_us": fsync_us(folder),
+    }
 
 
 def fsync_us(folder):
@@ -73,13 +79,34 @@ class Report:
     def row(self, name, value, unit="", base=None, least=None, most=None, value_least=None, value_most=None):
         ratio = value / base if base else None
         reached = None
-        for limit, got, sign in ((least, ratio, 1), (most, ratio, -1), (value_least, value, 1), (value_most, value, -1)):
+        for limit, got, sign in (
+            (least, ratio, 1),
+            (most, ratio, -1),
+            (value_least, value, 1),
+            (value_most, value, -1),
+        ):
             if limit is not None:
                 reached = (reached is not False) and got is not None and sign * got >= sign * limit
-        aim = [f"{word} {limit:,}{suffix}" for limit, word, suffix in (
-            (least, ">=", ""), (most, "<=", ""), (value_least, ">=", " " + unit), (value_most, "<=", " " + unit)) if limit is not None]
-        self.rows.append({"name": name, "value": round(value, 3), "unit": unit, "ratio": None if ratio is None else round(ratio, 3),
-                          "aim": " and ".join(a.strip() for a in aim) or None, "reached": reached})
+        aim = [
+            f"{word} {limit:,}{suffix}"
+            for limit, word, suffix in (
+                (least, ">=", ""),
+                (most, "<=", ""),
+                (value_least, ">=", " " + unit),
+                (value_most, "<=", " " + unit),
+            )
+            if limit is not None
+        ]
+        self.rows.append(
+            {
+                "name": name,
+                "value": round(value, 3),
+                "unit": unit,
+                "ratio": None if ratio is None else round(ratio, 3),
+                "aim": " and ".join(a.strip() for a in aim) or None,
+                "reached": reached,
+            }
+        )
         return ratio
 
     def fact(self, name, value):
@@ -99,23 +126,46 @@ class Report:
             verdict = "" if r["aim"] is None else f"  {r['aim']}: {'reached' if r['reached'] else 'NOT REACHED'}"
             digits = 0 if abs(r["value"]) >= 100 else 2
             print(f"  {r['name']:<{WIDTH}}{r['value']:>12,.{digits}f} {r['unit']:<8}{ratio:>7}{verdict}")
-        print(f"  {seconds:.0f} s; {', '.join([self.name + '.json'] + self.charts)} in {os.path.relpath(self.folder)}", flush=True)
+        print(
+            f"  {seconds:.0f} s; {', '.join([self.name + '.json'] + self.charts)} in {os.path.relpath(self.folder)}",
+            flush=True,
+        )
         with open(self.path + ".new", "w") as f:
-            json.dump({"scenario": self.name, "title": self.title, **self.about, "seconds": round(seconds, 1), "figures": self.rows,
-                       "charts": self.charts, **self.facts}, f, indent=1)
+            json.dump(
+                {
+                    "scenario": self.name,
+                    "title": self.title,
+                    **self.about,
+                    "seconds": round(seconds, 1),
+                    "figures": self.rows,
+                    "charts": self.charts,
+                    **self.facts,
+                },
+                f,
+                indent=1,
+            )
             f.write("\n")
         os.rename(self.path + ".new", self.path)
 
 
 def about(quick, postgresql, settings, folder, rounds):
-    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "quick": quick, "rounds": rounds,
-            "postgresql": postgresql, "settings": settings, "machine": machine(folder)}
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "quick": quick,
+        "rounds": rounds,
+        "postgresql": postgresql,
+        "settings": settings,
+        "machine": machine(folder),
+    }
 
 
 def head(about):
     """What stands above the tables."""
     m = about["machine"]
-    return (f"{about['date']}{'  (a trial with small sizes: the figures say nothing)' if about['quick'] else ''}\n"
-            f"{m['cores']} cores ({m['cpu']}), {m['memory_gib']} GiB, Linux {m['kernel']}, data on {m['disk']}, a durable write takes "
-            f"{m['fsync_us']} us\nPostgreSQL {about['postgresql']} on the same cores: "
-            + ", ".join(f"{k} = {v}" for k, v in about["settings"].items()) + f"\nmedians of {about['rounds']} round(s) in turns")
+    return (
+        f"{about['date']}{'  (a trial with small sizes: the figures say nothing)' if about['quick'] else ''}\n"
+        f"{m['cores']} cores ({m['cpu']}), {m['memory_gib']} GiB, Linux {m['kernel']}, data on {m['disk']}, a durable write takes "
+        f"{m['fsync_us']} us\nPostgreSQL {about['postgresql']} on the same cores: "
+        + ", ".join(f"{k} = {v}" for k, v in about["settings"].items())
+        + f"\nmedians of {about['rounds']} round(s) in turns"
+    )

@@ -22,17 +22,22 @@ def line(row):
     """A row of Report.rows, in Markdown."""
     ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f}"
     verdict = {None: "", True: "reached", False: "missed"}[row["reached"]]
-    return f"| {row['name'].strip()} | {number(row['value'])} {row['unit']} | {ratio} | {row['aim'] or ''} | {verdict} |\n"
+    return (
+        f"| {row['name'].strip()} | {number(row['value'])} {row['unit']} | {ratio} | {row['aim'] or ''} | {verdict} |\n"
+    )
 
 
 def section(name, title, about, rows):
     m = about["machine"]
     asked = "".join(f"; asked for --{k} {v}" for k, v in about.get("asked", {}).items())
-    return (f"## {name}: {title}\n\n"
-            f"{about['date'][:10]}, medians of {about['rounds']} round(s){asked}. {m['cores']} cores ({m['cpu']}), {m['memory_gib']} GiB,"
-            f" Linux {m['kernel']}, data on {m['disk']}, a durable write takes {m['fsync_us']} us. PostgreSQL {about['postgresql'].split()[0]}"
-            f" on the same cores: {', '.join(f'{k} = {v}' for k, v in about['settings'].items())}.\n\n"
-            + TABLE + "".join(line(row) for row in rows))
+    return (
+        f"## {name}: {title}\n\n"
+        f"{about['date'][:10]}, medians of {about['rounds']} round(s){asked}. {m['cores']} cores ({m['cpu']}), {m['memory_gib']} GiB,"
+        f" Linux {m['kernel']}, data on {m['disk']}, a durable write takes {m['fsync_us']} us. PostgreSQL {about['postgresql'].split()[0]}"
+        f" on the same cores: {', '.join(f'{k} = {v}' for k, v in about['settings'].items())}.\n\n"
+        + TABLE
+        + "".join(line(row) for row in rows)
+    )
 
 
 def read(path):
@@ -51,10 +56,17 @@ def write(path, text):
 
 def sections(text):
     """{scenario: its part of the file}"""
-    return {re.match(r"## (\w+)", part)[1]: part.rstrip() + "\n" for part in re.split(r"^(?=## )", text, flags=re.M)[1:]}
+    return {
+        re.match(r"## (\w+)", part)[1]: part.rstrip() + "\n" for part in re.split(r"^(?=## )", text, flags=re.M)[1:]
+    }
 
 
 def record(path, order, name, text):
     """Put this scenario's part in, in place of the one it had. order: the scenarios as they run; what is none of them stays, behind them."""
     parts = {**sections(read(path)), name: text}
-    write(path, "\n".join([HEAD] + [parts[n] for n in order if n in parts] + [part for n, part in parts.items() if n not in order]))
+    write(
+        path,
+        "\n".join(
+            [HEAD] + [parts[n] for n in order if n in parts] + [part for n, part in parts.items() if n not in order]
+        ),
+    )

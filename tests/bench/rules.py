@@ -27,21 +27,31 @@ import report  # noqa: E402
 from stage import SETTINGS, Failed, Stage, pg  # noqa: E402
 from turns import in_turns  # noqa: E402
 
-RULES = {"archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document where changed_at < now() - interval '3 years'",
-         "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task where done_at < now() - interval '3 years'"}
+RULES = {
+    "archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document where changed_at < now() - interval '3 years'",
+    "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task where done_at < now() - interval '3 years'",
+}
 AGENTS = (1, 2, 8, 50)
 
-EMPTY = ("truncate bare_jobs, plain.hot, plain.job, deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log,"
-         " deferred.__deferred_worker")
+EMPTY = (
+    "truncate bare_jobs, plain.hot, plain.job, deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log,"
+    " deferred.__deferred_worker"
+)
 
 # What a rule's row becomes, by hand.
 ROW = "row_to_json(r) as params, r.key from ({query}) r"
-BARE = ("insert into bare_jobs select nextval('plain.id'), 'default', 'archive_row', r.params, r.key, now(), current_user"
-        " from (select " + ROW + ") r")
-BOTH = ("with r as materialized (select nextval('plain.id') as id, " + ROW + "), h as (insert into plain.hot (id, queue, fn, visible_at, key)"
-        " select id, 'default', 'archive_row', now(), key from r on conflict (queue, key) where key is not null do nothing)"
-        " insert into plain.job (id, queue, fn, params, key, created_at, created_by)"
-        " select id, 'default', 'archive_row', params, key, now(), current_user from r")
+BARE = (
+    "insert into bare_jobs select nextval('plain.id'), 'default', 'archive_row', r.params, r.key, now(), current_user"
+    " from (select " + ROW + ") r"
+)
+BOTH = (
+    "with r as materialized (select nextval('plain.id') as id, "
+    + ROW
+    + "), h as (insert into plain.hot (id, queue, fn, visible_at, key)"
+    " select id, 'default', 'archive_row', now(), key from r on conflict (queue, key) where key is not null do nothing)"
+    " insert into plain.job (id, queue, fn, params, key, created_at, created_by)"
+    " select id, 'default', 'archive_row', params, key, now(), current_user from r"
+)
 
 
 def peak_kb(pid):
@@ -72,9 +82,24 @@ class Rules:
         self.db = self.stage.database("bench_rules")
         self.conninfo, self.sql, self.folder = self.db.conninfo, self.db.sql, self.stage.folder
         plain.Plain(self.db)
-        pg.call(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-v", f"rows={self.rows}", "-d", self.conninfo,
-                 "-f", os.path.join(pg.TOP, "tests", "demo", "archive.sql")])
-        self.sql("create table bare_jobs (id bigint, queue text, fn text, params json, key text, created_at timestamptz, created_by name)")
+        pg.call(
+            [
+                "psql",
+                "-X",
+                "-q",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-v",
+                f"rows={self.rows}",
+                "-d",
+                self.conninfo,
+                "-f",
+                os.path.join(pg.TOP, "tests", "demo", "archive.sql"),
+            ]
+        )
+        self.sql(
+            "create table bare_jobs (id bigint, queue text, fn text, params json, key text, created_at timestamptz, created_by name)"
+        )
         self.config = os.path.join(self.folder, "deferred.conf")
         with open(self.config, "w") as f:
             os.fchmod(f.fileno(), 0o600)
@@ -84,8 +109,11 @@ class Rules:
 
     def deferred(self, *args):
         """Its answer; its peak memory is kept."""
-        process = subprocess.Popen([os.path.join(pg.BUILD, "bin", "deferred"), "--db", self.conninfo, "--config", self.config, *args],
-                                   stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [os.path.join(pg.BUILD, "bin", "deferred"), "--db", self.conninfo, "--config", self.config, *args],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         while process.poll() is None:  # it says less than fills the pipe
             self.peak_kb = max(self.peak_kb, peak_kb(process.pid))
             time.sleep(0.01)
@@ -123,8 +151,17 @@ class Rules:
 
     def queue(self):
         self.old = self.sql("select count(*) from app.document where changed_at < now() - interval '3 years'")[0][0]
-        f = in_turns({"bare": lambda: self.by_hand(BARE), "both": lambda: self.by_hand(BOTH), "rule": lambda: self.by_rule(False),
-                      "again": lambda: self.by_rule(True)}, self.rounds, self.report.say, self.measured)
+        f = in_turns(
+            {
+                "bare": lambda: self.by_hand(BARE),
+                "both": lambda: self.by_hand(BOTH),
+                "rule": lambda: self.by_rule(False),
+                "again": lambda: self.by_rule(True),
+            },
+            self.rounds,
+            self.report.say,
+            self.measured,
+        )
         row = self.report.row
         row(f"jobs of {self.old:,} rows: INSERT ... SELECT into a bare table", f["bare"], "rows/s")
         row("INSERT ... SELECT into both tables, with indexes", f["both"], "rows/s", f["bare"])
@@ -138,22 +175,45 @@ class Rules:
     def agent(self):
         n = len(self.agents)
         log = open(os.path.join(self.folder, f"agent{n}.log"), "w")
-        self.agents.append(subprocess.Popen(
-            [os.path.join(pg.BUILD, "bin", "check_deferred"), "--db", self.conninfo, "--config", self.config, "--pidfile",
-             os.path.join(self.stage.run_dir, f"agent{n}"), "--plugin-dir", self.plugins, "--cnt", "0", "--runners", "1", "--log-level", "error",
-             "--allow-root"],
-            stdout=log, stderr=log))
+        self.agents.append(
+            subprocess.Popen(
+                [
+                    os.path.join(pg.BUILD, "bin", "check_deferred"),
+                    "--db",
+                    self.conninfo,
+                    "--config",
+                    self.config,
+                    "--pidfile",
+                    os.path.join(self.stage.run_dir, f"agent{n}"),
+                    "--plugin-dir",
+                    self.plugins,
+                    "--cnt",
+                    "0",
+                    "--runners",
+                    "1",
+                    "--log-level",
+                    "error",
+                    "--allow-root",
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        )
         log.close()
 
     def archived(self):
-        return self.sql("select (select count(*) from app.document_archive) + (select count(*) from app.task_archive)")[0][0]
+        return self.sql("select (select count(*) from app.document_archive) + (select count(*) from app.task_archive)")[
+            0
+        ][0]
 
     def archive(self):
         self.sql(EMPTY)
         # Stock plugins and the example's, in a folder of our own.
         self.plugins = os.path.join(self.folder, "plugins")
         os.mkdir(self.plugins, 0o755)
-        subprocess.run(["install", "-m", "755", os.path.join(pg.BUILD, "tests", "plugins", "archive.so"), self.plugins], check=True)
+        subprocess.run(
+            ["install", "-m", "755", os.path.join(pg.BUILD, "tests", "plugins", "archive.so"), self.plugins], check=True
+        )
         for name, query in RULES.items():  # each row is a durable transaction: not all of them
             self.deferred("rule", "rm", name)
             self.deferred("rule", "add", name, "archive_row", f"{query} and id <= {self.some}", "--key", "key")
@@ -172,8 +232,12 @@ class Rules:
                 self.report.say(f"{n} agents: the backlog ended before they were measured; use more --rows")
                 break
             figures[n] = (after - before) / seconds
-            self.report.row(f"archiving {total:,} rows, {n} agent{'s' if n > 1 else ''}, each with one runner", figures[n], "rows/s",
-                            figures[min(figures)])
+            self.report.row(
+                f"archiving {total:,} rows, {n} agent{'s' if n > 1 else ''}, each with one runner",
+                figures[n],
+                "rows/s",
+                figures[min(figures)],
+            )
         # Some are killed, the others told to end, and a few do the rest.
         for a in self.agents[::5]:
             a.kill()
@@ -189,11 +253,15 @@ class Rules:
             for a in self.agents:
                 a.wait()
         for table in ("document", "task"):
-            count = self.sql(f"select count(*), count(distinct id), (select count(*) from app.{table}) from app.{table}_archive")[0]
+            count = self.sql(
+                f"select count(*), count(distinct id), (select count(*) from app.{table}) from app.{table}_archive"
+            )[0]
             old = self.some - self.some // 10
             if count != (old, old, self.rows - old):
                 raise Failed(f"{table}: {count} archived, different, left")
-        self.report.say(f"every one of {total:,} rows was archived exactly once, {killed} agents having been killed by SIGKILL at work")
+        self.report.say(
+            f"every one of {total:,} rows was archived exactly once, {killed} agents having been killed by SIGKILL at work"
+        )
 
     def close(self):
         for a in self.agents:

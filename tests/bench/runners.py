@@ -33,7 +33,9 @@ class Bench:
     def __init__(self, folder):
         os.chmod(folder, 0o711)
         self.folder = folder
-        self.cluster = pg.Cluster(os.path.join(folder, "pg"), durable=True, settings={"shared_buffers": "256MB"}).start()
+        self.cluster = pg.Cluster(
+            os.path.join(folder, "pg"), durable=True, settings={"shared_buffers": "256MB"}
+        ).start()
         self.conninfo = self.cluster.create_db("bench")
         pg.migrate(self.conninfo)
         self.db = psycopg2.connect(self.conninfo)
@@ -53,11 +55,21 @@ class Bench:
         self.one(EMPTY)
         self.one("checkpoint")
         log = os.path.join(self.folder, "log")
-        env = {"PATH": "/usr/bin:/bin", "DEFERRED_DB": self.conninfo, "DEFERRED_PLUGIN_DIR": os.path.join(pg.BUILD, "plugins"),
-               "DEFERRED_PIDFILE": os.path.join(self.folder, "pid"), "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1", "DEFERRED_RUNNER_IDLE": f"{IDLE_S}s"}
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "DEFERRED_DB": self.conninfo,
+            "DEFERRED_PLUGIN_DIR": os.path.join(pg.BUILD, "plugins"),
+            "DEFERRED_PIDFILE": os.path.join(self.folder, "pid"),
+            "DEFERRED_CONFIG": "/dev/null",
+            "DEFERRED_ALLOW_ROOT": "1",
+            "DEFERRED_RUNNER_IDLE": f"{IDLE_S}s",
+        }
         with open(log, "w") as said:
-            run = subprocess.Popen([os.path.join(pg.BUILD, "bin", "check_deferred"), "--loop", "--listen", "--runners", runners], env=env,
-                                   stderr=said)
+            run = subprocess.Popen(
+                [os.path.join(pg.BUILD, "bin", "check_deferred"), "--loop", "--listen", "--runners", runners],
+                env=env,
+                stderr=said,
+            )
         self.one("select deferred.defer('noop')")
         self.wait("select count(*) from deferred.__deferred_hot")
         began = time.monotonic()
@@ -72,7 +84,12 @@ class Bench:
         run.wait(30)
         with open(log) as said:
             steps = [line.split(": ", 1)[1].strip() for line in said if " runners " in line]
-        return {"seconds": drained - deferred, "defer_seconds": deferred - began, "back_to_one_seconds": back, "steps": steps}
+        return {
+            "seconds": drained - deferred,
+            "defer_seconds": deferred - began,
+            "back_to_one_seconds": back,
+            "steps": steps,
+        }
 
 
 def main():
@@ -90,7 +107,9 @@ def main():
         seconds = {r: statistics.median(x["seconds"] for x in results) for r, results in found.items()}
         for r, s in seconds.items():
             back = statistics.median(x["back_to_one_seconds"] for x in found[r])
-            print(f"runners {r:6} {jobs} jobs of 5 ms in {s:6.2f} s, {jobs / s:7.0f}/s; back to one runner after {back:.1f} s")
+            print(
+                f"runners {r:6} {jobs} jobs of 5 ms in {s:6.2f} s, {jobs / s:7.0f}/s; back to one runner after {back:.1f} s"
+            )
         print(f"1..16 against 16: {seconds['16'] / seconds['1..16']:.2f}")
         print("decisions of the last burst:", *found["1..16"][-1]["steps"], sep="\n    ")
         os.makedirs(os.path.join(pg.BUILD, "bench"), exist_ok=True)

@@ -24,11 +24,26 @@ TICKS = os.sysconf("SC_CLK_TCK")
 # A ready job in the hot table, beside its id.
 HOT_COLUMNS, HOT_VALUES = "queue, fn, visible_at", "'default', 'noop', now()"
 # What a fresh database has no rows in.
-EMPTY_TABLES = ("__deferred", "__deferred_hot", "__deferred_log", "__deferred_worker", "__deferred_place", "__deferred_lease")
+EMPTY_TABLES = (
+    "__deferred",
+    "__deferred_hot",
+    "__deferred_log",
+    "__deferred_worker",
+    "__deferred_place",
+    "__deferred_lease",
+)
 
 # Durable, as in production; the rest so that no scenario waits for a checkpoint in its middle.
-SETTINGS = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "1GB", "max_wal_size": "8GB",
-            "checkpoint_timeout": "30min", "jit": "off", "autovacuum": "on"}
+SETTINGS = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_buffers": "1GB",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "30min",
+    "jit": "off",
+    "autovacuum": "on",
+}
 
 # Said by every run as root, and no fault of it.
 HARMLESS = ("functions run as root",)
@@ -62,7 +77,9 @@ class Stage:
         return Database(self, name, self.cluster.create_db(name, "model"))
 
     def server_version(self):
-        return pg.call([os.path.join(pg.bindir(), "psql"), "-XAtq", "-c", "show server_version", self.cluster.conninfo()]).strip()
+        return pg.call(
+            [os.path.join(pg.bindir(), "psql"), "-XAtq", "-c", "show server_version", self.cluster.conninfo()]
+        ).strip()
 
     def close(self):
         self.cluster.remove()
@@ -80,14 +97,20 @@ class Stage:
     def check_log(self):
         """Fails if the server complained since the last call: nothing here makes an error on purpose."""
         with open(self.cluster.log, errors="replace") as f:
-            lines = [line for line in f if re.search(r" (ERROR|FATAL|PANIC): ", line) and not any(h in line for h in HARMLESS_SERVER)]
-        new, self.complaints_seen = lines[self.complaints_seen:], len(lines)
+            lines = [
+                line
+                for line in f
+                if re.search(r" (ERROR|FATAL|PANIC): ", line) and not any(h in line for h in HARMLESS_SERVER)
+            ]
+        new, self.complaints_seen = lines[self.complaints_seen :], len(lines)
         if new:
             raise Failed("the server complained:\n" + "".join(new[:20]))
 
     def program(self, name, *args):
         """What one of the programs in tests/bench wrote to standard output and to standard error."""
-        done = subprocess.run([os.path.join(PROGRAMS, name), *map(str, args)], capture_output=True, text=True, env=base_env())
+        done = subprocess.run(
+            [os.path.join(PROGRAMS, name), *map(str, args)], capture_output=True, text=True, env=base_env()
+        )
         if done.returncode != 0:
             raise Failed(f"{name}: exit status {done.returncode}\n{done.stderr}")
         return done.stdout, done.stderr
@@ -100,7 +123,7 @@ def cpu_of(pid, with_children):
             words = f.read().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(int(w) for w in words[11:15 if with_children else 13]) / TICKS
+    return sum(int(w) for w in words[11 : 15 if with_children else 13]) / TICKS
 
 
 def base_env():
@@ -153,17 +176,26 @@ class Database:
         done = 0
         while done < n:
             some = min(n - done, 100000)
-            first = self.one("select setval('deferred.__deferred_id_seq', nextval('deferred.__deferred_id_seq') + %s) - %s",
-                             some - 1, some - 1)
+            first = self.one(
+                "select setval('deferred.__deferred_id_seq', nextval('deferred.__deferred_id_seq') + %s) - %s",
+                some - 1,
+                some - 1,
+            )
             if first + some > self.room:  # maintain() makes partitions for half of one more, five million ids
                 self.sql("select deferred.maintain()")
                 self.room = first + some + 4000000
             with self.db.cursor() as cursor:
                 cursor.execute("begin")
-                cursor.execute("insert into deferred.__deferred (id, queue, fn, params)"
-                               " select n, 'default', 'noop', %s::json from generate_series(%s, %s) n", (PARAMS, first, first + some - 1))
-                cursor.execute(f"insert into deferred.__deferred_hot (id, {HOT_COLUMNS}) select n, {HOT_VALUES}"
-                               " from generate_series(%s, %s) n", (first, first + some - 1))
+                cursor.execute(
+                    "insert into deferred.__deferred (id, queue, fn, params)"
+                    " select n, 'default', 'noop', %s::json from generate_series(%s, %s) n",
+                    (PARAMS, first, first + some - 1),
+                )
+                cursor.execute(
+                    f"insert into deferred.__deferred_hot (id, {HOT_COLUMNS}) select n, {HOT_VALUES}"
+                    " from generate_series(%s, %s) n",
+                    (first, first + some - 1),
+                )
                 cursor.execute("commit")
             done += some
             if say and done % 1000000 == 0:
@@ -171,8 +203,10 @@ class Database:
 
     def settle(self):
         """The same start for what is measured next."""
-        tables = self.sql("select string_agg(oid::regclass::text, ', ') from pg_class where relkind = 'r'"
-                          " and relnamespace in (select oid from pg_namespace where nspname in ('deferred', 'plain', 'public'))")[0][0]
+        tables = self.sql(
+            "select string_agg(oid::regclass::text, ', ') from pg_class where relkind = 'r'"
+            " and relnamespace in (select oid from pg_namespace where nspname in ('deferred', 'plain', 'public'))"
+        )[0][0]
         self.sql(f"vacuum (analyze) {tables}")
         self.sql("checkpoint")
 
@@ -185,9 +219,16 @@ class Database:
         """The command line of a run; options by name, underscores for hyphens."""
         options = {"plugin_dir": os.path.join(pg.BUILD, "plugins"), **options}
         more = [part for k, v in options.items() if v is not None for part in ("--" + k.replace("_", "-"), str(v))]
-        return [os.path.join(pg.BUILD, "bin", "check_deferred"), "--db", self.conninfo,
-                "--pidfile", os.path.join(self.stage.run_dir, f"{self.name}.{number}"),
-                "--log-level", "warning", *more]
+        return [
+            os.path.join(pg.BUILD, "bin", "check_deferred"),
+            "--db",
+            self.conninfo,
+            "--pidfile",
+            os.path.join(self.stage.run_dir, f"{self.name}.{number}"),
+            "--log-level",
+            "warning",
+            *more,
+        ]
 
     def start(self, number=0, **options):
         return Run(self.command(number, **options))
@@ -198,13 +239,21 @@ class Database:
 
     def expect(self, done, left):
         """Each of `done` jobs exactly once in the log and out of the queue, `left` still in it."""
-        rows, jobs, ok = self.sql("select count(*), count(distinct job_id),"
-                                  " count(*) filter (where outcome = 'ok' and final and attempt = 1) from deferred.__deferred_log")[0]
+        rows, jobs, ok = self.sql(
+            "select count(*), count(distinct job_id),"
+            " count(*) filter (where outcome = 'ok' and final and attempt = 1) from deferred.__deferred_log"
+        )[0]
         hot = self.ready()
-        both = self.one("select count(*) from deferred.__deferred_log l join deferred.__deferred_hot h on h.id = l.job_id") if left else 0
+        both = (
+            self.one("select count(*) from deferred.__deferred_log l join deferred.__deferred_hot h on h.id = l.job_id")
+            if left
+            else 0
+        )
         if (rows, jobs, ok, hot, both) != (done, done, done, left, 0):
-            raise Failed(f"{done} jobs were to be done and {left} to be left; the log has {rows} rows of {jobs} jobs, {ok} of them ok; "
-                         f"{hot} are left, {both} of which are in the log")
+            raise Failed(
+                f"{done} jobs were to be done and {left} to be left; the log has {rows} rows of {jobs} jobs, {ok} of them ok; "
+                f"{hot} are left, {both} of which are in the log"
+            )
 
     def deadlocks(self):
         self.sql("select pg_stat_force_next_flush()")
@@ -219,8 +268,22 @@ class Database:
             with open(path, "w") as f:
                 f.write(script + "\n")
             script = path
-        text = pg.call([os.path.join(pg.bindir(), "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 4)),
-                        "-f", script, *map(str, args), f"{self.conninfo} options='{options}'"])
+        text = pg.call(
+            [
+                os.path.join(pg.bindir(), "pgbench"),
+                "-n",
+                "-M",
+                "prepared",
+                "-c",
+                str(clients),
+                "-j",
+                str(min(clients, 4)),
+                "-f",
+                script,
+                *map(str, args),
+                f"{self.conninfo} options='{options}'",
+            ]
+        )
         rate = re.search(r"tps = ([\d.]+)", text)  # not said of no transaction at all
         if not re.search(r"number of failed transactions: 0 ", text) or not rate:
             raise Failed(f"pgbench: {text}")
@@ -249,8 +312,14 @@ class Run:
 
     def __init__(self, command, env=None):
         self.said = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.said, stderr=self.said,
-                                        env={**base_env(), **(env or {})}, cwd="/")
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.said,
+            stderr=self.said,
+            env={**base_env(), **(env or {})},
+            cwd="/",
+        )
         self.pid = self.process.pid
 
     def wait(self, timeout=900):

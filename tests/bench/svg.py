@@ -10,7 +10,15 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 760, 430
 LEFT, RIGHT, TOP, BOTTOM = 84, 20, 106, 72
 LETTER = 6.9  # width of one in the text of names, taken large
-COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555"]  # told apart by colour-blind eyes too
+COLOURS = [
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+    "#555555",
+]  # told apart by colour-blind eyes too
 
 
 def ticks(low, high, count=6):
@@ -59,12 +67,16 @@ class Drawing:
 
     def text(self, x, y, text, size=12, anchor="start", fill="#222222", weight="normal", turn=0):
         turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
-        self.add(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{fill}" '
-                 f'font-weight="{weight}"{turned}>{escape(text)}</text>')
+        self.add(
+            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{fill}" '
+            f'font-weight="{weight}"{turned}>{escape(text)}</text>'
+        )
 
     def line(self, x1, y1, x2, y2, stroke="#e2e2e2", width=1.0, dash=""):
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" stroke-width="{width}"{dashed}/>')
+        self.add(
+            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" stroke-width="{width}"{dashed}/>'
+        )
 
     def y_axis(self, label, high):
         """Grid and numbers from 0; returns the axis."""
@@ -103,8 +115,10 @@ class Drawing:
 
     def save(self, path):
         with open(path, "w", encoding="utf-8") as f:
-            f.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-                    'font-family="DejaVu Sans, Helvetica, Arial, sans-serif">\n' + "\n".join(self.parts) + "\n</svg>\n")
+            f.write(
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+                'font-family="DejaVu Sans, Helvetica, Arial, sans-serif">\n' + "\n".join(self.parts) + "\n</svg>\n"
+            )
 
 
 def colour(i, series):
@@ -134,7 +148,9 @@ def lines(path, title, x_label, y_label, series, x_ticks=None, log_x=False, note
     for i, s in enumerate(series):
         path_points = " ".join(f"{x(px):.1f},{y(py):.1f}" for px, py in s[1])
         dashed = f' stroke-dasharray="{dash(s)}"' if dash(s) else ""
-        d.add(f'<polyline points="{path_points}" fill="none" stroke="{colour(i, s)}" stroke-width="2.2" stroke-linejoin="round"{dashed}/>')
+        d.add(
+            f'<polyline points="{path_points}" fill="none" stroke="{colour(i, s)}" stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
+        )
         for px, py in s[1] if dots else []:
             d.add(f'<circle cx="{x(px):.1f}" cy="{y(py):.1f}" r="3.2" fill="{colour(i, s)}"/>')
     d.legend(series)
@@ -155,8 +171,10 @@ def bars(path, title, x_label, y_label, names, series, note="", values=True):
             d.name(left + group * 0.4, group * every, name)
         for i, s in enumerate(series):
             top = y(s[1][n])
-            d.add(f'<rect x="{left + i * width:.1f}" y="{top:.1f}" width="{max(width - 1.5, 0.5):.1f}" '
-                  f'height="{HEIGHT - BOTTOM - top:.1f}" fill="{colour(i, s)}"/>')
+            d.add(
+                f'<rect x="{left + i * width:.1f}" y="{top:.1f}" width="{max(width - 1.5, 0.5):.1f}" '
+                f'height="{HEIGHT - BOTTOM - top:.1f}" fill="{colour(i, s)}"/>'
+            )
             if values and width > 26:
                 d.text(left + (i + 0.5) * width, top - 5, number(s[1][n]), size=10, anchor="middle")
     d.x_label(x_label)

@@ -46,14 +46,17 @@ def done(bench_db):
     return bench_db
 
 
-@pytest.mark.parametrize("harm", [
-    "delete from deferred.__deferred_log where job_id = (select min(job_id) from deferred.__deferred_log)",
-    "insert into deferred.__deferred_log select * from deferred.__deferred_log limit 1",
-    "delete from deferred.__deferred_hot where id = (select min(id) from deferred.__deferred_hot)",
-    "update deferred.__deferred_log set outcome = 'failed' where job_id = (select min(job_id) from deferred.__deferred_log)",
-    "update deferred.__deferred_log set job_id = (select min(id) from deferred.__deferred_hot)"
-    " where job_id = (select min(job_id) from deferred.__deferred_log)",
-])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "delete from deferred.__deferred_log where job_id = (select min(job_id) from deferred.__deferred_log)",
+        "insert into deferred.__deferred_log select * from deferred.__deferred_log limit 1",
+        "delete from deferred.__deferred_hot where id = (select min(id) from deferred.__deferred_hot)",
+        "update deferred.__deferred_log set outcome = 'failed' where job_id = (select min(job_id) from deferred.__deferred_log)",
+        "update deferred.__deferred_log set job_id = (select min(id) from deferred.__deferred_hot)"
+        " where job_id = (select min(job_id) from deferred.__deferred_log)",
+    ],
+)
 def test_a_job_lost_doubled_or_failed_is_noticed(done, harm):
     done.sql(harm)
     with pytest.raises(stage.Failed, match="10 jobs were to be done and 5 to be left"):
@@ -83,14 +86,22 @@ def test_plain_sql_works_each_row_once(bench_db, way, clients):
     p.fill(way, 1000)
     rate, cpu_us = p.work(way, clients, 50, 400)
     assert rate > 0 and cpu_us >= 0
-    jobs = bench_db.one("select count(distinct job_id) from plain.log where worker is not null and outcome = 'ok' and attempt = 1")
-    assert (jobs, bench_db.one("select count(*) from plain.hot where receipt is not null"), bench_db.one("select count(*) from plain.lease")) == (400, 0, 0)
+    jobs = bench_db.one(
+        "select count(distinct job_id) from plain.log where worker is not null and outcome = 'ok' and attempt = 1"
+    )
+    assert (
+        jobs,
+        bench_db.one("select count(*) from plain.hot where receipt is not null"),
+        bench_db.one("select count(*) from plain.lease"),
+    ) == (400, 0, 0)
     p.top_up(way, 1000)
     p.work(way, clients, 50, seconds=1)
     p.top_up(way, 1000)
     assert (p.ready(way), bench_db.one("select count(*) from plain.hot where receipt is not null")) == (1000, 0)
-    bench_db.sql("""create function twice() returns trigger language plpgsql as $$ begin
-        if pg_trigger_depth() = 1 then insert into plain.log select new.*; end if; return new; end $$""")
+    bench_db.sql(
+        """create function twice() returns trigger language plpgsql as $$ begin
+        if pg_trigger_depth() = 1 then insert into plain.log select new.*; end if; return new; end $$"""
+    )
     bench_db.sql("create trigger twice before insert on plain.log for each row execute function twice()")
     with pytest.raises(stage.Failed, match="plain SQL"):
         p.work(way, clients, 50, 400)
@@ -104,7 +115,9 @@ def claimed(db, wanted):
 def test_the_second_yardstick_misses_no_job_that_is_committed_late(bench_db):
     """Claims go on beside a writer that has stored jobs and not committed, one that rolls back, and one with a savepoint."""
     plain.Plain(bench_db)
-    insert = f"insert into plain.ready (id, {stage.HOT_COLUMNS}) select n, {stage.HOT_VALUES} from generate_series(%s, %s) n"
+    insert = (
+        f"insert into plain.ready (id, {stage.HOT_COLUMNS}) select n, {stage.HOT_VALUES} from generate_series(%s, %s) n"
+    )
     late, never = (psycopg2.connect(bench_db.conninfo) for _ in range(2))
     with late.cursor() as one, never.cursor() as other:
         one.execute(insert, (1, 100))
@@ -144,8 +157,9 @@ def test_jobs_are_filled_in_without_end(bench_db):
     bench_db.sql("select setval('deferred.__deferred_id_seq', 24999000)")
     bench_db.fill(2000)
     assert bench_db.ready() == bench_db.one("select count(*) from deferred.__deferred") == 4000
-    assert bench_db.sql("select distinct c.relname from deferred.__deferred d join pg_class c on c.oid = d.tableoid order by 1") == [
-        ("__deferred_0",), ("__deferred_10000000",), ("__deferred_20000000",)]
+    assert bench_db.sql(
+        "select distinct c.relname from deferred.__deferred d join pg_class c on c.oid = d.tableoid order by 1"
+    ) == [("__deferred_0",), ("__deferred_10000000",), ("__deferred_20000000",)]
 
 
 def test_the_median_counts_and_rounds_begin_with_different_ones():
@@ -164,9 +178,13 @@ def test_windows_are_paired_side_by_side_and_what_drifts_cancels_out():
     assert windows.pairs(seen, 0, 12) == ([(0, 1), (3, 2), (6, 7), (9, 8)], [(4, 5), (10, 11)])
     # The first of them began before the run, the last ended after it; one without another is no pair.
     assert windows.pairs(seen, 0.5, 11.5) == ([(3, 2), (6, 7), (9, 8)], [(4, 5)])
-    assert windows.pairs(seen[:3], 0, 8) == ([(0, 1)], []) and windows.pairs(seen[:1], 0, 8) == windows.pairs([], 0, 8) == ([], [])
+    assert windows.pairs(seen[:3], 0, 8) == ([(0, 1)], []) and windows.pairs(seen[:1], 0, 8) == windows.pairs(
+        [], 0, 8
+    ) == ([], [])
     slower = [1 - i / 100 for i in range(12)]
-    assert windows.quartiles([slower[on] / slower[off] for off, on in windows.pairs(seen, 0, 12)[0]])[1] == pytest.approx(1, abs=0.001)
+    assert windows.quartiles([slower[on] / slower[off] for off, on in windows.pairs(seen, 0, 12)[0]])[
+        1
+    ] == pytest.approx(1, abs=0.001)
 
 
 def test_quartiles_of_few_pairs_are_told_too():
@@ -179,8 +197,14 @@ def test_the_report_says_whether_an_aim_is_reached(tmp_path, capsys):
     r = report.Report("name", "Title", str(tmp_path), about)
     r.row("base", 100)
     for value, aims, reached in (
-            (90, {"least": 0.9}, True), (89, {"least": 0.9}, False), (130, {"most": 1.3}, True), (131, {"most": 1.3}, False),
-            (9, {"value_most": 10}, True), (11, {"value_most": 10, "most": 1.3}, False), (3, {"value_least": 4}, False)):
+        (90, {"least": 0.9}, True),
+        (89, {"least": 0.9}, False),
+        (130, {"most": 1.3}, True),
+        (131, {"most": 1.3}, False),
+        (9, {"value_most": 10}, True),
+        (11, {"value_most": 10, "most": 1.3}, False),
+        (3, {"value_least": 4}, False),
+    ):
         r.row("row", value, "ms", 100, **aims)
         assert r.rows[-1]["reached"] is reached, aims
     r.chart(svg.lines, "", "t", "x", "y", [("s", [(1, 2)])])
@@ -189,13 +213,24 @@ def test_the_report_says_whether_an_aim_is_reached(tmp_path, capsys):
     assert said.count("NOT REACHED") == 4 and ">= 0.9: reached" in said
     with open(tmp_path / "name.json") as f:
         saved = json.load(f)
-    assert saved["figures"][1] == {"name": "row", "value": 90, "unit": "ms", "ratio": 0.9, "aim": ">= 0.9", "reached": True}
+    assert saved["figures"][1] == {
+        "name": "row",
+        "value": 90,
+        "unit": "ms",
+        "ratio": 0.9,
+        "aim": ">= 0.9",
+        "reached": True,
+    }
     assert saved["machine"]["cores"] == os.cpu_count() and saved["settings"] == {"fsync": "on"} and saved["date"]
     assert saved["charts"] == ["name.svg"]
 
 
 def part_of(name, value, date, tmp_path):
-    about = {**report.about(False, "15.1 (x)", {"fsync": "on"}, str(tmp_path), 3), "date": date, "asked": {"scale": 0.5}}
+    about = {
+        **report.about(False, "15.1 (x)", {"fsync": "on"}, str(tmp_path), 3),
+        "date": date,
+        "asked": {"scale": 0.5},
+    }
     r = report.Report(name, "Title", str(tmp_path), about)
     r.row("base", 100, "jobs/s")
     r.row("ours", value, "jobs/s", 100, least=1.2)
@@ -212,8 +247,11 @@ def test_a_scenario_that_was_not_run_keeps_its_table_and_date(tmp_path):
     assert list(after) == ["one", "two"] and after["one"] == before["one"] and "2026-01-03" in after["one"]
     results.write(path, results.read(path) + "\n## byhand: Not of a scenario\n\nFigures.\n")
     results.record(path, order, "three", part_of("three", 90, "2026-01-05T00", tmp_path))
-    assert list(results.sections(results.read(path)).items()) == [*after.items(), ("three", results.sections(results.read(path))["three"]),
-                                                                  ("byhand", "## byhand: Not of a scenario\n\nFigures.\n")]
+    assert list(results.sections(results.read(path)).items()) == [
+        *after.items(),
+        ("three", results.sections(results.read(path))["three"]),
+        ("byhand", "## byhand: Not of a scenario\n\nFigures.\n"),
+    ]
     assert "2026-01-04" in after["two"] and "| 150 jobs/s | 1.50 | >= 1.2 | reached |" in after["two"]
     assert "| 90.00 jobs/s | 0.90 | >= 1.2 | missed |" in before["two"]
     for word in ("PostgreSQL 15.1 ", "fsync = on", f"{os.cpu_count()} cores", "--scale 0.5", "3 round"):
@@ -222,12 +260,25 @@ def test_a_scenario_that_was_not_run_keeps_its_table_and_date(tmp_path):
 
 def test_only_a_run_with_full_sizes_writes_its_results(monkeypatch, tmp_path):
     """Others write to a file that is named for them."""
-    full, scenario = str(tmp_path / "RESULTS.md"), types.SimpleNamespace(TITLE="Title", run=lambda b: b.report.row("row", 1))
+    full, scenario = str(tmp_path / "RESULTS.md"), types.SimpleNamespace(
+        TITLE="Title", run=lambda b: b.report.row("row", 1)
+    )
     monkeypatch.setattr(bench.results, "RESULTS", full)
     monkeypatch.setattr(bench.importlib, "import_module", lambda name: scenario)
 
     def written(**more):
-        args = argparse.Namespace(**{"quick": False, "rounds": 1, "processes": 1, "batch": 1, "scale": 1.0, "jobs": None, "results": None, **more})
+        args = argparse.Namespace(
+            **{
+                "quick": False,
+                "rounds": 1,
+                "processes": 1,
+                "batch": 1,
+                "scale": 1.0,
+                "jobs": None,
+                "results": None,
+                **more,
+            }
+        )
         b = bench.Bench(types.SimpleNamespace(check_log=lambda: None), args)
         assert bench.run(b, "execute", str(tmp_path), report.about(args.quick, "15.1 (x)", {}, str(tmp_path), 1))
         return [name for name in os.listdir(tmp_path) if name.endswith(".md")]
@@ -239,7 +290,14 @@ def test_only_a_run_with_full_sizes_writes_its_results(monkeypatch, tmp_path):
 
 def test_charts_are_svg_and_their_points_stand_where_the_axis_says(tmp_path):
     path = tmp_path / "c.svg"
-    svg.lines(path, "a < b & c", "x", "y", [("one", [(1, 0), (10, 50), (100, 100)]), ("two", [(1, 10)], "dashed", 0)], log_x=True)
+    svg.lines(
+        path,
+        "a < b & c",
+        "x",
+        "y",
+        [("one", [(1, 0), (10, 50), (100, 100)]), ("two", [(1, 10)], "dashed", 0)],
+        log_x=True,
+    )
     root = xml.etree.ElementTree.parse(path).getroot()
     assert "a < b & c" in [t.text for t in root.iter(SVG + "text")]
     first, middle, last = ((float(c.get("cx")), float(c.get("cy"))) for c in list(root.iter(SVG + "circle"))[:3])
@@ -249,11 +307,17 @@ def test_charts_are_svg_and_their_points_stand_where_the_axis_says(tmp_path):
     assert first[1] == pytest.approx(zero - 4, abs=0.2)
     svg.bars(path, "t", "x", "y", ["a", "b"], [("one", [1, 2]), ("two", [0, 4])])
     heights = [float(r.get("height")) for r in xml.etree.ElementTree.parse(path).getroot().iter(SVG + "rect")][1:]
-    assert heights[2] == pytest.approx(2 * heights[0], abs=0.2) and heights[1] == 0 and heights[3] == pytest.approx(4 * heights[0], abs=0.3)
+    assert (
+        heights[2] == pytest.approx(2 * heights[0], abs=0.2)
+        and heights[1] == 0
+        and heights[3] == pytest.approx(4 * heights[0], abs=0.3)
+    )
 
 
-@pytest.mark.parametrize("low, high, expected", [
-    (0, 100, [0, 20, 40, 60, 80, 100]), (0, 0.35, [0, 0.1, 0.2, 0.3, 0.4]), (0, 0, [0, 0.2, 0.4, 0.6, 0.8, 1])])
+@pytest.mark.parametrize(
+    "low, high, expected",
+    [(0, 100, [0, 20, 40, 60, 80, 100]), (0, 0.35, [0, 0.1, 0.2, 0.3, 0.4]), (0, 0, [0, 0.2, 0.4, 0.6, 0.8, 1])],
+)
 def test_ticks_are_round_and_enclose(low, high, expected):
     assert svg.ticks(low, high) == expected
 
@@ -271,10 +335,12 @@ def test_each_statement_of_the_hot_path_settles_its_batch_and_one_that_does_not_
         assert {name: len(us) for name, us in place.costs_us.items()} == {name: 2 for name in plans.STATEMENTS}
         assert all(place.cost(name) > 0 for name in plans.STATEMENTS) and bench_db.ready() == 10
         for name, (prepare, *rest) in list(plans.STATEMENTS.items())[1:]:
+
             def wrong(db, receipt, prepare=prepare):
                 held = prepare(db, receipt)
                 held[0] = 0
                 return held
+
             monkeypatch.setattr(plans, "STATEMENTS", {name: (wrong, *rest)})
             with pytest.raises(stage.Failed, match=f"{name}: 499 of 500"):
                 plans.measure_all([place], 1)
@@ -315,5 +381,9 @@ def test_wal_is_told_apart_by_kind(bench_db):
 
 @pytest.mark.parametrize("script", ["bench.py", "rules.py", "runners.py", "wake.py", "peers/peers.py"])
 def test_every_script_can_be_started(script):
-    done = subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), script), "--help"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), script), "--help"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0 and "usage" in done.stdout, done.stderr

@@ -48,7 +48,9 @@ class Bench:
         self.db.autocommit = True
         self.plugins = os.path.join(folder, "plugins")
         os.mkdir(self.plugins, 0o755)
-        for path in os.path.join(pg.BUILD, "plugins", "sample.so"), os.path.join(pg.BUILD, "tests", "plugins", "stamp.so"):
+        for path in os.path.join(pg.BUILD, "plugins", "sample.so"), os.path.join(
+            pg.BUILD, "tests", "plugins", "stamp.so"
+        ):
             shutil.copy(path, self.plugins)
         self.run_dir = os.path.join(folder, "run")
         os.mkdir(self.run_dir, 0o700)
@@ -65,13 +67,25 @@ class Bench:
         raise RuntimeError(f"deadlock after deadlock: {query}")
 
     def service(self, name, *args):
-        env = {"PATH": "/usr/bin:/bin", "DEFERRED_DB": self.conninfo, "DEFERRED_PLUGIN_DIR": self.plugins,
-               "DEFERRED_PIDFILE": os.path.join(self.run_dir, name), "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1", "DEFERRED_LOG_LEVEL": "error"}
+        env = {
+            "PATH": "/usr/bin:/bin",
+            "DEFERRED_DB": self.conninfo,
+            "DEFERRED_PLUGIN_DIR": self.plugins,
+            "DEFERRED_PIDFILE": os.path.join(self.run_dir, name),
+            "DEFERRED_CONFIG": "/dev/null",
+            "DEFERRED_ALLOW_ROOT": "1",
+            "DEFERRED_LOG_LEVEL": "error",
+        }
         return subprocess.Popen([os.path.join(pg.BUILD, "bin", "check_deferred"), "--loop", *args], env=env)
 
     def wait_armed(self, n=1):
-        while self.sql("select count(distinct pid) from pg_locks where locktype = 'advisory' and classid = 1145390674"
-                       " and mode = 'ShareLock'")[0][0] < n:
+        while (
+            self.sql(
+                "select count(distinct pid) from pg_locks where locktype = 'advisory' and classid = 1145390674"
+                " and mode = 'ShareLock'"
+            )[0][0]
+            < n
+        ):
             time.sleep(0.01)
 
     @staticmethod
@@ -82,8 +96,12 @@ class Bench:
             p.wait(30)
 
     def latency(self, *args):
-        said = subprocess.run([os.path.join(PROGRAMS, "wake_latency"), self.conninfo, *map(str, args)], check=True, capture_output=True,
-                              text=True)
+        said = subprocess.run(
+            [os.path.join(PROGRAMS, "wake_latency"), self.conninfo, *map(str, args)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         return [float(line.split()[0]) for line in said.stdout.splitlines()]
 
     def latencies(self):
@@ -96,12 +114,34 @@ class Bench:
             self.latency("defer", 20, file)  # starts the runner, prepares the statements
             found["listen"].append(self.latency("defer", self.n, file))
             self.stop(run)
-        return {name: {f"p{int(q * 100)}_us": round(statistics.median(quantile(r, q) for r in rounds), 1) for q in (0.5, 0.99)}
-                for name, rounds in found.items()}
+        return {
+            name: {
+                f"p{int(q * 100)}_us": round(statistics.median(quantile(r, q) for r in rounds), 1) for q in (0.5, 0.99)
+            }
+            for name, rounds in found.items()
+        }
 
     def pgbench(self, clients):
-        said = subprocess.run([os.path.join(pg.bindir(), "pgbench"), "-n", "-M", "prepared", "-f", self.script, "-c", str(clients),
-                               "-j", "2", "-T", str(self.seconds), self.conninfo], check=True, capture_output=True, text=True)
+        said = subprocess.run(
+            [
+                os.path.join(pg.bindir(), "pgbench"),
+                "-n",
+                "-M",
+                "prepared",
+                "-f",
+                self.script,
+                "-c",
+                str(clients),
+                "-j",
+                "2",
+                "-T",
+                str(self.seconds),
+                self.conninfo,
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         return float(next(line for line in said.stdout.splitlines() if line.startswith("tps")).split()[2])
 
     def enqueue(self, clients):
@@ -146,11 +186,16 @@ def main():
     try:
         figures = {"latency": bench.latencies() if "latency" in only else {}}
         for name, values in figures["latency"].items():
-            print(f"defer to start, {name:8} p50 {values['p50_us']:8.1f} us   p99 {values['p99_us']:8.1f} us", flush=True)
+            print(
+                f"defer to start, {name:8} p50 {values['p50_us']:8.1f} us   p99 {values['p99_us']:8.1f} us", flush=True
+            )
         for clients in [] if "enqueue" not in only else (1, 4) if args.quick else (1, 4, 16):
             rates = figures[f"enqueue_{clients}"] = bench.enqueue(clients)
             for name, rate in rates.items():
-                print(f"defer, {clients:2} clients, {name:30} {rate:7}/s  {rate / rates['nobody']:.2f} of nobody", flush=True)
+                print(
+                    f"defer, {clients:2} clients, {name:30} {rate:7}/s  {rate / rates['nobody']:.2f} of nobody",
+                    flush=True,
+                )
             ratio = rates["busy, listening"] / rates["busy, polling"]
             print(f"defer, {clients:2} clients, busy, listening against polling: {ratio:.2f}", flush=True)
         os.makedirs(os.path.join(pg.BUILD, "bench"), exist_ok=True)

@@ -69,8 +69,11 @@ static void bare_worker(const char *conninfo, volatile long long *stamps)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	conn = connect_to(conninfo);
 	run(conn, "listen wake_bare");
-	PQclear(PQprepare(conn, "claim", "delete from wake_bare where id = (select id from wake_bare order by id limit 1 for update skip locked)"
-				 " returning n", 0, NULL));
+	PQclear(PQprepare(
+		conn, "claim",
+		"delete from wake_bare where id = (select id from wake_bare order by id limit 1 for update skip locked)"
+		" returning n",
+		0, NULL));
 	stamps[0] = 1;
 	for (;;) {
 		struct pollfd fd = { PQsocket(conn), POLLIN, 0 };
@@ -145,9 +148,13 @@ int main(int argc, char **argv)
 	if (file) {
 		PQclear(PQprepare(conn, "defer", "select deferred.defer('stamp', $1::json)", 0, NULL));
 	} else {
-		run(conn, "create table if not exists wake_bare (id bigint generated always as identity primary key, n bigint)");
-		PQclear(PQprepare(conn, "defer", "with i as (insert into wake_bare (n) values ($1::bigint) returning n) select pg_notify('wake_bare', '')"
-					 " from i", 0, NULL));
+		run(conn, "create table if not exists wake_bare (id bigint generated always as identity primary key, n "
+			  "bigint)");
+		PQclear(PQprepare(conn, "defer",
+				  "with i as (insert into wake_bare (n) values ($1::bigint) returning n) select "
+				  "pg_notify('wake_bare', '')"
+				  " from i",
+				  0, NULL));
 		child = fork();
 		if (child == 0)
 			bare_worker(argv[1], stamps);

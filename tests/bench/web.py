@@ -46,8 +46,29 @@ import scenarios  # noqa: E402
 import windows  # noqa: E402
 from bench import SETTINGS  # noqa: E402
 
-PAGES = ["/", "/?range=24h", "/?range=7d", "/queues", "/queues/q1", "/jobs", "/jobs?after={middle}", "/jobs?state=dead", "/jobs?state=ready", "/jobs?q=order+47",
-         "/jobs?q=tag:rare", "/jobs?q=params.customer:47", "/jobs/{middle}", "/running", "/dead", "/functions", "/functions/f1", "/recurring", "/flows", "/workers", "/audit"]
+PAGES = [
+    "/",
+    "/?range=24h",
+    "/?range=7d",
+    "/queues",
+    "/queues/q1",
+    "/jobs",
+    "/jobs?after={middle}",
+    "/jobs?state=dead",
+    "/jobs?state=ready",
+    "/jobs?q=order+47",
+    "/jobs?q=tag:rare",
+    "/jobs?q=params.customer:47",
+    "/jobs/{middle}",
+    "/running",
+    "/dead",
+    "/functions",
+    "/functions/f1",
+    "/recurring",
+    "/flows",
+    "/workers",
+    "/audit",
+]
 MEANT_FOR = {"rows": 100000000, "ready": 10000000}
 AIM_MS = {"median": 50, "p99": 300}
 AIM_RATIO = 0.98
@@ -86,7 +107,13 @@ class Bench:
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "DEFERRED_"))}
 
     def spawn(self, name, *args, **more):
-        return subprocess.Popen([os.path.join(pg.BUILD, "bin", name), "--config", self.conf, *args], env=self.env, stdin=subprocess.DEVNULL, text=True, **more)
+        return subprocess.Popen(
+            [os.path.join(pg.BUILD, "bin", name), "--config", self.conf, *args],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            **more,
+        )
 
     def prepare(self):
         self.cluster.start()
@@ -94,13 +121,17 @@ class Bench:
         pg.migrate(self.conninfo)
         with open(self.conf, "w") as f:
             os.fchmod(f.fileno(), 0o600)
-            f.write(f'database {{ conninfo = "{self.conninfo}" }}\nplugin_dir = "{pg.BUILD}/plugins"\npidfile = "{self.conf}.pid"\nallow_root = 1\nlog_level = error\n')
+            f.write(
+                f'database {{ conninfo = "{self.conninfo}" }}\nplugin_dir = "{pg.BUILD}/plugins"\npidfile = "{self.conf}.pid"\nallow_root = 1\nlog_level = error\n'
+            )
         self.db = psycopg2.connect(self.conninfo)
         self.db.autocommit = True
         self.c = self.db.cursor()
-        self.c.execute("set synchronous_commit = off; insert into deferred.__deferred_worker (instance, host, pid, version, ended_at) values ('b', 'b', 1, '1', now()); "
-                       "insert into deferred.__deferred_queue (name) select 'q' || i from generate_series(0, 5) i; "
-                       "create role password_people; create role ann login password 'bench' in role password_people, deferred_operator")
+        self.c.execute(
+            "set synchronous_commit = off; insert into deferred.__deferred_worker (instance, host, pid, version, ended_at) values ('b', 'b', 1, '1', now()); "
+            "insert into deferred.__deferred_queue (name) select 'q' || i from generate_series(0, 5) i; "
+            "create role password_people; create role ann login password 'bench' in role password_people, deferred_operator"
+        )
         self.fill()
         began = time.monotonic()
         self.c.execute("vacuum analyze deferred.__deferred_hot, deferred.__deferred_sum, deferred.__deferred_series")
@@ -128,9 +159,13 @@ class Bench:
         """Calls by one connection and attempts by another, into partitions without indexes but for the primary key; then the figures by one, and by another what is
         left. What lies in a partition is in the order in which it would have come."""
         rows, began = self.args.rows, time.monotonic()
-        self.c.execute("select pg_get_indexdef(i.indexrelid), i.indexrelid::regclass from pg_index i where i.indrelid in ('deferred.__deferred'::regclass, "
-                       "'deferred.__deferred_log'::regclass) and not i.indisunique")
-        self.indexes = [d.replace(" ON ONLY ", " ON ") for d, name in self.c.fetchall() if not self.c.execute(f"drop index {name}")]
+        self.c.execute(
+            "select pg_get_indexdef(i.indexrelid), i.indexrelid::regclass from pg_index i where i.indrelid in ('deferred.__deferred'::regclass, "
+            "'deferred.__deferred_log'::regclass) and not i.indisunique"
+        )
+        self.indexes = [
+            d.replace(" ON ONLY ", " ON ") for d, name in self.c.fetchall() if not self.c.execute(f"drop index {name}")
+        ]
         self.at_once(self.fill_calls, self.fill_attempts)
         self.say(f"{rows:,} calls and attempts in {time.monotonic() - began:.0f} s")
         began = time.monotonic()
@@ -150,7 +185,9 @@ class Bench:
         for name, first, past in wanted:
             c.execute("select to_regclass(%s) is null", ("deferred." + name,))
             if c.fetchone()[0]:
-                c.execute("select deferred.__add_partition(%s, %s, %s, %s, %s, false)", (parent, name, column, first, past))
+                c.execute(
+                    "select deferred.__add_partition(%s, %s, %s, %s, %s, false)", (parent, name, column, first, past)
+                )
             else:
                 c.execute(f"truncate deferred.{name}")
         for lo in range(1, size + 1, STEP):
@@ -162,13 +199,18 @@ class Bench:
         last = self.args.rows + self.args.ready + self.args.jobs * self.args.rounds
         self.c.execute("select max(past::bigint) from deferred.__partitions('deferred.__deferred')")
         past = self.c.fetchone()[0]
-        wanted = [("__deferred_0", None, None), *((f"__deferred_{lo}", str(lo), str(lo + IDS)) for lo in range(past, last + 1, IDS))]
+        wanted = [
+            ("__deferred_0", None, None),
+            *((f"__deferred_{lo}", str(lo), str(lo + IDS)) for lo in range(past, last + 1, IDS)),
+        ]
         self.fill_partitions("__deferred", "id", wanted, CALLS, self.args.rows)
 
     def fill_attempts(self):
         with contextlib.closing(self.connect()) as db, db.cursor() as c:
-            c.execute("select to_char(w, 'YYYYMMDD'), w::date::text || ' 00:00:00+00', (w + interval '7 days')::date::text || ' 00:00:00+00' "
-                      "from generate_series(date_trunc('week', (now() - interval '7 days 1 hour') at time zone 'UTC'), now() at time zone 'UTC', interval '7 days') w")
+            c.execute(
+                "select to_char(w, 'YYYYMMDD'), w::date::text || ' 00:00:00+00', (w + interval '7 days')::date::text || ' 00:00:00+00' "
+                "from generate_series(date_trunc('week', (now() - interval '7 days 1 hour') at time zone 'UTC'), now() at time zone 'UTC', interval '7 days') w"
+            )
             wanted = [("__deferred_log_" + week, first, past) for week, first, past in c.fetchall()]
         self.fill_partitions("__deferred_log", "finished_at", wanted, ATTEMPTS, self.args.rows)
 
@@ -187,13 +229,24 @@ class Bench:
         """The last day is folded. Of the six before it the log has the same, and so the sums are the same."""
         with contextlib.closing(self.connect()) as db, db.cursor() as c:
             c.execute("select deferred.maintain()")
-            c.execute("update deferred.__deferred_folded set folded_to = date_bin('1 hour', now() - interval '1 day', '2000-01-01 00:00+00'), id_to = %s, slice = '1 minute', "
-                      "exact_to = date_bin('1 minute', now() - interval '70 minutes', '2000-01-01 00:00+00') returning folded_to", (self.args.rows - self.args.rows // 7,))
+            c.execute(
+                "update deferred.__deferred_folded set folded_to = date_bin('1 hour', now() - interval '1 day', '2000-01-01 00:00+00'), id_to = %s, slice = '1 minute', "
+                "exact_to = date_bin('1 minute', now() - interval '70 minutes', '2000-01-01 00:00+00') returning folded_to",
+                (self.args.rows - self.args.rows // 7,),
+            )
             first = c.fetchone()[0]
             began = time.monotonic()
-            subprocess.run([os.path.join(pg.BUILD, "bin", "deferred"), "fold", "--config", self.conf], env=self.env, stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(
+                [os.path.join(pg.BUILD, "bin", "deferred"), "fold", "--config", self.conf],
+                env=self.env,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
             self.fold_s = time.monotonic() - began
-            c.execute("create temporary table day as select * from deferred.__deferred_sum where span > 0 and at >= %s and at < %s::timestamptz + interval '1 day'", (first, first))
+            c.execute(
+                "create temporary table day as select * from deferred.__deferred_sum where span > 0 and at >= %s and at < %s::timestamptz + interval '1 day'",
+                (first, first),
+            )
             for days in range(1, 7):
                 c.execute("update day set at = at - interval '1 day'")
                 c.execute("insert into deferred.__deferred_sum select * from day")
@@ -212,7 +265,9 @@ class Bench:
     def processor_s(self):
         """What deferred_web and the server, with all that it has ended, took of a processor."""
         postmaster = self.cluster.pid()
-        return sum(self.took_s([self.web.pid, *self.children(postmaster)]).values()) + sum(self.took_s([postmaster], ended=True).values())
+        return sum(self.took_s([self.web.pid, *self.children(postmaster)]).values()) + sum(
+            self.took_s([postmaster], ended=True).values()
+        )
 
     def page_s(self):
         """By process: what deferred_web and its sessions at the server took of a processor."""
@@ -225,7 +280,9 @@ class Bench:
         took = {}
         for pid in pids:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat") as f:
-                took[pid] = sum(map(int, f.read().rpartition(")")[2].split()[11:15 if ended else 13])) / os.sysconf("SC_CLK_TCK")
+                took[pid] = sum(map(int, f.read().rpartition(")")[2].split()[11 : 15 if ended else 13])) / os.sysconf(
+                    "SC_CLK_TCK"
+                )
         return took
 
     @staticmethod
@@ -235,7 +292,12 @@ class Bench:
 
     def open_page(self):
         """Share of a processor that the overview takes, by how it is kept fresh; many answers are asked for, one by one, and more seldom than they are to be had anew."""
-        subprocess.run([os.path.join(pg.BUILD, "bin", "deferred"), "fold", "--config", self.conf], env=self.env, stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            [os.path.join(pg.BUILD, "bin", "deferred"), "fold", "--config", self.conf],
+            env=self.env,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
         ask, took = self.visitor(), []
         tag = ask("/")[1]
         before = self.processor_s()
@@ -259,6 +321,7 @@ class Bench:
             if answer.status not in (200, 304):
                 raise SystemExit(f"{path}: {answer.status}")
             return (time.monotonic() - began) * 1000, answer.headers["ETag"]
+
         return ask
 
     def pages(self):
@@ -267,7 +330,10 @@ class Bench:
             path = path.format(middle=self.args.rows // 2)
             ask(path)
             ms = sorted(ask(path)[0] for _ in range(self.args.visits))
-            result[path] = {"median": round(statistics.median(ms), 1), "p99": round(ms[min(len(ms) - 1, int(len(ms) * 0.99))], 1)}
+            result[path] = {
+                "median": round(statistics.median(ms), 1),
+                "p99": round(ms[min(len(ms) - 1, int(len(ms) * 0.99))], 1),
+            }
             print(f"{path:32} median {result[path]['median']:7.1f} ms   p99 {result[path]['p99']:7.1f} ms", flush=True)
         return result
 
@@ -302,20 +368,29 @@ class Bench:
                 time.sleep(self.args.window)
             seen.append(windows.Window(on, begin, time.time()))
             page_s.append(sum(s - before.get(pid, 0) for pid, s in self.page_s().items()))
-        self.c.execute("select count(*), count(*) filter (where outcome = 'ok'), extract(epoch from min(finished_at))::float8, extract(epoch from max(finished_at))::float8 "
-                       "from deferred.__deferred_log where finished_at > %s", (began,))
+        self.c.execute(
+            "select count(*), count(*) filter (where outcome = 'ok'), extract(epoch from min(finished_at))::float8, extract(epoch from max(finished_at))::float8 "
+            "from deferred.__deferred_log where finished_at > %s",
+            (began,),
+        )
         ended, ok, first, last = self.c.fetchone()
         if worker.returncode != 0 or ended != jobs or ok != jobs:
-            raise SystemExit(f"check_deferred: status {worker.returncode}, {ended} of {jobs} jobs have ended, {ok} well")
+            raise SystemExit(
+                f"check_deferred: status {worker.returncode}, {ended} of {jobs} jobs have ended, {ok} well"
+            )
         ended = self.ended(began, seen)
         pairs, control = windows.pairs(seen, first, last)
-        return [(ended[off], ended[on], page_s[on] / (seen[on].end - seen[on].begin)) for off, on in pairs], [(ended[one], ended[other]) for one, other in control]
+        return [(ended[off], ended[on], page_s[on] / (seen[on].end - seen[on].begin)) for off, on in pairs], [
+            (ended[one], ended[other]) for one, other in control
+        ]
 
     def ended(self, began, seen):
         """Jobs a second that ended, by window."""
         bounds = [bound for w in seen for bound in (w.begin, w.end)]
-        self.c.execute("select width_bucket(extract(epoch from finished_at)::float8, %s::float8[]), count(*) from deferred.__deferred_log where finished_at > %s group by 1",
-                       (bounds, began))
+        self.c.execute(
+            "select width_bucket(extract(epoch from finished_at)::float8, %s::float8[]), count(*) from deferred.__deferred_log where finished_at > %s group by 1",
+            (bounds, began),
+        )
         count = dict(self.c.fetchall())
         return [count.get(2 * i + 1, 0) / (w.end - w.begin) for i, w in enumerate(seen)]
 
@@ -335,18 +410,51 @@ def row(name, value, unit, aim=None, reached=None, ratio=None):
 
 def table(measured):
     """As RESULTS.md has them: each page, then what it costs."""
-    rows = [row(f"`{path}`, {kind}", ms[kind], "ms", f"<= {aim} ms", ms[kind] <= aim) for path, ms in measured["pages"].items() for kind, aim in AIM_MS.items()]
+    rows = [
+        row(f"`{path}`, {kind}", ms[kind], "ms", f"<= {aim} ms", ms[kind] <= aim)
+        for path, ms in measured["pages"].items()
+        for kind, aim in AIM_MS.items()
+    ]
     jobs_s, ratio, (lower, _, upper) = measured["jobs_s"], measured["ratio"], measured["quartiles"]
     rows.append(row("executed meanwhile, no page open", jobs_s["plain"], "jobs/s"))
-    rows.append(row("with the overview open, against none", jobs_s["open page"], "jobs/s", f">= {AIM_RATIO}", ratio >= AIM_RATIO, ratio))
+    rows.append(
+        row(
+            "with the overview open, against none",
+            jobs_s["open page"],
+            "jobs/s",
+            f">= {AIM_RATIO}",
+            ratio >= AIM_RATIO,
+            ratio,
+        )
+    )
     rows.append(row(f"quartiles of {len(measured['pairs'])} pairs of windows: lower", lower * 100, "%"))
     rows.append(row("upper", upper * 100, "%"))
-    rows.append(row(f"of {len(measured['control'])} pairs without a page, one against the other", measured["control ratio"][1] * 100, "%"))
-    rows += [row(f"of these the {which} quartile", measured["control ratio"][i] * 100, "%") for which, i in (("lower", 0), ("upper", 2))]
-    rows.append(row("of a processor, the overview open while jobs are executed", measured["open page, executing"] * 100, "%"))
+    rows.append(
+        row(
+            f"of {len(measured['control'])} pairs without a page, one against the other",
+            measured["control ratio"][1] * 100,
+            "%",
+        )
+    )
+    rows += [
+        row(f"of these the {which} quartile", measured["control ratio"][i] * 100, "%")
+        for which, i in (("lower", 0), ("upper", 2))
+    ]
+    rows.append(
+        row("of a processor, the overview open while jobs are executed", measured["open page, executing"] * 100, "%")
+    )
     for how, share in measured["open page"].items():
-        rows.append(row(f"of a processor, the overview {how}", share * 100, "%", *((f"<= {AIM_OPEN:.1%}", share <= AIM_OPEN) if how == "left alone" else ())))
-    rows.append(row("folding, beside the filling of the tables", measured["fold_s"] / (measured["rows"] / 7) * 1e6, "us a row"))
+        rows.append(
+            row(
+                f"of a processor, the overview {how}",
+                share * 100,
+                "%",
+                *((f"<= {AIM_OPEN:.1%}", share <= AIM_OPEN) if how == "left alone" else ()),
+            )
+        )
+    rows.append(
+        row("folding, beside the filling of the tables", measured["fold_s"] / (measured["rows"] / 7) * 1e6, "us a row")
+    )
     return rows
 
 
@@ -360,8 +468,14 @@ def main():
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--window", type=float)
     args = parser.parse_args()
-    for name, quick, full in (("rows", 20000, 2000000), ("ready", 20000, 400000), ("visits", 3, 100), ("jobs", 400000, 4000000), ("rounds", 1, 3),
-                              ("window", 0.2, 2)):
+    for name, quick, full in (
+        ("rows", 20000, 2000000),
+        ("ready", 20000, 400000),
+        ("visits", 3, 100),
+        ("jobs", 400000, 4000000),
+        ("rounds", 1, 3),
+        ("window", 0.2, 2),
+    ):
         if getattr(args, name) is None:
             setattr(args, name, quick if args.quick else full)
     with tempfile.TemporaryDirectory(prefix="deferred-bench-web.") as folder:
@@ -369,7 +483,10 @@ def main():
         try:
             bench.prepare()
             bench.open_web()
-            print(f"{args.rows:,} rows of log, a day of it folded in {bench.fold_s:.1f} s, {args.ready:,} ready jobs, {bench.bytes / 1e9:.1f} GB", flush=True)
+            print(
+                f"{args.rows:,} rows of log, a day of it folded in {bench.fold_s:.1f} s, {args.ready:,} ready jobs, {bench.bytes / 1e9:.1f} GB",
+                flush=True,
+            )
             pages = bench.pages()
             pairs, control = [], []
             for turn in range(args.rounds):
@@ -379,24 +496,47 @@ def main():
                     raise SystemExit(f"{args.jobs:,} jobs are executed before six windows of {args.window} s are over")
                 print(f"round {turn + 1} of {args.rounds}: {len(pairs)} pairs of windows so far", flush=True)
             opened = bench.open_page()
-            about = report.about(args.quick, ".".join(map(str, divmod(bench.db.server_version, 10000))), SETTINGS, folder, args.rounds)
+            about = report.about(
+                args.quick, ".".join(map(str, divmod(bench.db.server_version, 10000))), SETTINGS, folder, args.rounds
+            )
         finally:
             bench.close()
     plain, watched = (statistics.fmean(pair[i] for pair in pairs) for i in range(2))
     executing = statistics.fmean(share for _, _, share in pairs)  # folding comes in some windows, not in each
-    ratio, quartiles, by_itself = watched / plain, windows.quartiles([on / off for off, on, _ in pairs]), windows.quartiles([one / other for one, other in control])
+    ratio, quartiles, by_itself = (
+        watched / plain,
+        windows.quartiles([on / off for off, on, _ in pairs]),
+        windows.quartiles([one / other for one, other in control]),
+    )
     missed = [ratio < AIM_RATIO, opened["left alone"] > AIM_OPEN]
-    print(f"executed: {plain:,.0f} jobs/s, with an open page {watched:,.0f}: ratio {ratio:.3f} (aim >= {AIM_RATIO}), "
-          f"quartiles {quartiles[0]:.3f}, {quartiles[1]:.3f}, {quartiles[2]:.3f} of {len(pairs)} pairs of windows; the page took {executing:.2%} of a processor\n"
-          f"without a page in both windows: quartiles {by_itself[0]:.3f}, {by_itself[1]:.3f}, {by_itself[2]:.3f} of {len(control)} pairs")
-    print(f"an open page takes {opened['looked at']:.2%} of a processor while it is looked at, {opened['left alone']:.2%} left alone (aim <= {AIM_OPEN:.1%})")
+    print(
+        f"executed: {plain:,.0f} jobs/s, with an open page {watched:,.0f}: ratio {ratio:.3f} (aim >= {AIM_RATIO}), "
+        f"quartiles {quartiles[0]:.3f}, {quartiles[1]:.3f}, {quartiles[2]:.3f} of {len(pairs)} pairs of windows; the page took {executing:.2%} of a processor\n"
+        f"without a page in both windows: quartiles {by_itself[0]:.3f}, {by_itself[1]:.3f}, {by_itself[2]:.3f} of {len(control)} pairs"
+    )
+    print(
+        f"an open page takes {opened['looked at']:.2%} of a processor while it is looked at, {opened['left alone']:.2%} left alone (aim <= {AIM_OPEN:.1%})"
+    )
     for kind, aim in AIM_MS.items():
         path, worst = max(((p, ms[kind]) for p, ms in pages.items()), key=lambda x: x[1])
         missed.append(worst > aim)
         print(f"slowest page, {kind}: {path}, {worst} ms (aim <= {aim})")
     os.makedirs(os.path.join(pg.BUILD, "bench"), exist_ok=True)
-    measured = {"rows": args.rows, "ready": args.ready, "fold_s": round(bench.fold_s, 1), "bytes": bench.bytes, "pages": pages,
-                "jobs_s": {"plain": plain, "open page": watched}, "ratio": ratio, "quartiles": quartiles, "pairs": pairs, "control": control, "control ratio": by_itself, "open page, executing": executing, "open page": opened}
+    measured = {
+        "rows": args.rows,
+        "ready": args.ready,
+        "fold_s": round(bench.fold_s, 1),
+        "bytes": bench.bytes,
+        "pages": pages,
+        "jobs_s": {"plain": plain, "open page": watched},
+        "ratio": ratio,
+        "quartiles": quartiles,
+        "pairs": pairs,
+        "control": control,
+        "control ratio": by_itself,
+        "open page, executing": executing,
+        "open page": opened,
+    }
     with open(os.path.join(pg.BUILD, "bench", "web.json"), "w") as f:
         json.dump({**measured, "about": about}, f, indent=1)
     if all(measured[k] >= size for k, size in MEANT_FOR.items()):

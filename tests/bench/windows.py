@@ -8,6 +8,7 @@ import typing
 
 class Window(typing.NamedTuple):
     """Times in seconds, since whenever."""
+
     on: bool
     begin: float
     end: float
@@ -21,7 +22,11 @@ def on(i):
 def pairs(windows, first, last):
     """[(off, on)], [(off, off)]: numbers of windows in the run's order; of those pairs only in both of which it was under way all the time, from first to last."""
     whole = [w.begin >= first and w.end <= last for w in windows]
-    both = [(i, i + 1) if not windows[i].on else (i + 1, i) for i in range(0, len(windows) - 1, 2) if whole[i] and whole[i + 1]]
+    both = [
+        (i, i + 1) if not windows[i].on else (i + 1, i)
+        for i in range(0, len(windows) - 1, 2)
+        if whole[i] and whole[i + 1]
+    ]
     return [p for p in both if windows[p[1]].on], [p for p in both if not windows[p[1]].on]
 
 

@@ -56,11 +56,17 @@ def test_add_shows_two_keys_once_and_the_first_makes_the_key_file(accounts):
 
 def test_the_connection_string_is_what_client_libraries_take(accounts):
     keys = add(accounts, "acct", "--endpoint", "https://queues.example.test:8443/")
-    assert keys["connection_string"] == ("DefaultEndpointsProtocol=https;AccountName=acct;AccountKey=" + keys["key1"] +
-                                         ";QueueEndpoint=https://queues.example.test:8443/acct;")
+    assert keys["connection_string"] == (
+        "DefaultEndpointsProtocol=https;AccountName=acct;AccountKey="
+        + keys["key1"]
+        + ";QueueEndpoint=https://queues.example.test:8443/acct;"
+    )
     text = account(accounts, "rotate", "acct", "--key", "2", "--endpoint", "http://127.0.0.1:10001")
     key = re.search(r"key 2:   (\S+)", text).group(1)
-    assert f"connection string: DefaultEndpointsProtocol=http;AccountName=acct;AccountKey={key};QueueEndpoint=http://127.0.0.1:10001/acct;\n" in text
+    assert (
+        f"connection string: DefaultEndpointsProtocol=http;AccountName=acct;AccountKey={key};QueueEndpoint=http://127.0.0.1:10001/acct;\n"
+        in text
+    )
     assert "key 1" not in text
 
 
@@ -83,9 +89,15 @@ def test_ls_names_accounts_their_state_and_the_age_of_their_keys(accounts):
     rows = json.loads(account(accounts, "ls", "--json"))
     assert [(r["account"], r["enabled"]) for r in rows] == [("acct", True), ("zoo", False)]
     assert set(rows[0]) == {"account", "enabled", "created_at", "key1_since", "key2_since", "functions"}
-    assert re.match(r"ACCOUNT +STATE +ADDED +KEY 1 OF +KEY 2 OF +FUNCTIONS\nacct +enabled .*\nzoo +disabled ", account(accounts, "ls"))
+    assert re.match(
+        r"ACCOUNT +STATE +ADDED +KEY 1 OF +KEY 2 OF +FUNCTIONS\nacct +enabled .*\nzoo +disabled ",
+        account(accounts, "ls"),
+    )
     account(accounts, "enable", "zoo")
-    assert accounts.sql("select name, enabled from deferred.__deferred_account order by 1") == [("acct", True), ("zoo", True)]
+    assert accounts.sql("select name, enabled from deferred.__deferred_account order by 1") == [
+        ("acct", True),
+        ("zoo", True),
+    ]
 
 
 def test_an_account_is_given_functions_by_name_and_has_none_at_first(accounts):
@@ -93,15 +105,28 @@ def test_an_account_is_given_functions_by_name_and_has_none_at_first(accounts):
     add(accounts, "other")
     functions = lambda: [r["functions"] for r in json.loads(account(accounts, "ls", "--json"))]  # noqa: E731
     assert functions() == [[], []]
-    assert json.loads(account(accounts, "allow", "acct", "resize", "mail.*", "resize", "--json")) == {"account": "acct", "functions": ["mail.*", "resize"]}
+    assert json.loads(account(accounts, "allow", "acct", "resize", "mail.*", "resize", "--json")) == {
+        "account": "acct",
+        "functions": ["mail.*", "resize"],
+    }
     assert account(accounts, "allow", "acct", "echo") == ""
     assert functions() == [["echo", "mail.*", "resize"], []]
     assert re.search(r"(?m)^acct .* echo mail\.\* resize$", account(accounts, "ls"))
     # What is misspelt takes nothing away, and says so.
-    account(accounts, "disallow", "acct", "echo", "mail.send", code=NOT_DONE,
-        says=['account "acct" has no right to "mail.send"', "deferred account ls"])
+    account(
+        accounts,
+        "disallow",
+        "acct",
+        "echo",
+        "mail.send",
+        code=NOT_DONE,
+        says=['account "acct" has no right to "mail.send"', "deferred account ls"],
+    )
     assert functions() == [["echo", "mail.*", "resize"], []]
-    assert json.loads(account(accounts, "disallow", "acct", "mail.*", "echo", "--json")) == {"account": "acct", "functions": ["resize"]}
+    assert json.loads(account(accounts, "disallow", "acct", "mail.*", "echo", "--json")) == {
+        "account": "acct",
+        "functions": ["resize"],
+    }
     for bad in ("*", "a b", "1x", "mail*", "a'); drop table x; --", "", "x" * 128):
         account(accounts, "allow", "acct", bad, code=DATA, says=["function name", "PREFIX.*"])
     account(accounts, "allow", "nobody", "echo", code=NOT_DONE, says=['account "nobody" does not exist'])
@@ -130,8 +155,16 @@ def test_keys_of_another_service_are_taken_from_standard_input_or_a_file(account
     with open(path, "w") as f:
         f.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\r\n" + AZURITE)
     assert add(accounts, "sally", "--keys", path)["key2"] == AZURITE
-    account(accounts, "add", "x12", "--keys", "-", input="AAAA\n", code=DATA,
-        says=['line 1 of "standard input" is not a key', "16 to 64 bytes in base64"])
+    account(
+        accounts,
+        "add",
+        "x12",
+        "--keys",
+        "-",
+        input="AAAA\n",
+        code=DATA,
+        says=['line 1 of "standard input" is not a key', "16 to 64 bytes in base64"],
+    )
     account(accounts, "add", "x12", "--keys", "-", input="", code=DATA, says=["holds no key"])
     account(accounts, "add", "x12", "--keys", "/nonexistent", code=DATA, says=['cannot open "/nonexistent"'])
     assert accounts.one("select count(*) from deferred.__deferred_account") == 2
@@ -141,8 +174,12 @@ def test_a_key_file_that_is_missing_wrong_or_open_to_others_stops_what_needs_it(
     add(accounts, "acct")
     os.rename(accounts.key_file, accounts.key_file + ".away")
     for args in (("add", "other"), ("rotate", "acct", "--key", "1")):
-        account(accounts, *args, code=CONFIG, says=[f'the key file is missing: "{accounts.key_file}"',
-            "get it back from a copy"])
+        account(
+            accounts,
+            *args,
+            code=CONFIG,
+            says=[f'the key file is missing: "{accounts.key_file}"', "get it back from a copy"],
+        )
     assert not os.path.exists(accounts.key_file)
     with open(accounts.key_file, "w") as f:
         os.fchmod(f.fileno(), 0o600)
@@ -163,13 +200,18 @@ def test_a_key_file_that_is_missing_wrong_or_open_to_others_stops_what_needs_it(
 
 def test_two_first_accounts_at_once_share_one_key_file(accounts):
     results = []
-    threads = [threading.Thread(target=lambda i=i: results.append(accounts.run(["deferred", "account", "add", f"acct{i}"]))) for i in range(6)]
+    threads = [
+        threading.Thread(target=lambda i=i: results.append(accounts.run(["deferred", "account", "add", f"acct{i}"])))
+        for i in range(6)
+    ]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
     assert [r.returncode for r in results] == [OK] * 6, results
-    assert os.listdir(accounts.dir).count("http.key") == 1 and not [n for n in os.listdir(accounts.dir) if n.startswith("http.key.")]
+    assert os.listdir(accounts.dir).count("http.key") == 1 and not [
+        n for n in os.listdir(accounts.dir) if n.startswith("http.key.")
+    ]
     # all can be decrypted with it: else this would be refused
     for i in range(5):
         account(accounts, "rm", f"acct{i}")
@@ -184,21 +226,33 @@ def test_an_account_is_added_once_and_removed_once(accounts):
         account(accounts, *args, code=NOT_DONE, says=['account "acct" does not exist'])
 
 
-@pytest.mark.parametrize("args, says", [
-    ((), "argument is missing: one of add, ls, rotate, enable, disable, allow, disallow and rm"), (("sell", "acct"),
-    'argument "sell" is not one of'), (("add",), "argument NAME is missing"), (("rm",), "argument NAME is missing"),
-    (("add", "a", "b"), 'argument "b" is not expected'), (("ls", "acct"), 'argument "acct" is not expected'), (("add",
-    "ab"), "3 to 24"),
-    (("add", "a" * 25), "3 to 24"), (("add", "Acct"), "3 to 24"), (("add", "a-ct"), "3 to 24"), (("rotate", "acct"), "--key 1 or --key 2"),
-    (("rotate", "acct", "--key", "3"), "from 1 to 2"), (("add", "acct", "--key", "1"), "--key is for rotate only"),
-    (("rotate", "acct", "--key", "1", "--keys", "-"), "--keys is not for account"), (("ls", "--endpoint", "http://h"),
-    "--endpoint is not for account"),
-    (("add", "acct", "--endpoint", "ftp://h"), "is not an address"), (("add", "acct", "--endpoint", "http://"),
-    "is not an address"),
-    (("add", "acct", "--endpoint", "http://h;AccountKey=x"), "is not an address"), (("allow", "acct"),
-    "argument FUNCTION is missing"), (("disallow", "acct"), "argument FUNCTION is missing"),
-    (("allow",), "argument NAME is missing"), (("allow", "acct", "f", "--keys", "-"), "--keys is not for account"),
-])
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        ((), "argument is missing: one of add, ls, rotate, enable, disable, allow, disallow and rm"),
+        (("sell", "acct"), 'argument "sell" is not one of'),
+        (("add",), "argument NAME is missing"),
+        (("rm",), "argument NAME is missing"),
+        (("add", "a", "b"), 'argument "b" is not expected'),
+        (("ls", "acct"), 'argument "acct" is not expected'),
+        (("add", "ab"), "3 to 24"),
+        (("add", "a" * 25), "3 to 24"),
+        (("add", "Acct"), "3 to 24"),
+        (("add", "a-ct"), "3 to 24"),
+        (("rotate", "acct"), "--key 1 or --key 2"),
+        (("rotate", "acct", "--key", "3"), "from 1 to 2"),
+        (("add", "acct", "--key", "1"), "--key is for rotate only"),
+        (("rotate", "acct", "--key", "1", "--keys", "-"), "--keys is not for account"),
+        (("ls", "--endpoint", "http://h"), "--endpoint is not for account"),
+        (("add", "acct", "--endpoint", "ftp://h"), "is not an address"),
+        (("add", "acct", "--endpoint", "http://"), "is not an address"),
+        (("add", "acct", "--endpoint", "http://h;AccountKey=x"), "is not an address"),
+        (("allow", "acct"), "argument FUNCTION is missing"),
+        (("disallow", "acct"), "argument FUNCTION is missing"),
+        (("allow",), "argument NAME is missing"),
+        (("allow", "acct", "f", "--keys", "-"), "--keys is not for account"),
+    ],
+)
 def test_wrong_usage_is_told(accounts, args, says):
     account(accounts, *args, code=USAGE, says=[says, 'hint: '])
     assert not os.path.exists(accounts.key_file)
@@ -206,8 +260,10 @@ def test_wrong_usage_is_told(accounts, args, says):
 
 def test_accounts_are_for_owners_and_the_front_reads_them(accounts):
     add(accounts, "acct")
-    accounts.sql("create role front_login login in role deferred_http; create role worker_login login in role deferred_worker;"
-                 "create role viewer_login login in role deferred_viewer")
+    accounts.sql(
+        "create role front_login login in role deferred_http; create role worker_login login in role deferred_worker;"
+        "create role viewer_login login in role deferred_viewer"
+    )
     try:
         for login in ("worker_login", "viewer_login"):
             env = {"DEFERRED_DB": accounts.conninfo.replace("user=deferred ", f"user={login} ")}

@@ -32,8 +32,19 @@ class Group:
         with open(config, "w") as f:
             os.fchmod(f.fileno(), 0o600)
             f.write(f'function "work" {{ command = {{"/bin/sleep", "{seconds}"}} }}\n')
-        worker = self.db.spawn(["check_deferred", "--cnt", "0", "--balance", f"g:{self.range}", "--pidfile", self.db.pidfile + str(n), *args],
-                               env={"DEFERRED_CONFIG": config})
+        worker = self.db.spawn(
+            [
+                "check_deferred",
+                "--cnt",
+                "0",
+                "--balance",
+                f"g:{self.range}",
+                "--pidfile",
+                self.db.pidfile + str(n),
+                *args,
+            ],
+            env={"DEFERRED_CONFIG": config},
+        )
         self.workers.append(worker)
         return worker
 
@@ -77,6 +88,7 @@ def group(db):
     def make(*args):
         made.append(Group(db, *args))
         return made[-1]
+
     yield make
     for g in made:
         g.stop()
@@ -113,8 +125,10 @@ def test_four_workers_one_ten_times_slower_stay_within_the_range(db, group, runn
 def test_jobs_given_back_are_no_steps(db, group):
     """Short jobs are claimed ahead, up to the end of the round; when a long one turns up among them the rest is given
     back, and those steps have not been made. Then others must not have gone on."""
-    db.sql("""select count(deferred.defer('sleep', json_build_object('ms', case when i % 60 = 0 then 700 else 0 end)))
-              from generate_series(1, 30000) i""")
+    db.sql(
+        """select count(deferred.defer('sleep', json_build_object('ms', case when i % 60 = 0 then 700 else 0 end)))
+              from generate_series(1, 30000) i"""
+    )
     g = group(40)
     for _ in range(3):
         g.start("0")
@@ -160,7 +174,9 @@ def test_a_worker_killed_holds_up_the_others_no_longer_than_its_lease(db, group)
     assert looks > 20 and min(last.values()) - min(first.values()) >= 2 * g.range
     g.stop()
     wait_for(lambda: db.one("select count(*) from deferred.__held where worker = %s", slow) == 0)
-    assert db.run(["check_deferred", "--cnt", "1", "--pidfile", db.pidfile + "3"]).returncode == 0  # takes over what it held
+    assert (
+        db.run(["check_deferred", "--cnt", "1", "--pidfile", db.pidfile + "3"]).returncode == 0
+    )  # takes over what it held
     ledger(db)
 
 
@@ -174,8 +190,10 @@ def test_connections_lost_again_and_again_keep_the_bound(db, group):
     g.all_live()
     end, lost, began = time.monotonic() + 8, 0, g.round()
     while time.monotonic() < end or (g.round() <= began + 5 and time.monotonic() < end + 60):
-        lost += db.one("""select count(pg_terminate_backend(pid)) from pg_stat_activity
-                          where application_name = 'check_deferred' and datname = current_database()""")
+        lost += db.one(
+            """select count(pg_terminate_backend(pid)) from pg_stat_activity
+                          where application_name = 'check_deferred' and datname = current_database()"""
+        )
         pause = time.monotonic() + (0.4 if lost < 40 else 2)  # so that all get further, on a busy machine too
         while time.monotonic() < pause:
             at = g.stands()
@@ -193,7 +211,9 @@ def test_one_told_to_stop_releases_the_others_at_once(db, group):
         g.start(seconds, "--lease", "60s", "--grace", "20s")
     g.all_live()
     wait_for(lambda: sorted(g.stands().values())[1] >= 5, what="the others wait")
-    wait_for(lambda: any(pg.children_of(runner) for runner in pg.children_of(g.workers[2].pid)), what="its job has begun")
+    wait_for(
+        lambda: any(pg.children_of(runner) for runner in pg.children_of(g.workers[2].pid)), what="its job has begun"
+    )
     before = g.round()
     g.workers[2].signal(signal.SIGTERM)  # it has 20 s of grace for the job at hand; nobody waits for that
     wait_for(lambda: g.round() > before + 2, 10)
@@ -207,7 +227,9 @@ def test_a_worker_without_work_does_not_hold_up_the_others(db, group):
     db.sql("select count(deferred.defer('work', '{}', '{\"queue\": \"full\"}')) from generate_series(1, 200)")
     db.defer("work", queue="short")
     g = group(5)
-    short = g.start("20", "--queue", "short", "--runners", "2", "--grace", "1s")  # longer than the other takes for 50, on a busy machine too
+    short = g.start(
+        "20", "--queue", "short", "--runners", "2", "--grace", "1s"
+    )  # longer than the other takes for 50, on a busy machine too
     wait_for(lambda: db.one("select count(*) from deferred.__held where queue = 'short'") == 1)
     g.start("0.005", "--queue", "full")
     wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where queue = 'full'") < 150)
@@ -244,8 +266,22 @@ def test_all_jobs_are_done_and_everybody_goes_home(db, group):
         n = 400
         db.sql("select count(deferred.defer('noop')) from generate_series(1, %s)", n)
         before = db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'")
-        workers = [db.spawn(["check_deferred", "--cnt", "0", "--balance", f"all{range_}:{range_}", "--pidfile", f"{db.pidfile}{i}",
-                             "--runners", str(1 + i % 2)]) for i in range(4)]
+        workers = [
+            db.spawn(
+                [
+                    "check_deferred",
+                    "--cnt",
+                    "0",
+                    "--balance",
+                    f"all{range_}:{range_}",
+                    "--pidfile",
+                    f"{db.pidfile}{i}",
+                    "--runners",
+                    str(1 + i % 2),
+                ]
+            )
+            for i in range(4)
+        ]
         for w in workers:
             assert w.wait(60) == 0, w.output()
         assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok'") - before == n
@@ -278,16 +314,31 @@ def test_waiting_costs_next_to_nothing(db, group):
     def ticks():
         with open(f"/proc/{pid}/stat") as f:
             return sum(int(x) for x in f.read().rsplit(")", 1)[1].split()[11:13])
+
     began = ticks()
     statements = db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()")
     time.sleep(3)
     assert ticks() - began <= 3  # of 300
     db.sql("select pg_stat_force_next_flush()")
-    assert db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()") - statements < 100
+    assert (
+        db.one("select xact_commit + xact_rollback from pg_stat_database where datname = current_database()")
+        - statements
+        < 100
+    )
 
 
-@pytest.mark.parametrize("value,says", [("g", "is not GROUP:RANGE"), ("g:0", "has no range"), ("g:-1", "has no range"),
-                                        ("g:1.5", "has no range"), ("g:nan", "has no range"), (":5", "has no group"), ("a b:5", "has no group")])
+@pytest.mark.parametrize(
+    "value,says",
+    [
+        ("g", "is not GROUP:RANGE"),
+        ("g:0", "has no range"),
+        ("g:-1", "has no range"),
+        ("g:1.5", "has no range"),
+        ("g:nan", "has no range"),
+        (":5", "has no group"),
+        ("a b:5", "has no group"),
+    ],
+)
 def test_nonsense_is_refused_with_the_option_named(db, value, says):
     done = db.run(["check_deferred", "--balance", value])
     assert done.returncode == 64
@@ -299,4 +350,7 @@ def test_it_is_a_setting_of_the_file_and_the_environment(db):
     db.config('balance = "from_file:3"\n')
     assert db.run(["check_deferred"]).returncode == 0
     assert db.run(["check_deferred"], env={"DEFERRED_BALANCE": "from_env:4"}).returncode == 0
-    assert db.sql("select name, steps from deferred.__deferred_group order by name") == [("from_env", 4), ("from_file", 3)]
+    assert db.sql("select name, steps from deferred.__deferred_group order by name") == [
+        ("from_env", 4),
+        ("from_file", 3),
+    ]

@@ -36,7 +36,11 @@ def defer_recorded(db, fn="record", ms=60000, **opts):
 
 def begun(db, n=1):
     """Waits until n executions have begun."""
-    wait_for(lambda: sum(line[0] == "start" for line in read_record(db.dir + "/record")) >= n, 20, f"{n} executions have begun")
+    wait_for(
+        lambda: sum(line[0] == "start" for line in read_record(db.dir + "/record")) >= n,
+        20,
+        f"{n} executions have begun",
+    )
 
 
 def outcomes(db):
@@ -44,6 +48,7 @@ def outcomes(db):
 
 
 # ---- what is run, and what is not
+
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_no_more_than_a_batch_is_claimed_at_once_and_no_runner_goes_without(db, batch):
@@ -86,14 +91,22 @@ def test_a_rolled_back_job_never_runs_and_a_committed_one_does(db):
 @pytest.mark.slow
 def test_a_start_does_not_walk_over_the_dead_behind_what_was_handed_out(db):
     """A long snapshot keeps them. The first start that claims something learns where they end, and leaves that to all others."""
+
     def dead():
         db.sql("select pg_stat_clear_snapshot()")
         return db.one("select pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass)")
 
     def read():
-        wait_for(lambda: not db.sql("select from pg_stat_activity where datname = current_database() and usename = %s", role), 20, "no start is left")
+        wait_for(
+            lambda: not db.sql(
+                "select from pg_stat_activity where datname = current_database() and usename = %s", role
+            ),
+            20,
+            "no start is left",
+        )
         db.sql("select pg_stat_clear_snapshot()")
         return db.one("select idx_tup_read from pg_stat_user_indexes where indexrelname = '__deferred_hot_ready'")
+
     n = 120000
     reader = db.connect()
     reader.set_session(isolation_level="REPEATABLE READ")
@@ -142,7 +155,9 @@ def test_a_run_makes_one_attempt_unless_told_otherwise(db):
 @pytest.mark.slow
 def test_four_instances_run_each_of_2000_jobs_exactly_once(db):
     db.sql("select deferred.defer('noop', '{}') from generate_series(1, 2000)")
-    runs = [db.spawn(["check_deferred", "--cnt", "0", "--batch", "20", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(4)]
+    runs = [
+        db.spawn(["check_deferred", "--cnt", "0", "--batch", "20", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(4)
+    ]
     assert [r.wait(120) for r in runs] == [0] * 4, [r.output() for r in runs]
     assert outcomes(db) == {"ok": 2000}
     assert db.one("select count(distinct job_id) from deferred.__deferred_log") == 2000
@@ -156,10 +171,14 @@ def test_a_poison_job_harms_no_other_and_is_dead_after_its_attempts(db):
     poison = db.defer("crash", '{"signal": 11}', max_attempts=3)
     good += [db.defer("noop") for _ in range(40)]
     check(db, "--cnt", "0")
-    assert db.sql("select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", good) == [(80,)]
+    assert db.sql("select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", good) == [
+        (80,)
+    ]
     wait_for(lambda: check(db, "--cnt", "0") and db.hot() == 0, 60, "the poison job used up its attempts")
     assert db.log(poison) == [(1, "crashed"), (2, "crashed"), (3, "crashed")]
-    assert db.sql("select distinct signal from deferred.__deferred_log where job_id = %s", poison) == [(signal.SIGSEGV,)]
+    assert db.sql("select distinct signal from deferred.__deferred_log where job_id = %s", poison) == [
+        (signal.SIGSEGV,)
+    ]
     assert db.one("select state from deferred.job where id = %s", poison) == "dead"
     assert db.run(["deferred", "retry", poison]).returncode == 0
     assert db.one("select state from deferred.job where id = %s", poison) == "ready"
@@ -175,7 +194,12 @@ def test_a_failed_job_is_tried_again_later_and_later(db):
     for n in range(1, 4):
         check(db)
         assert db.log(job) == [(i, "failed") for i in range(1, n + 1)]
-        spans.append(db.one("select extract(epoch from due_at - clock_timestamp())::float8 from deferred.__deferred_hot where id = %s", job))
+        spans.append(
+            db.one(
+                "select extract(epoch from due_at - clock_timestamp())::float8 from deferred.__deferred_hot where id = %s",
+                job,
+            )
+        )
         check(db)  # not due
         assert len(db.log(job)) == n
         db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp()")
@@ -183,8 +207,9 @@ def test_a_failed_job_is_tried_again_later_and_later(db):
     assert 4 < spans[0] <= 15 and 14 < spans[1] <= 45 and 28 < spans[2] <= 75, spans
     check(db)
     assert db.hot() == 0
-    assert db.sql("select error, final from deferred.__deferred_log order by attempt") == \
-        [("no luck", False)] * 3 + [("no luck", True)]
+    assert db.sql("select error, final from deferred.__deferred_log order by attempt") == [("no luck", False)] * 3 + [
+        ("no luck", True)
+    ]
     ledger(db)
 
 
@@ -192,9 +217,13 @@ def test_a_function_decides_its_outcome(db):
     dead = db.defer("fail", '{"error": "never", "dead": true}')
     later = db.defer("fail", '{"error": "soon", "retry_after_ms": 600000}')
     check(db, "--cnt", "2")
-    assert db.sql("select job_id, outcome, final from deferred.__deferred_log order by 1") == \
-        [(dead, "failed", True), (later, "failed", False)]
-    left = db.one("select extract(epoch from due_at - clock_timestamp())::int from deferred.__deferred_hot where id = %s", later)
+    assert db.sql("select job_id, outcome, final from deferred.__deferred_log order by 1") == [
+        (dead, "failed", True),
+        (later, "failed", False),
+    ]
+    left = db.one(
+        "select extract(epoch from due_at - clock_timestamp())::int from deferred.__deferred_hot where id = %s", later
+    )
     assert 590 <= left <= 600
     ledger(db)
 
@@ -204,7 +233,14 @@ def test_no_function_puts_its_job_off_for_more_than_a_year(db, ms):
     job = db.defer("fail", '{"retry_after_ms": %d}' % ms)
     check(db)
     assert db.log(job) == [(1, "failed")]
-    assert 364 < db.one("select extract(epoch from due_at - clock_timestamp())::float8 / 86400 from deferred.__deferred_hot where id = %s", job) <= 365
+    assert (
+        364
+        < db.one(
+            "select extract(epoch from due_at - clock_timestamp())::float8 / 86400 from deferred.__deferred_hot where id = %s",
+            job,
+        )
+        <= 365
+    )
     ledger(db)
 
 
@@ -279,8 +315,14 @@ def test_a_delayed_job_runs_when_it_is_due_and_not_before(db):
 
 
 def test_params_arrive_byte_for_byte(db):
-    texts = ['{"n": 9007199254740993, "b": 18446744073709551616, "r": 1.10, "e": 1e2, "z": 1, "a": 2, "a": 3}', "[]", '"ä€😀"', "null",
-             ' {"space" :\t1 } ', '{"q": "\\u00e4\\"\\\\ \\n"}']
+    texts = [
+        '{"n": 9007199254740993, "b": 18446744073709551616, "r": 1.10, "e": 1e2, "z": 1, "a": 2, "a": 3}',
+        "[]",
+        '"ä€😀"',
+        "null",
+        ' {"space" :\t1 } ',
+        '{"q": "\\u00e4\\"\\\\ \\n"}',
+    ]
     jobs = {db.defer("echo", t): t for t in texts}
     check(db, "--cnt", "0")
     assert {i: r for i, r in db.sql("select job_id, result from deferred.__deferred_log")} == jobs
@@ -290,34 +332,52 @@ def test_params_arrive_byte_for_byte(db):
 def test_an_attempt_leaves_its_figures_in_the_log(db):
     job = db.defer("sleep", '{"ms": 100}')
     check(db)
-    run_us, wait_us, rss, plugin, started, finished, worker, receipt, final = db.sql("""
+    run_us, wait_us, rss, plugin, started, finished, worker, receipt, final = db.sql(
+        """
         select run_us, wait_us, max_rss_kb, plugin, started_at, finished_at, worker, receipt, final
-        from deferred.__deferred_log where job_id = %s""", job)[0]
+        from deferred.__deferred_log where job_id = %s""",
+        job,
+    )[0]
     assert 90_000 <= run_us < 5_000_000 and wait_us >= 0 and rss > 500
     assert plugin.startswith("sample ") and final and receipt is not None
     assert 0.09 <= (finished - started).total_seconds() < 5
     with open("/proc/sys/kernel/random/boot_id") as f:
         boot = f.read().strip()
     st = os.stat(db.pidfile)
-    assert db.one("select instance ~ %s from deferred.__deferred_worker where id = %s", re.escape(f"{db.pidfile}#{st.st_dev}.{st.st_ino}@{boot}") + "$", worker)
+    assert db.one(
+        "select instance ~ %s from deferred.__deferred_worker where id = %s",
+        re.escape(f"{db.pidfile}#{st.st_dev}.{st.st_ino}@{boot}") + "$",
+        worker,
+    )
     ledger(db)
 
 
 def test_a_command_of_the_config_file_is_a_function(db):
-    db.config('''
+    db.config(
+        '''
 function "upper" { command = {"/usr/bin/tr", "a-z", "A-Z"} }
 function "no" { command = {"/bin/sh", "-c", "echo it broke >&2; exit 3"} max_attempts = 1 }
 function "script" { command = {"/usr/bin/python3", "-S", "-c", "import json\\ndef f(): return json.loads('x')\\nf()"} max_attempts = 1 }
-''')
+'''
+    )
     yes, no = db.defer("upper", '{"a": "b"}'), db.defer("no")
     script = db.defer("script")
     done = check(db, "--cnt", "0")
     # The log has the line that says why, the row has all.
     assert f"job {no} no attempt 1: failed: it broke; dead\n" in done.stderr
-    assert f"job {script} script attempt 1: failed: json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0); dead\n" in done.stderr
-    assert db.one("select error from deferred.__deferred_log where job_id = %s", script).startswith("Traceback (most recent call last):\n")
-    assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", yes) == [("ok", '{"A": "B"}')]
-    outcome, code, error = db.sql("select outcome, exit_code, error from deferred.__deferred_log where job_id = %s", no)[0]
+    assert (
+        f"job {script} script attempt 1: failed: json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0); dead\n"
+        in done.stderr
+    )
+    assert db.one("select error from deferred.__deferred_log where job_id = %s", script).startswith(
+        "Traceback (most recent call last):\n"
+    )
+    assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", yes) == [
+        ("ok", '{"A": "B"}')
+    ]
+    outcome, code, error = db.sql(
+        "select outcome, exit_code, error from deferred.__deferred_log where job_id = %s", no
+    )[0]
     assert (outcome, code) == ("failed", 3) and "it broke" in error
     ledger(db)
 
@@ -325,21 +385,56 @@ function "script" { command = {"/usr/bin/python3", "-S", "-c", "import json\\nde
 def test_a_function_may_cancel_its_job_or_put_it_off_which_is_no_failure(db, ledger):
     """With one attempt each: none of them is dead of it."""
     script = 'function "%s" { command = {"/bin/sh", "-c", "%s"} max_attempts = 1 }'
-    db.config("\n".join(script % pair for pair in (
-        ("gone", "echo so far; echo sold out >&2; exit 79"), ("later", "echo 90s; echo not yet >&2; exit 75"), ("interval", "echo 1 day 00:30:00; exit 75"),
-        ("busy", "exit 75"), ("wordy", "echo 90s or so; exit 75"), ("bare", "echo 90; exit 75"), ("failing", "echo 90s; exit 1"), ("ever", "echo 400d; exit 75"))))
-    fail = {name: db.defer("fail", json.dumps(params), max_attempts=1, **opts) for name, params, opts in (
-        ("cancel", {"cancel": True, "error": "no such customer"}, {}), ("snooze", {"snooze": True, "retry_after_ms": 60000}, {}), ("at once", {"snooze": True, "retry_after_ms": 0}, {"priority": -1}),
-        ("usual", {"snooze": True}, {"backoff_floor": "10min"}))}
-    jobs = {**fail, **{name: db.defer(name, max_attempts=1) for name in ("gone", "later", "interval", "busy", "wordy", "bare", "failing", "ever")}}
+    db.config(
+        "\n".join(
+            script % pair
+            for pair in (
+                ("gone", "echo so far; echo sold out >&2; exit 79"),
+                ("later", "echo 90s; echo not yet >&2; exit 75"),
+                ("interval", "echo 1 day 00:30:00; exit 75"),
+                ("busy", "exit 75"),
+                ("wordy", "echo 90s or so; exit 75"),
+                ("bare", "echo 90; exit 75"),
+                ("failing", "echo 90s; exit 1"),
+                ("ever", "echo 400d; exit 75"),
+            )
+        )
+    )
+    fail = {
+        name: db.defer("fail", json.dumps(params), max_attempts=1, **opts)
+        for name, params, opts in (
+            ("cancel", {"cancel": True, "error": "no such customer"}, {}),
+            ("snooze", {"snooze": True, "retry_after_ms": 60000}, {}),
+            ("at once", {"snooze": True, "retry_after_ms": 0}, {"priority": -1}),
+            ("usual", {"snooze": True}, {"backoff_floor": "10min"}),
+        )
+    }
+    jobs = {
+        **fail,
+        **{
+            name: db.defer(name, max_attempts=1)
+            for name in ("gone", "later", "interval", "busy", "wordy", "bare", "failing", "ever")
+        },
+    }
     done = check(db, "--cnt", str(len(jobs)))
-    rows = {name: db.sql("select l.outcome, l.final, l.error, l.exit_code, l.result, j.state, h.attempt, h.attempt_base, "
-                         "extract(epoch from h.due_at - l.finished_at)::float from deferred.job j join deferred.__deferred_log l on l.job_id = j.id "
-                         "left join deferred.__deferred_hot h using (id) where id = %s", job)[0] for name, job in jobs.items()}
+    rows = {
+        name: db.sql(
+            "select l.outcome, l.final, l.error, l.exit_code, l.result, j.state, h.attempt, h.attempt_base, "
+            "extract(epoch from h.due_at - l.finished_at)::float from deferred.job j join deferred.__deferred_log l on l.job_id = j.id "
+            "left join deferred.__deferred_hot h using (id) where id = %s",
+            job,
+        )[0]
+        for name, job in jobs.items()
+    }
     assert rows["cancel"] == ("cancelled", True, "no such customer", None, None, "cancelled", None, None, None)
     assert rows["gone"] == ("cancelled", True, "sold out", 79, "so far", "cancelled", None, None, None)
-    due = {"snooze": (60, "failed on request", None), "at once": (1, "failed on request", None), "usual": (600, "failed on request", None),
-           "later": (90, "not yet", 75), "interval": (88200, "exit status 75", 75)}
+    due = {
+        "snooze": (60, "failed on request", None),
+        "at once": (1, "failed on request", None),
+        "usual": (600, "failed on request", None),
+        "later": (90, "not yet", 75),
+        "interval": (88200, "exit status 75", 75),
+    }
     for name, (seconds, error, code) in due.items():
         assert rows[name][:5] == ("snoozed", False, error, code, None) and rows[name][6:-1] == (1, 1), name
         assert seconds * 0.79 < rows[name][-1] < seconds + 1, name
@@ -357,6 +452,7 @@ def test_a_label_cannot_forge_a_log_line(db):
 
 # ---- stopping
 
+
 def test_sigterm_lets_a_short_function_finish_and_gives_the_rest_back(db):
     running = defer_recorded(db, ms=400, priority=1)
     rest = [db.defer("noop") for _ in range(20)]
@@ -365,7 +461,9 @@ def test_sigterm_lets_a_short_function_finish_and_gives_the_rest_back(db):
     run.signal(signal.SIGTERM)
     assert run.wait(30) == 0, run.output()
     assert db.log() == [(running, 1, "ok")]
-    assert db.sql("select distinct attempt, receipt from deferred.__deferred_hot where id = any(%s)", rest) == [(0, None)]
+    assert db.sql("select distinct attempt, receipt from deferred.__deferred_hot where id = any(%s)", rest) == [
+        (0, None)
+    ]
     check(db, "--cnt", "0")
     assert all(db.log(j) == [(1, "ok")] for j in rest)
     ledger(db)
@@ -409,6 +507,7 @@ def test_asked_twice_it_grants_no_more_grace(db):
 
 # ---- the pid file
 
+
 def test_the_default_pidfile_is_named_after_the_application(db):
     """Not started in earnest: /run belongs to the machine. An unusable folder is named in the message."""
     del db.env["DEFERRED_PIDFILE"]
@@ -417,8 +516,18 @@ def test_the_default_pidfile_is_named_after_the_application(db):
     assert done.returncode in (64, 73, 77, 78) and ("/run/defer_no/such" in done.stderr or "application" in done.stderr)
 
 
-@pytest.mark.parametrize("program", ["check_deferred", "deferred ls", "deferred doctor", "deferred schedule sync FILE",
-                                     "deferred_http", "deferred_web", "mail_call"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "check_deferred",
+        "deferred ls",
+        "deferred doctor",
+        "deferred schedule sync FILE",
+        "deferred_http",
+        "deferred_web",
+        "mail_call",
+    ],
+)
 def test_no_program_takes_a_variable_that_is_not_set_for_an_empty_setting(db, program):
     """A mail for customers would leave the staging host, as if the setting were not there."""
     db.config('mail {\n    to = "${STAGING_TO}"\n}\n')
@@ -452,10 +561,14 @@ def test_a_second_start_replaces_the_first(db):
     second.signal(signal.SIGTERM)
     second.wait(20)
     who = f" (pidfile {db.pidfile}, queue default)\n"
-    said, = re.findall(r"warning: (function record .*\n)", first.output())
-    gap = float(re.match(r"function record may take 600.0 s, and the next start, which ends it, came after (.*) s: ", said)[1])
+    (said,) = re.findall(r"warning: (function record .*\n)", first.output())
+    gap = float(
+        re.match(r"function record may take 600.0 s, and the next start, which ends it, came after (.*) s: ", said)[1]
+    )
     assert gap < 60 and "--if-running=skip" in said and said.endswith(who)
-    assert "a new start takes over" + who in first.output() and re.search(r"run ended: 2 attempts.* s" + re.escape(who), first.output())
+    assert "a new start takes over" + who in first.output() and re.search(
+        r"run ended: 2 attempts.* s" + re.escape(who), first.output()
+    )
     assert "function record" not in second.output() and second.output().endswith(f" (pidfile {db.pidfile})\n")
     ledger(db)
 
@@ -512,15 +625,19 @@ def test_the_pidfile_stays_and_is_private(db):
     assert os.stat(db.pidfile).st_nlink == 1
 
 
-@pytest.mark.parametrize("make, code", [
-    (lambda p: os.symlink(p + ".target", p), 77),
-    (lambda p: (open(p, "w").close(), os.chmod(p, 0o660)), 77),
-    (lambda p: (open(p, "w").close(), os.chmod(p, 0o602)), 77),
-    (lambda p: (open(p + "2", "w").close(), os.link(p + "2", p)), 77),
-    (lambda p: os.mkfifo(p, 0o600), 77),
-    (lambda p: os.mkdir(p), 77),
-    (lambda p: os.mkdir(p, 0o700), 77),
-], ids=["symlink", "group-writable", "world-writable", "two links", "fifo", "folder", "private folder"])
+@pytest.mark.parametrize(
+    "make, code",
+    [
+        (lambda p: os.symlink(p + ".target", p), 77),
+        (lambda p: (open(p, "w").close(), os.chmod(p, 0o660)), 77),
+        (lambda p: (open(p, "w").close(), os.chmod(p, 0o602)), 77),
+        (lambda p: (open(p + "2", "w").close(), os.link(p + "2", p)), 77),
+        (lambda p: os.mkfifo(p, 0o600), 77),
+        (lambda p: os.mkdir(p), 77),
+        (lambda p: os.mkdir(p, 0o700), 77),
+    ],
+    ids=["symlink", "group-writable", "world-writable", "two links", "fifo", "folder", "private folder"],
+)
 def test_a_suspicious_pidfile_is_refused_before_anything_is_done(db, make, code):
     with open(db.pidfile + ".target", "w") as f:
         f.write("precious")
@@ -537,22 +654,27 @@ def test_a_suspicious_pidfile_is_refused_before_anything_is_done(db, make, code)
 
 # ---- what is wrong is said, with the documented code
 
-@pytest.mark.parametrize("args, code, says", [
-    (["--no-such-option"], 64, "no-such-option"),
-    (["--cnt", "many"], 64, "many"),
-    (["--cnt", "-1"], 64, "-1"),
-    (["--cnt"], 64, "cnt"),
-    (["--lease", "1 fortnight"], 64, "1 fortnight"),
-    (["--if-running=perhaps"], 64, "perhaps"),
-    (["--runners", "0"], 64, "0"),
-    (["surplus"], 64, "surplus"),
-    (["--config", "/nonexistent/deferred.conf"], 78, "/nonexistent/deferred.conf"),
-    (["--pidfile", "/nonexistent/pid"], 73, "/nonexistent/pid"),
-    (["--plugin-dir", "/nonexistent/plugins"], 78, "/nonexistent/plugins"),
-    (["--db", "host=/nonexistent dbname=x"], 69, "/nonexistent"),
-    (["--db", "host=127.0.0.1 port=1 dbname=x connect_timeout=2"], 69, "127.0.0.1"),
-    (["--db", "nonsense"], 78, "nonsense"),
-] + ([(["--user", "no-such-user"], 78, "no-such-user")] if os.geteuid() == 0 else []))
+
+@pytest.mark.parametrize(
+    "args, code, says",
+    [
+        (["--no-such-option"], 64, "no-such-option"),
+        (["--cnt", "many"], 64, "many"),
+        (["--cnt", "-1"], 64, "-1"),
+        (["--cnt"], 64, "cnt"),
+        (["--lease", "1 fortnight"], 64, "1 fortnight"),
+        (["--if-running=perhaps"], 64, "perhaps"),
+        (["--runners", "0"], 64, "0"),
+        (["surplus"], 64, "surplus"),
+        (["--config", "/nonexistent/deferred.conf"], 78, "/nonexistent/deferred.conf"),
+        (["--pidfile", "/nonexistent/pid"], 73, "/nonexistent/pid"),
+        (["--plugin-dir", "/nonexistent/plugins"], 78, "/nonexistent/plugins"),
+        (["--db", "host=/nonexistent dbname=x"], 69, "/nonexistent"),
+        (["--db", "host=127.0.0.1 port=1 dbname=x connect_timeout=2"], 69, "127.0.0.1"),
+        (["--db", "nonsense"], 78, "nonsense"),
+    ]
+    + ([(["--user", "no-such-user"], 78, "no-such-user")] if os.geteuid() == 0 else []),
+)
 def test_bad_input_has_its_message_and_exit_code(db, args, code, says):
     db.defer("noop")
     done = db.run(["check_deferred", *args], timeout=30)
@@ -563,12 +685,15 @@ def test_bad_input_has_its_message_and_exit_code(db, args, code, says):
     ledger(db)
 
 
-@pytest.mark.parametrize("text, says", [
-    ("cnt = 1\ncntt = 2\n", [":2", "cntt"]),
-    ('cnt = "x"\n', [":1", "cnt", "x"]),
-    ("mail {\n  port = 99999\n}\n", ["mail.port", "99999"]),
-    ("mail {\n", [":1", "never closed"]),
-])
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("cnt = 1\ncntt = 2\n", [":2", "cntt"]),
+        ('cnt = "x"\n', [":1", "cnt", "x"]),
+        ("mail {\n  port = 99999\n}\n", ["mail.port", "99999"]),
+        ("mail {\n", [":1", "never closed"]),
+    ],
+)
 def test_a_wrong_config_file_is_refused_with_its_line(db, text, says):
     db.config(text)
     done = check(db, code=78)
@@ -614,7 +739,9 @@ def test_an_unknown_function_that_uses_up_cnt_is_given_back(db):
 def test_names_that_nobody_has_do_not_keep_a_worker_busy(db):
     """A producer may think of any number of them. Each claim taught one more, and walked over all."""
     db.sql("select count(deferred.defer('nosuch' || i)) from generate_series(1, 2000) i")
-    db.sql("select count(deferred.defer('nosuch', '{}', json_build_object('concurrency_key', i::text))) from generate_series(1, 50) i")
+    db.sql(
+        "select count(deferred.defer('nosuch', '{}', json_build_object('concurrency_key', i::text))) from generate_series(1, 50) i"
+    )
     job, limited = db.defer("noop"), db.defer("noop", concurrency_key="k")
     done = check(db, "--cnt", "0")
     assert done.stderr.count("is in no plugin here") < 100
@@ -642,7 +769,9 @@ def test_it_works_in_the_bare_environment_of_cron_with_all_descriptors_closed(db
     job = db.defer("noop")
     program = os.path.join(os.environ.get("DEFERRED_BUILD", "build"), "bin", "check_deferred")
     env = {k: v for k, v in db.env.items() if k.startswith(("DEFERRED_", "ASAN", "UBSAN", "LSAN"))}
-    done = subprocess.run(["/bin/sh", "-c", 'exec "$0" 0<&- 1>&- 2>&-', os.path.join(pg.TOP, program)], env=env, cwd="/", timeout=60)
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" 0<&- 1>&- 2>&-', os.path.join(pg.TOP, program)], env=env, cwd="/", timeout=60
+    )
     assert done.returncode == 0
     assert db.log(job) == [(1, "ok")]
     ledger(db)
@@ -652,7 +781,11 @@ def test_it_does_not_matter_which_signals_its_parent_ignores(db):
     """With SIGCHLD ignored the kernel reaps: it never learned that its children had ended."""
     ignored = signal.SIGCHLD, signal.SIGUSR1
     ok, bad = db.defer("noop"), db.defer("crash", max_attempts=1)
-    done = db.run(["check_deferred", "--cnt", "0"], preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in ignored], timeout=20)
+    done = db.run(
+        ["check_deferred", "--cnt", "0"],
+        preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN) for s in ignored],
+        timeout=20,
+    )
     assert done.returncode == 0, done.stderr
     assert [db.log(ok), db.log(bad)] == [[(1, "ok")], [(1, "crashed")]]
     ledger(db)
@@ -677,7 +810,11 @@ def test_what_the_database_will_refuse_again_is_no_server_that_was_lost(db):
     db.sql(f"create role {role} login")
     try:
         done = db.run(["check_deferred"], env={"DEFERRED_DB": db.conninfo + f" user={role}"})
-        assert done.returncode == 77 and "permission denied" in done.stderr and re.search(r'; hint: grant deferred_worker to "[a-z_0-9]+"\n', done.stderr)
+        assert (
+            done.returncode == 77
+            and "permission denied" in done.stderr
+            and re.search(r'; hint: grant deferred_worker to "[a-z_0-9]+"\n', done.stderr)
+        )
     finally:
         db.sql(f"drop role {role}")
     db.sql(f"alter database {db.name} set default_transaction_read_only = on")
@@ -756,13 +893,15 @@ def test_a_start_that_finds_work_has_a_runner_load_plugins_while_it_claims(db):
 def test_the_outcome_texts_of_c_sql_and_the_manual_are_the_same(db):
     with open(os.path.join(pg.TOP, "lib", "base", "job.h")) as f:
         header = f.read()
-    words = re.findall(r"X\(\w+, \"(\w+)\"\)", header[header.index("#define JOB_OUTCOMES"):header.index("enum job_outcome")])
-    constraint = db.one("""select pg_get_constraintdef(oid) from pg_constraint
+    words = re.findall(
+        r"X\(\w+, \"(\w+)\"\)", header[header.index("#define JOB_OUTCOMES") : header.index("enum job_outcome")]
+    )
+    constraint = db.one(
+        """select pg_get_constraintdef(oid) from pg_constraint
                            where conrelid = 'deferred.__deferred_log'::regclass and contype = 'c'
-                           and pg_get_constraintdef(oid) ~ 'outcome'""")
+                           and pg_get_constraintdef(oid) ~ 'outcome'"""
+    )
     assert words == re.findall(r"'(\w+)'", constraint)
-
-
 
 
 def test_jobs_taken_for_short_ones_do_not_queue_for_one_runner(db):

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.skipif(harness.SAN, reason="made of the tables, which o
 def tables(name):
     """{place: {"word": {name: takes}, "option": {...}}}, as the program tells it."""
     told = {}
-    for line in subprocess.run([harness.program(name), "--describe"], capture_output=True, text=True, check=True).stdout.splitlines():
+    for line in subprocess.run(
+        [harness.program(name), "--describe"], capture_output=True, text=True, check=True
+    ).stdout.splitlines():
         place, kind, what, takes, _ = line.split("\t")
         told.setdefault(place, {"word": {}, "option": {}})[kind][what] = takes
     return told
@@ -26,7 +28,11 @@ def bash(name, lines):
     """What each line, a list of words, is completed to at the end of its last word."""
     script = [f"source {harness.BUILD}/completion/bash/{name}"]
     for words in lines:
-        script.append("COMP_WORDS=(" + " ".join(f"'{w}'" for w in words) + f") COMP_CWORD={len(words) - 1}; _{name}; echo \"${{COMPREPLY[*]}}\"")
+        script.append(
+            "COMP_WORDS=("
+            + " ".join(f"'{w}'" for w in words)
+            + f") COMP_CWORD={len(words) - 1}; _{name}; echo \"${{COMPREPLY[*]}}\""
+        )
     done = subprocess.run(["bash", "--norc", "-s"], input="\n".join(script), capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return [set(line.split(" ")) - {""} for line in done.stdout.split("\n")[:-1]]
@@ -53,9 +59,18 @@ zpty -d shell
 
 def zsh(lines, tmp_path):
     out = os.path.join(tmp_path, "matches")
-    script = ZSH % {"fpath": f"{harness.BUILD}/completion/zsh", "out": out, "lines": " ".join(f"'{line}'" for line in lines)}
-    subprocess.run(["zsh", "-f", "-c", script], check=True, timeout=30, stdin=subprocess.DEVNULL,
-                   env={**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb", "PATH": os.environ["PATH"]})
+    script = ZSH % {
+        "fpath": f"{harness.BUILD}/completion/zsh",
+        "out": out,
+        "lines": " ".join(f"'{line}'" for line in lines),
+    }
+    subprocess.run(
+        ["zsh", "-f", "-c", script],
+        check=True,
+        timeout=30,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "ZDOTDIR": str(tmp_path), "TERM": "dumb", "PATH": os.environ["PATH"]},
+    )
     with open(out) as f:
         parts = re.split(r"(?m)^> (.*)\n", f.read())[1:]
     return {line: set(text.split("\n")) - {""} for line, text in zip(parts[::2], parts[1::2])}
@@ -83,7 +98,12 @@ def test_bash_offers_each_word_option_and_value_of_the_tables(name, tmp_path):
     (tmp_path / "file").touch()
     wanted[name, "--config", f"{tmp_path}/f"] = {f"{tmp_path}/file", f"{tmp_path}/folder"}
     assert dict(zip(wanted, bash(name, wanted))) == wanted
-    folders = [[*place.split(" "), o, f"{tmp_path}/f"] for place, has in told.items() for o, takes in has["option"].items() if takes == "<folder>"]
+    folders = [
+        [*place.split(" "), o, f"{tmp_path}/f"]
+        for place, has in told.items()
+        for o, takes in has["option"].items()
+        if takes == "<folder>"
+    ]
     assert all(offered == {f"{tmp_path}/folder"} for offered in bash(name, folders))
 
 
@@ -107,7 +127,9 @@ def test_zsh_offers_each_word_option_and_value_of_the_tables(tmp_path):
 def test_the_tables_have_the_words_that_help_tells():
     told = tables("deferred")
     for command in set(told["deferred"]["word"]) - {"help"}:
-        text = subprocess.run([harness.program("deferred"), "help", command], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            [harness.program("deferred"), "help", command], capture_output=True, text=True, check=True
+        ).stdout
         words = {w for line in re.findall(rf"deferred {command} ([a-z][a-z|]*)", text) for w in line.split("|")}
         assert set(told.get(f"deferred {command}", {"word": ()})["word"]) == words, command
     assert told["deferred add"]["option"]["--on-duplicate"] == "skip|error|replace"
@@ -125,8 +147,9 @@ def test_an_abbreviated_option_is_refused(name):
             if any(o.startswith(short) and o != option for o in told["option"]):
                 continue
             for given in [[short + "=1"], [short, "1"]] if takes else [[short]]:
-                done = subprocess.run([harness.program(name), *place.split()[1:], *given],
-                                      capture_output=True, text=True)
+                done = subprocess.run(
+                    [harness.program(name), *place.split()[1:], *given], capture_output=True, text=True
+                )
                 said = f'{name}: option "{option}" is abbreviated\nhint: write {option}\n'
                 assert (done.returncode, done.stderr) == (64, said)
                 tried += 1

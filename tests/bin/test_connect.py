@@ -64,10 +64,13 @@ def test_peer_authentication_and_a_server_that_stops(own_server, wait_for):
     assert "starts or stops" in said and RUNNING not in said
 
 
-@pytest.mark.parametrize("answer, conninfo", [
-    (b"N", {"sslmode": "require"}), (b"S", {"sslmode": "verify-full", "sslrootcert": "/nonexistent"})])
+@pytest.mark.parametrize(
+    "answer, conninfo",
+    [(b"N", {"sslmode": "require"}), (b"S", {"sslmode": "verify-full", "sslrootcert": "/nonexistent"})],
+)
 def test_certificates_and_encryption(db, answer, conninfo):
     with socket.create_server(("127.0.0.1", 0)) as server:
+
         def serve():
             while True:
                 try:
@@ -77,6 +80,7 @@ def test_certificates_and_encryption(db, answer, conninfo):
                         client.recv(1)
                 except OSError:
                     return
+
         threading.Thread(target=serve, daemon=True).start()
         said = refused(db, host="127.0.0.1", port=server.getsockname()[1], **conninfo)
         server.shutdown(socket.SHUT_RDWR)

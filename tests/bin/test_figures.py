@@ -14,7 +14,10 @@ from harness import program, wait_for
 
 def metrics(text):
     """{name and labels: value}"""
-    return {key: float(value) for key, value in (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}
+    return {
+        key: float(value)
+        for key, value in (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    }
 
 
 def checked(text):
@@ -27,7 +30,9 @@ def checked(text):
 
 def old(db):
     """As if everything had happened a while ago."""
-    db.sql("update deferred.__deferred_log set finished_at = finished_at - interval '10 minutes', started_at = started_at - interval '10 minutes'")
+    db.sql(
+        "update deferred.__deferred_log set finished_at = finished_at - interval '10 minutes', started_at = started_at - interval '10 minutes'"
+    )
     db.sql("update deferred.__deferred set created_at = created_at - interval '10 minutes'")
     db.sql("update deferred.__deferred_folded set folded_to = now() - interval '20 minutes', slice = '1 hour'")
 
@@ -49,14 +54,27 @@ def test_figures_are_folded_by_a_run_and_told(db):
     said = [json.loads(line) for line in done.stderr.splitlines()]
     assert {frozenset(["ts", "level", "program", "pid", "event", "msg"]) <= set(line) for line in said} == {True}
     about = {line["fn"]: line for line in said if line["event"] == "attempt"}
-    assert (about["fail"]["outcome"], about["fail"]["final"], about["fail"]["queue"], "retry_ms" in about["fail"]) == ("failed", True, "default", False)
-    assert about["fail"]["msg"].startswith(f"job {about['fail']['job']} fail attempt 1: failed: ") and about["echo"]["outcome"] == "ok"
+    assert (about["fail"]["outcome"], about["fail"]["final"], about["fail"]["queue"], "retry_ms" in about["fail"]) == (
+        "failed",
+        True,
+        "default",
+        False,
+    )
+    assert (
+        about["fail"]["msg"].startswith(f"job {about['fail']['job']} fail attempt 1: failed: ")
+        and about["echo"]["outcome"] == "ok"
+    )
     assert db.one("select count(*) from deferred.__deferred_sum") == 0
     old(db)
     db.defer("echo", queue="mail")
     assert db.run([program("check_deferred"), "--cnt", "0"]).returncode == 0  # nobody had folded for five minutes
     assert db.one("select folded_to > now() - interval '1 minute' from deferred.__deferred_folded")
-    assert db.one("select ok from deferred.__deferred_sum x join deferred.__deferred_series s on s.id = x.series where (span, queue, fn) = (0, 'mail', '*')") == 3
+    assert (
+        db.one(
+            "select ok from deferred.__deferred_sum x join deferred.__deferred_series s on s.id = x.series where (span, queue, fn) = (0, 'mail', '*')"
+        )
+        == 3
+    )
     old(db)
     db.sql("truncate deferred.__deferred_sum")
     done = deferred(db, "--json", "fold", "--anew")
@@ -74,9 +92,17 @@ def test_figures_are_folded_by_a_run_and_told(db):
     assert told['deferred_attempts_total{queue="default",fn="fail",outcome="failed"}'] == 1
     assert told['deferred_jobs_dead_total{queue="default",fn="fail"}'] == 1
     assert told['deferred_jobs_deferred_total{queue="mail"}'] == 4
-    assert told['deferred_jobs{queue="images",state="ready"}'] == 1 and told['deferred_queue_paused{queue="images"}'] == 1
-    assert told['deferred_wait_seconds_count{queue="mail"}'] == told['deferred_wait_seconds_bucket{queue="mail",le="+Inf"}'] == 4
-    run_us = db.one("select sum(l.run_us) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'echo'")
+    assert (
+        told['deferred_jobs{queue="images",state="ready"}'] == 1 and told['deferred_queue_paused{queue="images"}'] == 1
+    )
+    assert (
+        told['deferred_wait_seconds_count{queue="mail"}']
+        == told['deferred_wait_seconds_bucket{queue="mail",le="+Inf"}']
+        == 4
+    )
+    run_us = db.one(
+        "select sum(l.run_us) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'echo'"
+    )
     assert told['deferred_run_seconds_sum{fn="echo"}'] == pytest.approx(float(run_us) / 1e6)
     assert told['deferred_last_run_timestamp_seconds'] > 1e9 and told["deferred_workers"] == 0
     assert told['deferred_build_info{version="0.1.0",schema_version="1"}'] == 1
@@ -95,5 +121,8 @@ def test_figures_are_folded_by_a_run_and_told(db):
 
 def test_a_service_folds(db):
     db.spawn([program("check_deferred"), "--loop"])
-    wait_for(lambda: db.one("select sampled_at > now() - interval '1 minute' from deferred.__deferred_folded"), what="housekeeping")
+    wait_for(
+        lambda: db.one("select sampled_at > now() - interval '1 minute' from deferred.__deferred_folded"),
+        what="housekeeping",
+    )
     assert db.sql("select queue, ready from deferred.__deferred_depth") == [("default", 0)]

@@ -12,7 +12,13 @@ SAME = {"deferred.__deferred": "id", "deferred.__deferred_log": "job_id, attempt
 
 
 def psql(conninfo, sql, *options):
-    done = subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", conninfo, *options], input=sql, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", conninfo, *options],
+        input=sql,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -43,31 +49,52 @@ def test_history_goes_to_another_server_and_stays_there(two, wait_for):
     same = lambda: [rows(here.conninfo, t, o) == rows(there, t, o) for t, o in SAME.items()]  # noqa: E731
     wait_for(lambda: same() == [True, True], 30, "what there was has been copied")
     # What comes one by one and in bulk, what fails and is retried, and what falls into the net and is moved from there.
-    here.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'params', json_build_object('n', n))) from generate_series(1, 3000) n))")
+    here.sql(
+        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'params', json_build_object('n', n))) from generate_series(1, 3000) n))"
+    )
     here.sql("select setval('deferred.__deferred_id_seq', 45000000)")
     late = here.defer("noop")
     assert here.one("select count(*) from deferred.__deferred_default") == 1
     assert here.run(["check_deferred", "--cnt", "0"]).returncode == 0
     here.sql("select deferred.maintain()")
-    assert here.one("select tableoid::regclass::text from deferred.__deferred where id = %s", late) not in (None, "__deferred_default") and here.hot() == 0
+    assert (
+        here.one("select tableoid::regclass::text from deferred.__deferred where id = %s", late)
+        not in (None, "__deferred_default")
+        and here.hot() == 0
+    )
     wait_for(lambda: same() == [True, True], 30, "what came was sent")
     assert len(rows(there, "deferred.__deferred", "id")) == len(before) + 3001
     # A purge is of here.
     kept = [rows(there, t, o) for t, o in SAME.items()]
     here.sql("update deferred.__deferred set created_at = now() - interval '2 days' where id < 40000000")
-    here.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (-1, 1, 'ok', true, now() - interval '1 year')")
+    here.sql(
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (-1, 1, 'ok', true, now() - interval '1 year')"
+    )
     done = here.run(["deferred", "purge", "--older-than", "0s"])
     assert done.returncode == 0 and here.one("select count(*) from deferred.__deferred") == 0, done
     after = here.defer("noop")
-    wait_for(lambda: rows(there, "deferred.__deferred", "id")[-1].startswith("{") and f'"id": {after},' in rows(there, "deferred.__deferred", "id")[-1], 30, "it goes on")
+    wait_for(
+        lambda: rows(there, "deferred.__deferred", "id")[-1].startswith("{")
+        and f'"id": {after},' in rows(there, "deferred.__deferred", "id")[-1],
+        30,
+        "it goes on",
+    )
     now = [rows(there, t, o) for t, o in SAME.items()]
     assert now[0][:-1] == kept[0] and len(now[1]) == len(kept[1]) + 1
 
 
 def test_what_it_prints_where_that_would_not_do(db):
     said = db.run(["deferred", "history", "publication"])
-    assert said.returncode == 0 and said.stderr == "deferred: wal_level of this server is replica, not logical\nhint: alter system set wal_level = logical; then restart the server\n"
-    for words, why in ((["history"], "publication and subscription"), (["history", "x"], '"x"'), (["--json", "history", "publication"], "--json is not possible"),
-                       (["history", "publication", "x"], '"x"')):
+    assert (
+        said.returncode == 0
+        and said.stderr
+        == "deferred: wal_level of this server is replica, not logical\nhint: alter system set wal_level = logical; then restart the server\n"
+    )
+    for words, why in (
+        (["history"], "publication and subscription"),
+        (["history", "x"], '"x"'),
+        (["--json", "history", "publication"], "--json is not possible"),
+        (["history", "publication", "x"], '"x"'),
+    ):
         said = db.run(["deferred", *words])
         assert said.returncode == 64 and why in said.stderr, said

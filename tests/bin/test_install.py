@@ -11,8 +11,14 @@ import pg
 
 def make(*args):
     san = ["SANITIZE=address,undefined"] if harness.SAN else []
-    return subprocess.run(["make", "-s", "--no-print-directory", *san, *args], cwd=pg.TOP, capture_output=True, text=True,
-                          env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""}, timeout=300)
+    return subprocess.run(
+        ["make", "-s", "--no-print-directory", *san, *args],
+        cwd=pg.TOP,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""},
+        timeout=300,
+    )
 
 
 @pytest.fixture
@@ -23,19 +29,49 @@ def installed(tmp_path):
 
 
 if not harness.SAN:  # one build of them is enough, and make may not build while another test runs
+
     def test_installed_files_are_where_they_belong_and_go_again(installed, tmp_path):
         root = os.path.join(installed, "usr/local")
-        for name in ("bin/check_deferred", "bin/deferred", "bin/deferred_http", "bin/deferred_web", "libexec/deferred/deferred_runner", "libexec/deferred/deferred_backtrace", "libexec/deferred/deferred_config", "lib/libdeferred.so", "lib/libdeferred.so.1",
-                     "lib/libdeferred.a", "lib/pkgconfig/libdeferred.pc", "lib/deferred/plugins/send_mail.so",
-                     "include/deferred.h", "include/deferred_plugin.h", "include/deferred_coordinator.h", "share/man/man1/check_deferred.1", "share/man/man1/deferred.1",
-                     "share/man/man8/deferred_http.8", "share/man/man8/deferred_web.8", "share/doc/deferred/examples/deferred_http.service",
-                     "share/doc/deferred/examples/deferred_http.socket",
-                     "share/man/man3/deferred.3", "share/man/man5/deferred.conf.5", "share/man/man7/deferred.7", "share/man/man7/deferred_functions.7",
-                     "share/deferred/sql/migrations/0001_tables.sql", "share/deferred/sql/queries/claim/job_claim.sql", "share/deferred/sql/functions/job/defer.sql",
-                     "share/doc/deferred/README.md", "share/doc/deferred/examples/check_deferred.crontab",
-                     "share/doc/deferred/examples/check_deferred.service", "share/doc/deferred/examples/check_deferred-run.service",
-                     "share/doc/deferred/examples/check_deferred.timer",
-                     "share/bash-completion/completions/deferred", "share/zsh/site-functions/_deferred_http", "share/doc/deferred/examples/deferred.conf", "share/doc/deferred/examples/deferred.logrotate", "share/doc/deferred/examples/deferred_http.logrotate"):
+        for name in (
+            "bin/check_deferred",
+            "bin/deferred",
+            "bin/deferred_http",
+            "bin/deferred_web",
+            "libexec/deferred/deferred_runner",
+            "libexec/deferred/deferred_backtrace",
+            "libexec/deferred/deferred_config",
+            "lib/libdeferred.so",
+            "lib/libdeferred.so.1",
+            "lib/libdeferred.a",
+            "lib/pkgconfig/libdeferred.pc",
+            "lib/deferred/plugins/send_mail.so",
+            "include/deferred.h",
+            "include/deferred_plugin.h",
+            "include/deferred_coordinator.h",
+            "share/man/man1/check_deferred.1",
+            "share/man/man1/deferred.1",
+            "share/man/man8/deferred_http.8",
+            "share/man/man8/deferred_web.8",
+            "share/doc/deferred/examples/deferred_http.service",
+            "share/doc/deferred/examples/deferred_http.socket",
+            "share/man/man3/deferred.3",
+            "share/man/man5/deferred.conf.5",
+            "share/man/man7/deferred.7",
+            "share/man/man7/deferred_functions.7",
+            "share/deferred/sql/migrations/0001_tables.sql",
+            "share/deferred/sql/queries/claim/job_claim.sql",
+            "share/deferred/sql/functions/job/defer.sql",
+            "share/doc/deferred/README.md",
+            "share/doc/deferred/examples/check_deferred.crontab",
+            "share/doc/deferred/examples/check_deferred.service",
+            "share/doc/deferred/examples/check_deferred-run.service",
+            "share/doc/deferred/examples/check_deferred.timer",
+            "share/bash-completion/completions/deferred",
+            "share/zsh/site-functions/_deferred_http",
+            "share/doc/deferred/examples/deferred.conf",
+            "share/doc/deferred/examples/deferred.logrotate",
+            "share/doc/deferred/examples/deferred_http.logrotate",
+        ):
             assert os.path.isfile(os.path.join(root, name)), name
         # What is for trying things has no place where strangers defer jobs.
         assert os.listdir(os.path.join(root, "lib/deferred/plugins")) == ["send_mail.so"]
@@ -49,8 +85,12 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
 
     def test_pkg_config_says_where_plugins_go_and_no_place_is_left_open(installed):
         folder = os.path.join(installed, "usr/local/lib/pkgconfig")
-        said = subprocess.run(["pkg-config", "--variable=plugindir", "libdeferred"], capture_output=True, text=True,
-                              env={**os.environ, "PKG_CONFIG_PATH": folder})
+        said = subprocess.run(
+            ["pkg-config", "--variable=plugindir", "libdeferred"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PKG_CONFIG_PATH": folder},
+        )
         assert said.stdout == "/usr/local/lib/deferred/plugins\n", said.stderr
         with open(os.path.join(folder, "libdeferred.pc")) as f:
             assert "@" not in f.read()

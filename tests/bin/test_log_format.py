@@ -7,7 +7,17 @@ import re
 import pytest
 
 PAIR = r'(\w+)=(?:([\w./:-]+)|"((?:[^"\\]|\\["\\])*)")'
-WAYS = {"noop": {}, "fail": {}, "segv": {}, "exit0": {}, "hang": {"timeout": "100ms"}, "log_bytes": {}, "no_such": {}, "bytes": {}, "traced": {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}}
+WAYS = {
+    "noop": {},
+    "fail": {},
+    "segv": {},
+    "exit0": {},
+    "hang": {"timeout": "100ms"},
+    "log_bytes": {},
+    "no_such": {},
+    "bytes": {},
+    "traced": {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"},
+}
 
 
 def logfmt(line):
@@ -27,13 +37,21 @@ def lines_of(db, form):
     """What a run of one job of each kind says, by the level, with the numbers taken out that no two runs share."""
     for fn, opts in WAYS.items():
         db.defer("fail" if fn == "traced" else fn, queue="some", max_attempts=1, **opts)
-    done = db.run(["check_deferred", "--cnt", "0", "--runners", "1", "--log-level", "debug", "--log-format", form], input=b"")
+    done = db.run(
+        ["check_deferred", "--cnt", "0", "--runners", "1", "--log-level", "debug", "--log-format", form], input=b""
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stderr.decode().splitlines()
     if form == "text":
-        said = [re.fullmatch(r"\S+Z check_deferred\[\d+\] (\w+): (.*?)(?:; traceparent \S+)?", line).groups() for line in lines]
+        said = [
+            re.fullmatch(r"\S+Z check_deferred\[\d+\] (\w+): (.*?)(?:; traceparent \S+)?", line).groups()
+            for line in lines
+        ]
         return [], sorted((level, re.sub(r"0x[0-9a-f]+|[\d.]+", "#", text)) for level, text in said)
-    read = [{name: words(value) for name, value in json.loads(line).items()} if form == "json" else logfmt(line) for line in lines]
+    read = [
+        {name: words(value) for name, value in json.loads(line).items()} if form == "json" else logfmt(line)
+        for line in lines
+    ]
     return read, sorted((line["level"], re.sub(r"0x[0-9a-f]+|[\d.]+", "#", line["msg"])) for line in read)
 
 

@@ -118,6 +118,7 @@ def test_a_server_that_cannot_be_reached(db, run):
         )
         refused(db.run([*program, "--db", "frobnicate=1"]), CONFIG, "connection string")
 
+
 WITH_DATABASE = [
     (["show", "99"], NOT_DONE, "job 99 does not exist", "was purged"),
     (["retry", "99"], NOT_DONE, "job 99 does not exist", "was purged"),

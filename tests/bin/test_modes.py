@@ -20,8 +20,11 @@ from harness import ledger, wait_for
 LIMIT_S = 10  # machines are noisy: a job is to begin within a second, or a polling interval more
 POLLS = 'interval_floor = "1s"\ninterval_ceiling = "6s"\n'
 MODES = {
-    "one start": (["--cnt", "100"], 1), "--cnt 0": (["--cnt", "0"], 1), "--loop": (["--loop"], 1),
-    "--loop --listen": (["--loop", "--listen"], 1), "two that listen": (["--loop", "--listen"], 2),
+    "one start": (["--cnt", "100"], 1),
+    "--cnt 0": (["--cnt", "0"], 1),
+    "--loop": (["--loop"], 1),
+    "--loop --listen": (["--loop", "--listen"], 1),
+    "two that listen": (["--loop", "--listen"], 2),
     "behind PgBouncer": (["--loop", "--listen"], 1),
 }
 
@@ -31,8 +34,10 @@ class Workers:
 
     def __init__(self, db, args, n, env):
         self.db, self.args, self.env = db, args, env
-        self.services = [db.spawn(["check_deferred", *args, "--pidfile", f"{db.dir}/pid{i}"], env=env)
-                         for i in range(n if "--loop" in args else 0)]
+        self.services = [
+            db.spawn(["check_deferred", *args, "--pidfile", f"{db.dir}/pid{i}"], env=env)
+            for i in range(n if "--loop" in args else 0)
+        ]
         self.may_start, self.over, self.failed = threading.Lock(), threading.Event(), []
         self.thread = None if self.services else threading.Thread(target=self.start_again)
         if self.thread:
@@ -177,9 +182,23 @@ class Kinds:
         parent = self.db.defer("defer_raw", json.dumps({"fn": "noop", "opts": opts}), queue="a")
         return self.newest(parent, "noop"), self.ended(parent)
 
-    ALL = (same_queue, another_queue, new_queue, another_priority, delayed, retried, rate_limited, concurrency_key,
-           child_in_another_queue, resumed_queue, schedule, late_commit, given_back, lost_with_its_worker,
-           deferred_by_another_job)
+    ALL = (
+        same_queue,
+        another_queue,
+        new_queue,
+        another_priority,
+        delayed,
+        retried,
+        rate_limited,
+        concurrency_key,
+        child_in_another_queue,
+        resumed_queue,
+        schedule,
+        late_commit,
+        given_back,
+        lost_with_its_worker,
+        deferred_by_another_job,
+    )
 
 
 def begun(db, job):
@@ -197,6 +216,7 @@ def transactions(db, seconds):
         with connection.cursor() as cursor:
             cursor.execute("select xact_commit + xact_rollback from pg_stat_database where datname = %s", [db.name])
             return cursor.fetchone()[0]
+
     before = count()
     time.sleep(seconds)
     after = count()
@@ -210,10 +230,12 @@ def start_pooler(db):
     os.makedirs(folder, mode=0o700)
     ini = os.path.join(folder, "ini")
     with open(ini, "w") as f:
-        f.write(f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = {pg.PORT}\nauth_type = any\n"
-                "pool_mode = transaction\ndefault_pool_size = 3\nserver_lifetime = 1\n"
-                "ignore_startup_parameters = extra_float_digits,options\n"
-                f"[databases]\n{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={pg.USER}\n")
+        f.write(
+            f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = {pg.PORT}\nauth_type = any\n"
+            "pool_mode = transaction\ndefault_pool_size = 3\nserver_lifetime = 1\n"
+            "ignore_startup_parameters = extra_float_digits,options\n"
+            f"[databases]\n{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={pg.USER}\n"
+        )
     if os.geteuid() == 0:
         who = pwd.getpwnam("postgres")
         os.chmod(db.dir, 0o711)

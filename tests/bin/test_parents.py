@@ -12,7 +12,9 @@ SEE = 'function "see" { command = {"/bin/sh", "-c", "[ -z \\"$DEFERRED_PARENTS_F
 
 
 def result(db, job):
-    return db.one("select result from deferred.__deferred_log where job_id = %s and final order by attempt desc limit 1", job)
+    return db.one(
+        "select result from deferred.__deferred_log where job_id = %s and final order by attempt desc limit 1", job
+    )
 
 
 def parents(db, job):
@@ -36,34 +38,63 @@ def test_functions_and_commands_have_them_by_name_or_number(db, ledger):
     after = [{"job": box, "as": "pack"}, {"job": bad, "on": "ended"}]
     jobs = [db.defer(fn, after=after) for fn in ("parents", "parents_apart", "see")]
     db.sql("select deferred.__queue_set('limited', %s, true)", '{"max_running": 1}')
-    jobs += [db.defer("parents", after=after, queue="limited"), db.defer("parents", after=after, max_attempts=1), db.defer("parents", after=after, delay="1ms")]
+    jobs += [
+        db.defer("parents", after=after, queue="limited"),
+        db.defer("parents", after=after, max_attempts=1),
+        db.defer("parents", after=after, delay="1ms"),
+    ]
     one = [db.defer("parents", json.dumps({"of": of}), after=after) for of in ("pack", str(bad), str(box), "none")]
     alone = [db.defer(fn) for fn in ("parents", "parents_apart", "see")]
     root = db.defer("parents")
     behind = db.defer("parents", after=root)
     while db.hot():
         run(db)
-    told = {"pack": {"id": box, "outcome": "ok", "result": result(db, box)}, str(bad): {"id": bad, "outcome": "failed", "result": None}}
+    told = {
+        "pack": {"id": box, "outcome": "ok", "result": result(db, box)},
+        str(bad): {"id": bad, "outcome": "failed", "result": None},
+    }
     assert "two" in told["pack"]["result"]
     assert [parents(db, job) for job in jobs] == [told] * len(jobs)
-    assert [result(db, job) for job in one] == [f"0 ok {told['pack']['result']}", "0 failed NULL", "-1 NULL NULL", "-1 NULL NULL"]
+    assert [result(db, job) for job in one] == [
+        f"0 ok {told['pack']['result']}",
+        "0 failed NULL",
+        "-1 NULL NULL",
+        "-1 NULL NULL",
+    ]
     assert [result(db, job) or "none" for job in alone] == ["none"] * 3
-    assert (result(db, root) or "", parents(db, behind)) == ("", {str(root): {"id": root, "outcome": "ok", "result": result(db, root)}})
+    assert (result(db, root) or "", parents(db, behind)) == (
+        "",
+        {str(root): {"id": root, "outcome": "ok", "result": result(db, root)}},
+    )
     ledger(db)
 
 
 def test_in_a_flow_the_names_are_its_own_and_a_retry_has_them_again(db, ledger):
     db.plugins("running")
-    flow = db.one("select deferred.defer_flow(%s)", json.dumps({
-        "jobs": [{"name": "pack", "fn": "sample.echo", "params": "box"}, {"name": "mail", "fn": "sample.fail", "max_attempts": 1, "after": ["pack"]},
-                 {"name": "undo", "fn": "parents", "after": ["pack", {"job": "mail", "on": "failed"}]},
-                 {"name": "spare", "fn": "noop", "after": {"job": "pack", "on": "failed"}}],
-        "then": [{"fn": "parents", "on": "ended"}]}))
+    flow = db.one(
+        "select deferred.defer_flow(%s)",
+        json.dumps(
+            {
+                "jobs": [
+                    {"name": "pack", "fn": "sample.echo", "params": "box"},
+                    {"name": "mail", "fn": "sample.fail", "max_attempts": 1, "after": ["pack"]},
+                    {"name": "undo", "fn": "parents", "after": ["pack", {"job": "mail", "on": "failed"}]},
+                    {"name": "spare", "fn": "noop", "after": {"job": "pack", "on": "failed"}},
+                ],
+                "then": [{"fn": "parents", "on": "ended"}],
+            }
+        ),
+    )
     ids = dict(db.sql("select name, job from deferred.__deferred_member where flow = %s and name is not null", flow))
     last = max(r[0] for r in db.sql("select job from deferred.__deferred_member where flow = %s", flow))
     run(db)
     assert {n: p["outcome"] for n, p in parents(db, ids["undo"]).items()} == {"pack": "ok", "mail": "failed"}
-    assert {n: p["outcome"] for n, p in parents(db, last).items()} == {"pack": "ok", "mail": "failed", "undo": "ok", "spare": "skipped"}
+    assert {n: p["outcome"] for n, p in parents(db, last).items()} == {
+        "pack": "ok",
+        "mail": "failed",
+        "undo": "ok",
+        "spare": "skipped",
+    }
     again = db.defer("parents", after={"job": ids["spare"], "on": "ended"}, max_attempts=1)
     run(db)
     assert parents(db, again)[str(ids["spare"])]["outcome"] == "skipped"
@@ -81,8 +112,10 @@ def test_in_a_flow_the_names_are_its_own_and_a_retry_has_them_again(db, ledger):
 
 def test_many_and_long_ones_are_bounded(db, ledger):
     db.plugins("running")
-    db.config('function "long" { command = {"/bin/sh", "-c", "head -c 8000 /dev/zero | tr \'\\\\0\' x"} }\n'
-              'function "count" { command = {"/bin/sh", "-c", "tr -cd { <&$DEFERRED_PARENTS_FD | wc -c; "} }')
+    db.config(
+        'function "long" { command = {"/bin/sh", "-c", "head -c 8000 /dev/zero | tr \'\\\\0\' x"} }\n'
+        'function "count" { command = {"/bin/sh", "-c", "tr -cd { <&$DEFERRED_PARENTS_FD | wc -c; "} }'
+    )
     long = [db.defer("long") for _ in range(10)]
     last = db.defer("parents", json.dumps({"of": str(long[9])}), after=long)
     first = db.defer("parents", json.dumps({"of": str(long[0])}), after=long)
@@ -133,7 +166,9 @@ def test_a_job_for_which_others_come_to_wait_while_it_runs_is_recorded(db, ledge
     db.sql("select deferred.__settle(1000)")
     wait_for(lambda: db.one("select ctid::text from deferred.__deferred_hot where id = %s", job) != before)
     assert worker.wait(30) == OK and "refused" not in worker.output() and "lost" not in worker.output(), worker.output()
-    assert db.sql("select job_id, attempt, outcome from deferred.__deferred_log where job_id <> %s order by 1", behind) == [(job, 1, "ok"), (other, 1, "ok")]
+    assert db.sql(
+        "select job_id, attempt, outcome from deferred.__deferred_log where job_id <> %s order by 1", behind
+    ) == [(job, 1, "ok"), (other, 1, "ok")]
     while db.hot():
         run(db)
     assert parents(db, behind) == {str(job): {"id": job, "outcome": "ok", "result": result(db, job)}}
@@ -143,8 +178,11 @@ def test_a_job_for_which_others_come_to_wait_while_it_runs_is_recorded(db, ledge
 def test_a_message_that_is_waited_for_is_called_one(db):
     message = db.one("""select deferred.defer(null, '{}', '{"queue": "q"}')""")
     job = db.defer("sample.noop", after=message)
-    for command, says in (("why", f"job {message} (message, ready)"), ("show", f"waits for   {message} message, ok: ready"),
-                          ("graph", f"{message} message: ready")):
+    for command, says in (
+        ("why", f"job {message} (message, ready)"),
+        ("show", f"waits for   {message} message, ok: ready"),
+        ("graph", f"{message} message: ready"),
+    ):
         assert says in db.run(["deferred", command, str(job)]).stdout, command
     assert db.sql("select deferred.cancel(%s)", message) == [(True,)]
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0

@@ -16,8 +16,14 @@ from harness import ledger, read_record, wait_for
 def started(db, *args):
     """A run that is in the middle of a job."""
     run = db.spawn(["check_deferred", *args])
-    wait_for(lambda: db.sql("select 1 from deferred.__held h join deferred.__deferred_worker w on w.id = h.worker and w.pid = %s", run.pid),
-             20, "it has claimed a job")
+    wait_for(
+        lambda: db.sql(
+            "select 1 from deferred.__held h join deferred.__deferred_worker w on w.id = h.worker and w.pid = %s",
+            run.pid,
+        ),
+        20,
+        "it has claimed a job",
+    )
     return run
 
 
@@ -49,13 +55,17 @@ def test_a_sticky_folder_and_a_bare_file_name_are_fine(db):
     ledger(db)
 
 
-@pytest.mark.parametrize("path, code, says", [
-    ("x" * 300, 73, "too long"),
-    ("x/" * 2500 + "x", 77, "use a shorter one"),
-    ("no/such/folder/pid", 73, "make the folder"),
-    ("file/pid", 73, "Not a directory"),
-    ("loop/pid", 73, "symbolic links"),
-], ids=["long name", "long path", "no folder", "file as folder", "loop"])
+@pytest.mark.parametrize(
+    "path, code, says",
+    [
+        ("x" * 300, 73, "too long"),
+        ("x/" * 2500 + "x", 77, "use a shorter one"),
+        ("no/such/folder/pid", 73, "make the folder"),
+        ("file/pid", 73, "Not a directory"),
+        ("loop/pid", 73, "symbolic links"),
+    ],
+    ids=["long name", "long path", "no folder", "file as folder", "loop"],
+)
 def test_a_path_that_cannot_be_is_named_with_its_cause(db, path, code, says):
     open(os.path.join(db.dir, "file"), "w").close()
     os.symlink("loop", os.path.join(db.dir, "loop"))
@@ -155,7 +165,9 @@ def test_a_stopped_copy_is_left_alone_for_its_lease_then_named_and_replaced(db):
 
 def test_a_copy_shows_that_it_lives_and_says_that_its_file_is_gone(db):
     run = db.spawn(["check_deferred", "--loop", "--lease", "1s"])
-    wait_for(lambda: db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid), 20, "it has registered")
+    wait_for(
+        lambda: db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid), 20, "it has registered"
+    )
     os.utime(db.pidfile, (time.time() - 61, time.time() - 61))
     wait_for(lambda: time.time() - os.stat(db.pidfile).st_mtime < 5, 20, "it has moved the time of the file on")
     os.unlink(db.pidfile)

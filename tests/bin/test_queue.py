@@ -37,7 +37,12 @@ def setting(db, column, name="q"):
 
 
 def many(db, n, fn="noop", params=None, **opts):
-    return [r[0] for r in db.sql("select deferred.defer_many(%s::json)", json.dumps([{"fn": fn, "params": params or {}, **opts}] * n))]
+    return [
+        r[0]
+        for r in db.sql(
+            "select deferred.defer_many(%s::json)", json.dumps([{"fn": fn, "params": params or {}, **opts}] * n)
+        )
+    ]
 
 
 class Fleet:
@@ -75,8 +80,10 @@ def drain(db, n, *args, timeout=120):
 
 def attempts(db, where="true"):
     """(job, start, end) of the attempts that were made, in seconds, in the order of their starts."""
-    return db.sql("select l.job_id, extract(epoch from l.started_at)::float8, extract(epoch from l.finished_at)::float8 "
-                  f"from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where l.attempt > 0 and {where} order by 2")
+    return db.sql(
+        "select l.job_id, extract(epoch from l.started_at)::float8, extract(epoch from l.finished_at)::float8 "
+        f"from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where l.attempt > 0 and {where} order by 2"
+    )
 
 
 def most_at_once(made):
@@ -91,7 +98,9 @@ def most_at_once(made):
 def worst_excess(made, rate, burst):
     """Over all windows that begin and end with a start: starts above burst + rate * length."""
     starts = [s for _, s, _ in made]
-    return max(j - i + 1 - burst - rate * (starts[j] - starts[i]) for i in range(len(starts)) for j in range(i, len(starts)))
+    return max(
+        j - i + 1 - burst - rate * (starts[j] - starts[i]) for i in range(len(starts)) for j in range(i, len(starts))
+    )
 
 
 def test_the_measures_of_this_file_see_what_they_should():
@@ -102,6 +111,7 @@ def test_the_measures_of_this_file_see_what_they_should():
 
 
 # ---- several processes
+
 
 def test_four_processes_keep_to_the_limit_of_a_queue(db):
     queue(db, "set", "q", "--create", "--max-running", "3")
@@ -155,6 +165,7 @@ def test_an_idle_wait_for_a_rate_uses_no_processor(db):
         with open(f"/proc/{run.pid}/stat") as f:
             fields = f.read().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
+
     before = ticks()
     time.sleep(4)
     assert run.alive() and ticks() - before <= (20 if SAN else 4)  # of 400
@@ -196,7 +207,12 @@ def test_a_key_is_strictly_in_order_also_when_jobs_fail(db):
 @pytest.mark.slow
 def test_a_key_with_a_number_runs_that_many(db):
     for i in range(24):
-        assert db.run(["deferred", "add", "sleep", '{"ms": 40}', "--concurrency-key", "k", "--concurrency", "3"]).returncode == 0
+        assert (
+            db.run(
+                ["deferred", "add", "sleep", '{"ms": 40}', "--concurrency-key", "k", "--concurrency", "3"]
+            ).returncode
+            == 0
+        )
     drain(db, 4, "--runners", "3")
     assert most_at_once(attempts(db)) == 3
 
@@ -204,8 +220,16 @@ def test_a_key_with_a_number_runs_that_many(db):
 @pytest.mark.parametrize("limit", ["queue", "function", "key", "rate"])
 def test_a_killed_holder_keeps_others_waiting_no_longer_than_its_lease(db, limit):
     db.config('backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
-    queue(db, "set", "q", "--create", "--visibility-timeout", "2s", *(["--max-running", "1"] if limit == "queue" else []),
-          *(["--rate", "1000/s"] if limit == "rate" else []))
+    queue(
+        db,
+        "set",
+        "q",
+        "--create",
+        "--visibility-timeout",
+        "2s",
+        *(["--max-running", "1"] if limit == "queue" else []),
+        *(["--rate", "1000/s"] if limit == "rate" else []),
+    )
     if limit == "function":
         ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "1"]))
     opts = {"concurrency_key": "k"} if limit == "key" else {}
@@ -296,7 +320,11 @@ def test_weights_share_a_worker(db):
     for q in "abc":
         many(db, 900, queue=q)
     assert db.run(["check_deferred", "--cnt", "600", "--batch", "2"]).returncode == 0
-    got = dict(db.sql("select d.queue, count(*) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id group by 1"))
+    got = dict(
+        db.sql(
+            "select d.queue, count(*) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id group by 1"
+        )
+    )
     # Drawn, 300 times: about 75 of a and 225 of b. Outside of this once in some thousand times.
     assert sum(got.values()) == 600 and 1.6 < got["b"] / got["a"] < 6 and got["c"] > 60
 
@@ -327,26 +355,40 @@ def test_messages_to_a_bound_queue_are_run(db):
 
 # ---- the commands
 
+
 def test_every_setting_is_set_shown_and_taken_back(db):
     options = {
-        "visibility-timeout": ("30s", "visibility_timeout_ms", 30000), "ttl": ("2d", "ttl_ms", 172800000),
-        "max-attempts": ("7", "max_attempts", 7), "backoff-floor": ("200ms", "backoff_floor_ms", 200),
-        "backoff-ceiling": ("1.5h", "backoff_ceiling_ms", 5400000), "backoff-exponent": ("1.5", "backoff_exponent", 1.5),
-        "max-running": ("10", "max_running", 10), "rate": ("1/min", "rate", 1 / 60), "burst": ("5", "burst", 5),
-        "max-length": ("1000", "max_length", 1000), "on-full": ("drop", "on_full", "drop"), "function": ("send_mail", "fn", "send_mail"),
-        "metadata": ('{"owner": "me"}', "metadata", {"owner": "me"}), "weight": ("3", "weight", 3.0),
+        "visibility-timeout": ("30s", "visibility_timeout_ms", 30000),
+        "ttl": ("2d", "ttl_ms", 172800000),
+        "max-attempts": ("7", "max_attempts", 7),
+        "backoff-floor": ("200ms", "backoff_floor_ms", 200),
+        "backoff-ceiling": ("1.5h", "backoff_ceiling_ms", 5400000),
+        "backoff-exponent": ("1.5", "backoff_exponent", 1.5),
+        "max-running": ("10", "max_running", 10),
+        "rate": ("1/min", "rate", 1 / 60),
+        "burst": ("5", "burst", 5),
+        "max-length": ("1000", "max_length", 1000),
+        "on-full": ("drop", "on_full", "drop"),
+        "function": ("send_mail", "fn", "send_mail"),
+        "metadata": ('{"owner": "me"}', "metadata", {"owner": "me"}),
+        "weight": ("3", "weight", 3.0),
         "params-max-bytes": ("2000", "params_max_bytes", 2000),
         "on-dead": ("mourn", "on_dead", "mourn"),
     }
     args = [a for name, (value, _, _) in options.items() for a in ("--" + name, value)]
     assert queue(db, "set", "q", "--create", *args) == ""
-    shown, = json.loads(queue(db, "ls", "q", "--json"))
+    (shown,) = json.loads(queue(db, "ls", "q", "--json"))
     for _, column, expected in options.values():
         assert shown[column] == pytest.approx(expected) if isinstance(expected, float) else shown[column] == expected
     assert shown["running"] == 0 and shown["paused"] is False
     line = queue(db, "ls").splitlines()[2]
-    assert line.split() == 'q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail 200ms 90min 1.5 2000 {"owner": "me"} mourn'.split()
-    plain = db.sql("select to_jsonb(q) - array['name', 'created_at'] from deferred.__deferred_queue q where name = 'default'")
+    assert (
+        line.split()
+        == 'q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail 200ms 90min 1.5 2000 {"owner": "me"} mourn'.split()
+    )
+    plain = db.sql(
+        "select to_jsonb(q) - array['name', 'created_at'] from deferred.__deferred_queue q where name = 'default'"
+    )
     for i, name in enumerate(options):
         if name == "burst":
             continue  # goes first: it needs the rate
@@ -356,21 +398,60 @@ def test_every_setting_is_set_shown_and_taken_back(db):
             queue(db, "set", "q", "--unset", name)
         else:
             queue(db, "set", "q", "--" + name, "")
-    assert db.sql("select to_jsonb(q) - array['name', 'created_at'] from deferred.__deferred_queue q where name = 'q'") == plain
+    assert (
+        db.sql("select to_jsonb(q) - array['name', 'created_at'] from deferred.__deferred_queue q where name = 'q'")
+        == plain
+    )
 
 
 NONSENSE = [
-    ("visibility-timeout", "30", "not a time span with a unit"), ("visibility-timeout", "-5s", "-5s"), ("visibility-timeout", "500ms", "500ms"),
-    ("visibility-timeout", "2d", "2d"), ("visibility-timeout", "nan", "nan"), ("ttl", "5", '"5"'), ("ttl", "0s", "0s"), ("ttl", "inf", "inf"),
-    ("max-attempts", "0", '"0"'), ("max-attempts", "-1", "-1"), ("max-attempts", "1.5", "1.5"), ("max-attempts", "nan", "nan"),
-    ("backoff-floor", "10", '"10"'), ("backoff-floor", "0ms", "0ms"), ("backoff-ceiling", "1 mon", "1 mon"), ("backoff-exponent", "0.5", "0.5"),
-    ("backoff-exponent", "nan", "nan"), ("backoff-exponent", "-2", "-2"), ("max-running", "0", '"0"'), ("max-running", "-3", "-3"),
-    ("max-running", "many", "many"), ("max-running", "1e3", "1e3"), ("rate", "5", '"5"'), ("rate", "1/", '"1/"'), ("rate", "1/fortnight", "fortnight"),
-    ("rate", "-1/s", "-1/s"), ("rate", "nan/s", "nan/s"), ("rate", "inf/s", "inf/s"), ("rate", "0/s", "0/s"), ("rate", "1/0s", "1/0s"),
-    ("rate", "1/5", "1/5"), ("rate", "/s", "/s"), ("rate", "9999999/s", "9999999/s"), ("burst", "0", '"0"'), ("burst", "-1", "-1"),
-    ("max-length", "0", '"0"'), ("max-length", "-1", "-1"), ("max-length", "1k", "1k"), ("on-full", "explode", "explode"), ("on-full", "err", "err"),
-    ("weight", "0", '"0"'), ("weight", "-1", "-1"), ("weight", "nan", "nan"), ("weight", "1001", "1001"), ("metadata", "{", "{"),
-    ("params-max-bytes", "0", '"0"'), ("params-max-bytes", "-1", "-1"),
+    ("visibility-timeout", "30", "not a time span with a unit"),
+    ("visibility-timeout", "-5s", "-5s"),
+    ("visibility-timeout", "500ms", "500ms"),
+    ("visibility-timeout", "2d", "2d"),
+    ("visibility-timeout", "nan", "nan"),
+    ("ttl", "5", '"5"'),
+    ("ttl", "0s", "0s"),
+    ("ttl", "inf", "inf"),
+    ("max-attempts", "0", '"0"'),
+    ("max-attempts", "-1", "-1"),
+    ("max-attempts", "1.5", "1.5"),
+    ("max-attempts", "nan", "nan"),
+    ("backoff-floor", "10", '"10"'),
+    ("backoff-floor", "0ms", "0ms"),
+    ("backoff-ceiling", "1 mon", "1 mon"),
+    ("backoff-exponent", "0.5", "0.5"),
+    ("backoff-exponent", "nan", "nan"),
+    ("backoff-exponent", "-2", "-2"),
+    ("max-running", "0", '"0"'),
+    ("max-running", "-3", "-3"),
+    ("max-running", "many", "many"),
+    ("max-running", "1e3", "1e3"),
+    ("rate", "5", '"5"'),
+    ("rate", "1/", '"1/"'),
+    ("rate", "1/fortnight", "fortnight"),
+    ("rate", "-1/s", "-1/s"),
+    ("rate", "nan/s", "nan/s"),
+    ("rate", "inf/s", "inf/s"),
+    ("rate", "0/s", "0/s"),
+    ("rate", "1/0s", "1/0s"),
+    ("rate", "1/5", "1/5"),
+    ("rate", "/s", "/s"),
+    ("rate", "9999999/s", "9999999/s"),
+    ("burst", "0", '"0"'),
+    ("burst", "-1", "-1"),
+    ("max-length", "0", '"0"'),
+    ("max-length", "-1", "-1"),
+    ("max-length", "1k", "1k"),
+    ("on-full", "explode", "explode"),
+    ("on-full", "err", "err"),
+    ("weight", "0", '"0"'),
+    ("weight", "-1", "-1"),
+    ("weight", "nan", "nan"),
+    ("weight", "1001", "1001"),
+    ("metadata", "{", "{"),
+    ("params-max-bytes", "0", '"0"'),
+    ("params-max-bytes", "-1", "-1"),
 ]
 
 
@@ -378,41 +459,84 @@ NONSENSE = [
 def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says):
     result = run(["deferred", "queue", "set", "q", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"})
     assert result.returncode == USAGE and result.stdout == ""
-    assert f'--{option} "{value}"' in result.stderr and says in result.stderr and re.search(r"\nhint: .+\n$",
-        result.stderr)
+    assert (
+        f'--{option} "{value}"' in result.stderr
+        and says in result.stderr
+        and re.search(r"\nhint: .+\n$", result.stderr)
+    )
     if option in ("max-running", "rate", "burst"):
-        result = run(["deferred", "function", "set", "f", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"})
+        result = run(
+            ["deferred", "function", "set", "f", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"}
+        )
         assert result.returncode == USAGE and f'--{option} "{value}"' in result.stderr
 
 
-@pytest.mark.parametrize("args", [
-    ["queue"], ["queue", "frobnicate"], ["queue", "set"], ["queue", "set", "q"], ["queue", "set", "q", "r", "--weight", "2"], ["queue", "pause"],
-    ["queue", "ls", "a", "b"], ["queue", "rm"], ["queue", "clear"], ["queue", "set", "no such", "--weight", "2"], ["queue", "pause", "ok", "-x"],
-    ["queue", "pause", ""], ["queue", "clear", "q", "--force"], ["queue", "ls", "--yes"], ["queue", "pause", "q", "--create"],
-    ["queue", "pause", "q", "--rate", "1/s"], ["queue", "set", "q", "--unset", "colour"], ["queue", "set", "a" * 89, "--weight", "2"],
-    ["function"], ["function", "set"], ["function", "set", "f"], ["function", "ls", "--rate", "1/s"], ["function", "rm"],
-    ["function", "set", "f", "--weight", "1"], ["function", "set", "f", "--unset", "weight"], ["function", "pause", "f"],
-    ["add", "noop", "--concurrency", "0"], ["add", "noop", "--concurrency", "x"], ["add", "noop", "--concurrency", "10001"],
-])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["queue"],
+        ["queue", "frobnicate"],
+        ["queue", "set"],
+        ["queue", "set", "q"],
+        ["queue", "set", "q", "r", "--weight", "2"],
+        ["queue", "pause"],
+        ["queue", "ls", "a", "b"],
+        ["queue", "rm"],
+        ["queue", "clear"],
+        ["queue", "set", "no such", "--weight", "2"],
+        ["queue", "pause", "ok", "-x"],
+        ["queue", "pause", ""],
+        ["queue", "clear", "q", "--force"],
+        ["queue", "ls", "--yes"],
+        ["queue", "pause", "q", "--create"],
+        ["queue", "pause", "q", "--rate", "1/s"],
+        ["queue", "set", "q", "--unset", "colour"],
+        ["queue", "set", "a" * 89, "--weight", "2"],
+        ["function"],
+        ["function", "set"],
+        ["function", "set", "f"],
+        ["function", "ls", "--rate", "1/s"],
+        ["function", "rm"],
+        ["function", "set", "f", "--weight", "1"],
+        ["function", "set", "f", "--unset", "weight"],
+        ["function", "pause", "f"],
+        ["add", "noop", "--concurrency", "0"],
+        ["add", "noop", "--concurrency", "x"],
+        ["add", "noop", "--concurrency", "10001"],
+    ],
+)
 def test_wrong_usage_ends_with_64(run, args):
     result = run(["deferred", *args], env={"DEFERRED_DB": "host=/nonexistent"})
     assert result.returncode == USAGE and result.stdout == "" and re.search(r"\nhint: .+\n$", result.stderr)
 
 
 def test_what_only_the_server_can_refuse_quotes_the_input(db):
-    for args in (["set", "nosuch", "--weight", "2"], ["pause", "nosuch"], ["resume", "nosuch"], ["clear", "nosuch", "--yes"], ["rm", "nosuch"],
-                 ["ls", "nosuch"]):
+    for args in (
+        ["set", "nosuch", "--weight", "2"],
+        ["pause", "nosuch"],
+        ["resume", "nosuch"],
+        ["clear", "nosuch", "--yes"],
+        ["rm", "nosuch"],
+        ["ls", "nosuch"],
+    ):
         fails(db.run(["deferred", "queue", *args]), NOT_DONE, 'queue "nosuch" does not exist', "hint: ")
     assert db.sql("select name from deferred.__deferred_queue") == [("default",)]
     fails(db.run(["deferred", "queue", "set", "default", "--burst", "3"]), DATA, "a burst of 3 but no rate", "hint: ")
     fails(db.run(["deferred", "queue", "set", "default", "--function", "no such"]), DATA, "no such", "hint: ")
-    fails(db.run(["deferred", "queue", "set", "default", "--backoff-floor", "2h", "--backoff-ceiling", "1h"]), DATA, "7200000")
+    fails(
+        db.run(["deferred", "queue", "set", "default", "--backoff-floor", "2h", "--backoff-ceiling", "1h"]),
+        DATA,
+        "7200000",
+    )
     fails(db.run(["deferred", "function", "set", "no such", "--rate", "1/s"]), DATA, '"no such"', "hint: ")
     fails(db.run(["deferred", "function", "set", "f", "--burst", "2"]), DATA, "a burst of 2 but no rate")
     fails(db.run(["deferred", "function", "rm", "f"]), NOT_DONE, '"f" has no limits')
     fails(db.run(["deferred", "queue", "rm", "default"]), NOT_DONE, '"default" cannot be removed')
-    fails(db.run(["deferred", "add", "noop", "--concurrency", "2"]), DATA,
-        '"concurrency" is 2, but "concurrency_key" is missing')
+    fails(
+        db.run(["deferred", "add", "noop", "--concurrency", "2"]),
+        DATA,
+        '"concurrency" is 2, but "concurrency_key" is missing',
+    )
     # A name that is refused leaves those before it alone.
     queue(db, "set", "q", "--create")
     fails(db.run(["deferred", "queue", "pause", "q", "nosuch"]), NOT_DONE, "nosuch")
@@ -428,15 +552,30 @@ def test_pause_and_resume_say_what_they_did(db):
     job = db.defer("noop", queue="q")
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.log(job) == []
-    assert json.loads(queue(db, "resume", "q", "r", "--json")) == [{"queue": "q", "paused": False}, {"queue": "r", "paused": False}]
+    assert json.loads(queue(db, "resume", "q", "r", "--json")) == [
+        {"queue": "q", "paused": False},
+        {"queue": "r", "paused": False},
+    ]
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.log(job) == [(1, "ok")]
 
 
-@pytest.mark.parametrize("rate, shown", [
-    ("100/h", "100/h"), ("5/s", "5/s"), ("1/min", "1/min"), ("3/10s", "18/min"), ("0.5/h", "12/d"), ("60/min", "1/s"), ("1000000/s", "1000000/s"),
-    ("999999.5/s", "59999970/min"), ("0.3/d", "0.3/d"), ("7/13min", "32.3077/h"), ("1/115d", "0.00869565/d"),
-])
+@pytest.mark.parametrize(
+    "rate, shown",
+    [
+        ("100/h", "100/h"),
+        ("5/s", "5/s"),
+        ("1/min", "1/min"),
+        ("3/10s", "18/min"),
+        ("0.5/h", "12/d"),
+        ("60/min", "1/s"),
+        ("1000000/s", "1000000/s"),
+        ("999999.5/s", "59999970/min"),
+        ("0.3/d", "0.3/d"),
+        ("7/13min", "32.3077/h"),
+        ("1/115d", "0.00869565/d"),
+    ],
+)
 def test_a_rate_is_shown_as_a_whole_number_where_there_is_a_unit_for_it(db, rate, shown):
     queue(db, "set", "q", "--create", "--rate", rate)
     assert queue(db, "ls", "q").splitlines()[1].split() == ["q", "0", shown, "1"]
@@ -451,16 +590,22 @@ def test_rare_settings_have_columns_where_a_queue_has_them(db):
     assert heads("default") == usual
     assert heads("a") == usual + " MIN BACK-OFF MAX BACK-OFF EXPONENT" and heads("b") == usual + " MAX DEQUEUE METADATA"
     assert heads() == usual + " MIN BACK-OFF MAX BACK-OFF EXPONENT MAX DEQUEUE METADATA"
-    assert [line.split() for line in queue(db, "ls").splitlines()[1:]] == \
-        [["a", "1", "10s", "1h", "2.5"], ["b", "1", "5", '{"x":', "1}"], ["default", "1"]]
+    assert [line.split() for line in queue(db, "ls").splitlines()[1:]] == [
+        ["a", "1", "10s", "1h", "2.5"],
+        ["b", "1", "5", '{"x":', "1}"],
+        ["default", "1"],
+    ]
 
 
-@pytest.mark.parametrize("args, text", [
-    (["--max-running", "-1"], '--max-running "-1" is not a whole number from 1 to 1000000'), (["--max-length", "0"],
-    "from 1 to 1000000000"),
-    (["--max-running", "1.5"], "is not a whole number from 1 to 1000000"), (["--weight", "many"],
-    "is not a number from 0.001 to 1000"),
-])
+@pytest.mark.parametrize(
+    "args, text",
+    [
+        (["--max-running", "-1"], '--max-running "-1" is not a whole number from 1 to 1000000'),
+        (["--max-length", "0"], "from 1 to 1000000000"),
+        (["--max-running", "1.5"], "is not a whole number from 1 to 1000000"),
+        (["--weight", "many"], "is not a number from 0.001 to 1000"),
+    ],
+)
 def test_a_wrong_number_is_told_the_range(run, args, text):
     result = run(["deferred", "queue", "set", "q", *args])
     assert result.returncode == USAGE and text in result.stderr
@@ -469,8 +614,9 @@ def test_a_wrong_number_is_told_the_range(run, args, text):
 def test_functions_are_listed_set_and_removed(db):
     assert ok(db.run(["deferred", "function", "ls"])) == ""
     ok(db.run(["deferred", "function", "set", "sleep", "--rate", "90/h"]))
-    assert json.loads(ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--json"]))) == \
-        [{"fn": "sleep", "running": 0, "max_running": 2, "rate": 0.025, "burst": None, "paused_s": None, "on_dead": None}]
+    assert json.loads(ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--json"]))) == [
+        {"fn": "sleep", "running": 0, "max_running": 2, "rate": 0.025, "burst": None, "paused_s": None, "on_dead": None}
+    ]
     assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2", "90/h"]
     ok(db.run(["deferred", "function", "set", "sleep", "--unset", "rate"]))
     assert ok(db.run(["deferred", "function", "ls"])).splitlines()[1].split() == ["sleep", "0", "2"]
@@ -492,7 +638,9 @@ def test_clear_and_rm_ask_first(db):
     many(db, 2, queue="q")
     assert json.loads(queue(db, "rm", "q", "--force", "--json")) == {"queue": "q", "cancelled": 2, "removed": True}
     assert "q" not in [q["queue"] for q in json.loads(queue(db, "ls", "--json"))]
-    assert db.sql("select distinct outcome, final, error like 'queue cleared by %%' from deferred.__deferred_log", None) == [("cancelled", True, True)]
+    assert db.sql(
+        "select distinct outcome, final, error like 'queue cleared by %%' from deferred.__deferred_log", None
+    ) == [("cancelled", True, True)]
     assert db.sql("select id from deferred.__deferred_hot") == [(other,)]
     db.defer("noop", queue="q")  # it is back, as new
     assert json.loads(queue(db, "ls", "q", "--json"))[0]["paused"] is False
@@ -512,8 +660,10 @@ def test_clear_asks_on_a_terminal(db, answer, left):
 
 
 def test_clear_goes_in_short_steps_through_a_long_queue(db):
-    db.sql("select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', case when i % 2 = 0 then 'q' "
-           "else 'r' end)) from generate_series(1, 12000) i))")
+    db.sql(
+        "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', case when i % 2 = 0 then 'q' "
+        "else 'r' end)) from generate_series(1, 12000) i))"
+    )
     assert queue(db, "clear", "q", "--yes") == "q: 6000 jobs cancelled\n"
     assert db.hot() == 6000 and db.one("select count(distinct finished_at) from deferred.__deferred_log") > 2
     ledger(db)
@@ -551,6 +701,7 @@ def test_workers_and_viewers_have_the_rights_they_need(db):
 
     def as_role(role, *args):
         return db.run(["deferred", *args], env=logins[role])
+
     try:
         ok(as_role("worker", "queue", "set", "q", "--create", "--max-running", "2", "--rate", "100/s"))
         ok(as_role("worker", "function", "set", "noop", "--max-running", "3"))
@@ -559,7 +710,12 @@ def test_workers_and_viewers_have_the_rights_they_need(db):
                 ok(as_role("producer", "add", "noop", *options))
         for args in (["queue", "ls"], ["function", "ls"], ["status"], ["ls"]):
             assert ok(as_role("viewer", *args)) and ok(as_role("worker", *args))
-        for args in (["queue", "set", "q", "--weight", "2"], ["queue", "pause", "q"], ["queue", "clear", "q", "--yes"], ["function", "rm", "noop"]):
+        for args in (
+            ["queue", "set", "q", "--weight", "2"],
+            ["queue", "pause", "q"],
+            ["queue", "clear", "q", "--yes"],
+            ["function", "rm", "noop"],
+        ):
             fails(as_role("viewer", *args), 77, "permission denied")
             fails(as_role("producer", *args), 77, "permission denied")
         assert db.hot() == 12

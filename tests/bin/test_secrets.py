@@ -24,23 +24,36 @@ def silent():
         yield f"127.0.0.1 port={listener.getsockname()[1]}", listener
 
 
-FORMS = ["host={} user=me password=hunter2", "password = 'hunter2' host={}", "postgresql://me:hunter2@{}/x", "postgresql://me:hunter2?@{}/x",
-         "postgresql://{}/x?password=hunter2"]
+FORMS = [
+    "host={} user=me password=hunter2",
+    "password = 'hunter2' host={}",
+    "postgresql://me:hunter2@{}/x",
+    "postgresql://me:hunter2?@{}/x",
+    "postgresql://{}/x?password=hunter2",
+]
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("args", [["check_deferred", "--db", None], ["check_deferred", "--db=", None], ["deferred", "--db", None, "ls"],
-                                  ["deferred", "ls", "--db=", None], ["deferred_http", "--listen", "127.0.0.1:0", "--db", None]],
-                         ids=lambda a: " ".join(w or "" for w in a))
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["check_deferred", "--db", None],
+        ["check_deferred", "--db=", None],
+        ["deferred", "--db", None, "ls"],
+        ["deferred", "ls", "--db=", None],
+        ["deferred_http", "--listen", "127.0.0.1:0", "--db", None],
+    ],
+    ids=lambda a: " ".join(w or "" for w in a),
+)
 def test_a_password_does_not_stay_in_the_list_of_processes(db, silent, args, form):
     place, listener = silent
     if "://" in form:
         place = place.replace(" port=", ":")
     i = args.index(None)
     conninfo = form.format(place)
-    line = args[:i] + [conninfo] + args[i + 1:]
+    line = args[:i] + [conninfo] + args[i + 1 :]
     if args[i - 1].endswith("="):
-        line[i - 1:i + 1] = [args[i - 1] + conninfo]
+        line[i - 1 : i + 1] = [args[i - 1] + conninfo]
     with open(os.path.join(db.dir, "key"), "w") as f:
         os.fchmod(f.fileno(), 0o600)
         f.write("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n")
@@ -71,11 +84,15 @@ def test_the_connection_is_made_with_the_password_all_the_same(db):
     assert db.run(["check_deferred", "--db", db.conninfo + " password=hunter2"]).returncode == 0
 
 
-@pytest.mark.parametrize("conninfo", ["postgresql://me:hunter2@[::1/x", "postgresql://me:%zzhunter2@h/x", "host=h password=correct hunter2"])
+@pytest.mark.parametrize(
+    "conninfo", ["postgresql://me:hunter2@[::1/x", "postgresql://me:%zzhunter2@h/x", "host=h password=correct hunter2"]
+)
 def test_a_refusal_does_not_repeat_the_password(db, conninfo):
     for args in (["check_deferred"], ["deferred", "ls"]):
         done = db.run([*args, "--db", conninfo])
-        assert done.returncode != 0 and "invalid connection string: it cannot be read, and has a password" in done.stderr
+        assert (
+            done.returncode != 0 and "invalid connection string: it cannot be read, and has a password" in done.stderr
+        )
         assert "hunter2" not in done.stdout + done.stderr
     done = db.run(["check_deferred", "--db", "hots=h"])
     assert done.returncode == 78 and 'invalid connection option "hots"' in done.stderr
@@ -87,12 +104,18 @@ def test_who_reads_the_config_file_leaves_no_core_and_cannot_be_looked_into(db):
     env = harness.base_env()
     if harness.SAN:  # who looks for leaks looks into the process
         env["ASAN_OPTIONS"] = env["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")
-    reader = subprocess.Popen([harness.program("deferred_config")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, **user)
+    reader = subprocess.Popen(
+        [harness.program("deferred_config")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, **user
+    )
 
     def closed():
         with open(f"/proc/{reader.pid}/limits") as limits, open(f"/proc/{reader.pid}/comm") as name:
-            return (name.read() == "deferred_config\n" and os.stat(f"/proc/{reader.pid}/environ").st_uid == 0 and
-                    re.search(r"Max core file size +0 +0 ", limits.read()))
+            return (
+                name.read() == "deferred_config\n"
+                and os.stat(f"/proc/{reader.pid}/environ").st_uid == 0
+                and re.search(r"Max core file size +0 +0 ", limits.read())
+            )
+
     try:
         harness.wait_for(closed, 20)
     finally:

@@ -56,7 +56,11 @@ def defer_recorded(db, ms=60000, **opts):
 
 
 def begun(db, n=1):
-    wait_for(lambda: sum(line[0] == "start" for line in read_record(db.dir + "/record")) >= n, 20, f"{n} executions have begun")
+    wait_for(
+        lambda: sum(line[0] == "start" for line in read_record(db.dir + "/record")) >= n,
+        20,
+        f"{n} executions have begun",
+    )
 
 
 @contextlib.contextmanager
@@ -75,7 +79,10 @@ def dead_delayed_jobs(db, n):
 def test_delayed_jobs_are_not_looked_for_among_the_dead_each_time(db):
     def looks():
         db.sql("select pg_stat_clear_snapshot()")
-        return db.sql("select idx_scan, idx_tup_read from pg_stat_user_indexes where indexrelname = '__deferred_hot_delayed'")[0]
+        return db.sql(
+            "select idx_scan, idx_tup_read from pg_stat_user_indexes where indexrelname = '__deferred_hot_delayed'"
+        )[0]
+
     n = 120000
     with dead_delayed_jobs(db, n):
         run = service(db)
@@ -107,8 +114,11 @@ def test_what_a_long_transaction_has_delayed_for_a_short_time_is_found(db):
 
 def waited(db, job):
     """Seconds from deferred to started."""
-    return db.one("""select extract(epoch from l.started_at - d.created_at)::float8 from deferred.__deferred_log l
-                     join deferred.__deferred d on d.id = l.job_id where d.id = %s""", job)
+    return db.one(
+        """select extract(epoch from l.started_at - d.created_at)::float8 from deferred.__deferred_log l
+                     join deferred.__deferred d on d.id = l.job_id where d.id = %s""",
+        job,
+    )
 
 
 def at_once(waits):
@@ -129,6 +139,7 @@ def cpu_ns(pid):
 
 
 # ---- polling
+
 
 def test_it_runs_what_comes_until_it_is_told_to_stop(db):
     first = db.defer("noop")
@@ -165,7 +176,14 @@ def test_no_runner_is_started_before_there_is_work_and_one_stays_warm_after_it(d
 def test_one_runner_more_than_there_is_room_for_ends_nothing(db, number):
     """It used to end the run, and the jobs under way with it."""
     running = "select count(*) from deferred.__held"
-    run = service(db, "--runners", number, "--grace", "200ms", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50)))
+    run = service(
+        db,
+        "--runners",
+        number,
+        "--grace",
+        "200ms",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50)),
+    )
     jobs = [db.defer("sleep", '{"ms": 4000}') for _ in range(30)]
     wait_for(lambda: "for now, not" in run.output() or not run.alive(), 60)
     assert run.alive(), run.output()
@@ -185,9 +203,11 @@ def count_calls(db):
 
 def looks(db, seconds):
     """How often a service looked in that time, by the statistics of the server: each look asks for the lanes. See count_calls()."""
+
     def count():
         db.sql("select pg_stat_clear_snapshot()")
         return db.one("select coalesce(max(calls), 0) from pg_stat_user_functions where funcname = '__claim_lanes'")
+
     before = count()
     time.sleep(seconds)
     return lambda: count() - before
@@ -207,7 +227,9 @@ def test_looks_that_find_nothing_come_less_and_less_often(db, exponent, at_least
 @pytest.mark.long
 def test_a_hit_takes_the_sleep_back_to_the_floor_and_gradual_decrease_only_a_step_down(db):
     for args, quick in [([], True), (["--gradual-decrease"], False)]:
-        run = service(db, "--interval-floor", "20ms", "--interval-ceiling", "20s", "--exponent", "4", *args, settings="")
+        run = service(
+            db, "--interval-floor", "20ms", "--interval-ceiling", "20s", "--exponent", "4", *args, settings=""
+        )
         time.sleep(2)  # 0.02, 0.08, 0.32, 1.28, 5.12: it sleeps for long by now
         first = db.defer("noop")
         done(db, first)
@@ -240,7 +262,10 @@ def test_a_delayed_job_wakes_it_when_it_is_due(db):
     assert 1.5 <= waited(db, job) < 10
     failing = db.defer("fail", '{"retry_after_ms": 700}', max_attempts=2)
     wait_for(lambda: len(db.log(failing)) == 2, 20)
-    times = [r[0] for r in db.sql("select started_at from deferred.__deferred_log where job_id = %s order by attempt", failing)]
+    times = [
+        r[0]
+        for r in db.sql("select started_at from deferred.__deferred_log where job_id = %s order by attempt", failing)
+    ]
     assert 0.6 < (times[1] - times[0]).total_seconds() < 10
     stop(run)
     ledger(db)
@@ -303,7 +328,10 @@ def test_a_second_start_takes_over_and_the_job_in_hand_is_tried_again(db):
     assert old.wait(20) == 0
     says = re.escape(f"serves all queues with 1 runner; looks for jobs every 0.05 to 0.1 s; pidfile {db.pidfile}")
     assert re.match(rf".* info: {says}\n", old.output()) and "a new start takes over" in old.output()
-    assert re.match(".* info: serves all queues with 1 to 4 runners; looks for jobs every 0.05 to 0.1 s, and is woken by each .listen.; ", new.output())
+    assert re.match(
+        ".* info: serves all queues with 1 to 4 runners; looks for jobs every 0.05 to 0.1 s, and is woken by each .listen.; ",
+        new.output(),
+    )
     done(db, job)
     assert db.log(job) == [(1, "superseded"), (2, "ok")]
     assert new.alive()
@@ -312,6 +340,7 @@ def test_a_second_start_takes_over_and_the_job_in_hand_is_tried_again(db):
 
 
 # ---- SIGTERM, SIGHUP
+
 
 def test_sigterm_lets_running_jobs_finish_and_gives_the_rest_back(db):
     jobs = [defer_recorded(db, ms=3000) for _ in range(4)]  # the second is begun before the first ends
@@ -338,16 +367,21 @@ def test_sighup_brings_new_settings_into_force(db):
     stop(run)
     said = run.output()
     assert "settings reloaded" in said and 'setting "lease" has changed: needs a restart' in said
-    assert " debug: " in said and said.index("serves queue a with 1 runner; looks") < said.index("serves queues a,b with 3 runners; looks")
+    assert " debug: " in said and said.index("serves queue a with 1 runner; looks") < said.index(
+        "serves queues a,b with 3 runners; looks"
+    )
     ledger(db)
 
 
-@pytest.mark.parametrize("text, why", [
-    ("runners = none\n", 'setting "runners": value "none" is not a whole number or a range'),
-    ('interval_floor = "2s"\ninterval_ceiling = "1s"\n', "interval_ceiling is 1000 ms"),
-    ("runners = {", "syntax error"),
-    ('plugin_dir = "/nonexistent/plugins"\n', None),
-])
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("runners = none\n", 'setting "runners": value "none" is not a whole number or a range'),
+        ('interval_floor = "2s"\ninterval_ceiling = "1s"\n', "interval_ceiling is 1000 ms"),
+        ("runners = {", "syntax error"),
+        ('plugin_dir = "/nonexistent/plugins"\n', None),
+    ],
+)
 def test_a_broken_file_is_refused_and_the_old_settings_go_on(db, text, why):
     if why is None:
         del db.env["DEFERRED_PLUGIN_DIR"]
@@ -411,19 +445,28 @@ def test_a_signal_that_comes_early_does_not_kill_it(db):
     stop(run)
 
 
-@pytest.mark.parametrize("args, code, message", [
-    (["--loop", "--interval-floor", "0"], 64, "out of range (1ms to 1d)"),
-    (["--loop", "--interval-floor", "-1s"], 64, "is not a time span"),
-    (["--loop", "--exponent", "nan"], 64, "is not a number"),
-    (["--loop", "--exponent", "0.5"], 64, "out of range (1 to 100)"),
-    (["--loop", "--interval-floor", "10s", "--interval-ceiling", "5s"], 78, "interval_ceiling is 5000 ms"),
-    (["--loop=1"], 64, None),
-    (["--listen"], 64,
-     'option "--listen" has no effect without --loop; hint: add --loop to run a service, or remove --listen'),
-    (["--cnt", "0", "--interval-ceiling", "5s"], 64,
-     'option "--interval-ceiling" has no effect without --loop; hint: '),
-    (["--gradual-decrease"], 64, 'option "--gradual-decrease" has no effect without --loop; hint: '),
-])
+@pytest.mark.parametrize(
+    "args, code, message",
+    [
+        (["--loop", "--interval-floor", "0"], 64, "out of range (1ms to 1d)"),
+        (["--loop", "--interval-floor", "-1s"], 64, "is not a time span"),
+        (["--loop", "--exponent", "nan"], 64, "is not a number"),
+        (["--loop", "--exponent", "0.5"], 64, "out of range (1 to 100)"),
+        (["--loop", "--interval-floor", "10s", "--interval-ceiling", "5s"], 78, "interval_ceiling is 5000 ms"),
+        (["--loop=1"], 64, None),
+        (
+            ["--listen"],
+            64,
+            'option "--listen" has no effect without --loop; hint: add --loop to run a service, or remove --listen',
+        ),
+        (
+            ["--cnt", "0", "--interval-ceiling", "5s"],
+            64,
+            'option "--interval-ceiling" has no effect without --loop; hint: ',
+        ),
+        (["--gradual-decrease"], 64, 'option "--gradual-decrease" has no effect without --loop; hint: '),
+    ],
+)
 def test_settings_that_make_no_sense_are_refused(db, args, code, message):
     refused = db.run(["check_deferred", *args])
     assert refused.returncode == code and (message is None or message in refused.stderr), refused.stderr
@@ -435,6 +478,7 @@ def test_a_service_whose_server_is_not_there_says_so_and_ends(db):
 
 
 # ---- the service manager
+
 
 class Manager:
     """Listens as systemd would."""
@@ -509,8 +553,11 @@ def test_the_units_are_well_formed():
         with open(os.path.join(folder, name), "w") as f:
             text = text.replace("/usr/local/bin/check_deferred", harness.program("check_deferred"))
             f.write(text)
-    checked = subprocess.run(["systemd-analyze", "verify", "--man=no", *[os.path.join(folder, n) for n in os.listdir(folder)]],
-                             capture_output=True, text=True)
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *[os.path.join(folder, n) for n in os.listdir(folder)]],
+        capture_output=True,
+        text=True,
+    )
     said = [line for line in checked.stderr.splitlines() if "/units/" in line and "Special user nobody" not in line]
     assert checked.returncode == 0 and said == [], checked.stderr
 
@@ -531,7 +578,9 @@ def test_what_the_unit_leaves_of_root_is_enough(db, unit):
     db.plugins()
     root = ["setpriv", "--no-new-privs", "--bounding-set", ",".join(["-all", *kept]), harness.program("check_deferred")]
     late = db.defer("sleep", '{"ms": 600000}', timeout="300ms", max_attempts=1)
-    with Proxy(db.cluster) as proxy:  # the socket of the tests' server is for its own user, and for who may pass over modes
+    with Proxy(
+        db.cluster
+    ) as proxy:  # the socket of the tests' server is for its own user, and for who may pass over modes
         as_nobody = {"DEFERRED_USER": "nobody", "DEFERRED_ALLOW_ROOT": "", "DEFERRED_DB": proxy.conninfo(db.name)}
         done = db.run(root, env=as_nobody)
         assert done.returncode == 0, done.stderr
@@ -620,8 +669,10 @@ def test_every_way_to_make_a_job_ready_wakes(db, way):
     ledger(db)
 
 
-@pytest.mark.parametrize("change", [["queue", "resume", "default"], ["queue", "set", "default", "--unset", "rate"],
-                                    ["function", "rm", "noop"]])
+@pytest.mark.parametrize(
+    "change",
+    [["queue", "resume", "default"], ["queue", "set", "default", "--unset", "rate"], ["function", "rm", "noop"]],
+)
 def test_jobs_that_a_setting_held_back_wake_when_it_is_taken_away(db, change):
     if change[1] == "resume":
         assert db.run(["deferred", "queue", "pause", "default"]).returncode == 0
@@ -682,7 +733,9 @@ def test_jobs_given_back_by_a_worker_that_goes_wake_another(db):
     first = [defer_recorded(db, ms=1000), *[defer_recorded(db, ms=0) for _ in range(5)]]
     db.sql("update deferred.__deferred_hot set priority = 1 where id = %s", first[0])
     defer_recorded(db, ms=0, queue="warm")
-    going = service(db, "--pidfile", db.dir + "/going", "--queue", "warm", "--queue", "default", "--window", "1", "--grace", "20s")
+    going = service(
+        db, "--pidfile", db.dir + "/going", "--queue", "warm", "--queue", "default", "--window", "1", "--grace", "20s"
+    )
     begun(db, 2)
     run = listener(db, "--queue", "default")
     armed(db)
@@ -705,7 +758,9 @@ def test_a_job_committed_late_is_not_missed(db):
         late.commit()
     late.close()
     done(db, job)
-    started = db.one("select extract(epoch from started_at)::float8 from deferred.__deferred_log where job_id = %s", job)
+    started = db.one(
+        "select extract(epoch from started_at)::float8 from deferred.__deferred_log where job_id = %s", job
+    )
     assert started - committed < 10  # by itself it would have looked after 30 s
     stop(run)
     ledger(db)
@@ -740,6 +795,7 @@ def notified(db):
         n = len(connection.notifies)
         connection.notifies.clear()
         return n
+
     return count
 
 
@@ -763,7 +819,21 @@ def test_many_who_defer_at_once_do_not_take_each_other_for_sleepers(db):
     script = os.path.join(db.dir, "defer.sql")
     with open(script, "w") as f:
         f.write("select deferred.defer('noop');\n")
-    args = [os.path.join(pg.bindir(), "pgbench"), "-n", "-M", "prepared", "-f", script, "-c", "16", "-j", "2", "-t", "200", db.conninfo]
+    args = [
+        os.path.join(pg.bindir(), "pgbench"),
+        "-n",
+        "-M",
+        "prepared",
+        "-f",
+        script,
+        "-c",
+        "16",
+        "-j",
+        "2",
+        "-t",
+        "200",
+        db.conninfo,
+    ]
     subprocess.run(args, check=True, capture_output=True)
     assert db.hot() == 3200
     assert count() <= 320  # one that is suspended just then, lock in hand, is taken for a sleeper
@@ -891,6 +961,7 @@ def test_a_producer_may_wake_and_nobody_else(db):
 
 # ---- --runners MIN..MAX
 
+
 def changes(run):
     """Numbers of runners that the log tells of, in order."""
     return [(int(a), int(b)) for a, b in re.findall(r"runners (\d+) -> (\d+):", run.output())]
@@ -973,17 +1044,27 @@ def test_a_range_that_makes_no_sense_is_refused(db, value):
 
 # ---- memory
 
+
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["limited"] + [pytest.param(way, marks=pytest.mark.long) for way in ("plain", "compressible")])
+@pytest.mark.parametrize(
+    "way", ["limited"] + [pytest.param(way, marks=pytest.mark.long) for way in ("plain", "compressible")]
+)
 def test_large_params_do_not_make_the_parent_large(db, way):
     """150 jobs of 1 MB: 300 MB and more if they were claimed together."""
-    text = "repeat('a', 1000000)" if way == "compressible" else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, 31250) x)"
+    text = (
+        "repeat('a', 1000000)"
+        if way == "compressible"
+        else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, 31250) x)"
+    )
     if way == "limited":
         db.sql("select deferred.__queue_set('large', '{\"max_running\": 1000}', true)")
     n = 150
-    db.sql(f"""with made as materialized (select to_json({text}) as params from generate_series(1, 1) i)
+    db.sql(
+        f"""with made as materialized (select to_json({text}) as params from generate_series(1, 1) i)
                select count(deferred.defer('noop', params, queue => %s)) from made, generate_series(1, %s)""",
-           "large" if way == "limited" else "default", n)
+        "large" if way == "limited" else "default",
+        n,
+    )
     run = service(db, "--batch", "1500")
     wait_for(lambda: db.hot() == 0, 120, "all jobs are done")
     with open(f"/proc/{run.pid}/status") as f:

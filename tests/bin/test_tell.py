@@ -33,8 +33,16 @@ def told(db):
 def ago(db, minutes=10):
     """As if everything had happened a while ago, and nobody had looked since."""
     db.sql("update deferred.__deferred_folded set slice = '1 day'")
-    for table, columns in (("log", ("finished_at", "started_at")), ("", ("created_at",)), ("folded", ("folded_to", "sampled_at")), ("upkeep", ("alerts_at", "breakers_at", "builds_at"))):
-        db.sql(f"update deferred.{('__deferred_' + table).rstrip('_')} set " + ", ".join(f"{c} = {c} - interval '{minutes} minutes'" for c in columns))
+    for table, columns in (
+        ("log", ("finished_at", "started_at")),
+        ("", ("created_at",)),
+        ("folded", ("folded_to", "sampled_at")),
+        ("upkeep", ("alerts_at", "breakers_at", "builds_at")),
+    ):
+        db.sql(
+            f"update deferred.{('__deferred_' + table).rstrip('_')} set "
+            + ", ".join(f"{c} = {c} - interval '{minutes} minutes'" for c in columns)
+        )
 
 
 def check(db, *args):
@@ -53,12 +61,21 @@ def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
     db.defer("noop")
     log = check(db)  # nobody had folded for five minutes: this run does at its end, and looks
     assert "alert: 1 job of function fail died; deferred ls --state dead --fn fail\n" in log
-    assert sorted(fn for fn, in db.sql("select d.fn from deferred.__deferred d join deferred.__deferred_hot h using (id)")) == ["deferred-alert", "send_mail"]
+    assert sorted(
+        fn for fn, in db.sql("select d.fn from deferred.__deferred d join deferred.__deferred_hot h using (id)")
+    ) == ["deferred-alert", "send_mail"]
     assert db.one("select count(*) from deferred.check_ledger()") == 0
     check(db, "--queue", "alert")
-    (cause, name, text, secrets, facts), = told(db)
+    ((cause, name, text, secrets, facts),) = told(db)
     assert (cause, name, text, secrets) == ("dead", "fail", "1 job of function fail died", "0")
-    assert {**json.loads(facts), "at": ""} == {"cause": "dead", "name": "fail", "text": text, "do": "deferred ls --state dead --fn fail", "database": db.name, "at": ""}
+    assert {**json.loads(facts), "at": ""} == {
+        "cause": "dead",
+        "name": "fail",
+        "text": text,
+        "do": "deferred ls --state dead --fn fail",
+        "database": db.name,
+        "at": "",
+    }
     # A command that fails is run once more, and then is a dead job, which is not told.
     hook(db, "#!/bin/sh\nexit 1\n")
     ago(db)
@@ -69,19 +86,30 @@ def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
     assert [a["name"] for a in json.loads(db.run(["deferred", "--json", "alert"]).stdout)] == ["fail"]
     for _ in range(2):
         check(db, "--queue", "alert")
-        db.sql("update deferred.__deferred_hot set due_at = now(), visible_at = now() where due_at > now() and fn = 'deferred-alert'")
+        db.sql(
+            "update deferred.__deferred_hot set due_at = now(), visible_at = now() where due_at > now() and fn = 'deferred-alert'"
+        )
     check(db, "--queue", "alert")
-    assert db.sql("select l.attempt, l.outcome, l.final from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'deferred-alert' and l.outcome <> 'ok' "
-                  "order by 1") == [(1, "failed", False), (2, "failed", True)]
+    assert db.sql(
+        "select l.attempt, l.outcome, l.final from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'deferred-alert' and l.outcome <> 'ok' "
+        "order by 1"
+    ) == [(1, "failed", False), (2, "failed", True)]
     ago(db)
     quiet = db.run(["deferred", "alert"])
     assert (quiet.returncode, quiet.stdout) == (0, "") and len(told(db)) == 1
     assert db.run(["deferred", "alert", "x"]).returncode == 64
     # Who wants to be told nothing is not, and a list of what stands is for whoever may look.
-    db.sql("select deferred.__alert_found('late', 'mail', 'queue mail is late: 3 jobs wait in it', 'deferred why --queue mail')")
+    db.sql(
+        "select deferred.__alert_found('late', 'mail', 'queue mail is late: 3 jobs wait in it', 'deferred why --queue mail')"
+    )
     db.config("breaker { crashes = 0 }")
-    assert db.run(["deferred", "alert"]).stdout == "" and json.loads(db.run(["deferred", "--json", "alert"]).stdout) == []
-    assert re.fullmatch(r"queue mail is late: 3 jobs wait in it \(for \ds, not told\)\n    do: deferred why --queue mail\n", db.run(["deferred", "alert", "--list"]).stdout)
+    assert (
+        db.run(["deferred", "alert"]).stdout == "" and json.loads(db.run(["deferred", "--json", "alert"]).stdout) == []
+    )
+    assert re.fullmatch(
+        r"queue mail is late: 3 jobs wait in it \(for \ds, not told\)\n    do: deferred why --queue mail\n",
+        db.run(["deferred", "alert", "--list"]).stdout,
+    )
     assert json.loads(db.run(["deferred", "--json", "alert", "--list"]).stdout)[0]["cause"] == "late"
 
 
@@ -100,8 +128,13 @@ def test_a_function_that_crashes_is_paused_by_a_service_named_and_tried_again(db
     wait_for(lambda: db.sql("select 1 from deferred.__deferred_function where broken_at is not null"), what="the pause")
     service.signal(signal.SIGTERM)
     service.wait(20)
-    assert re.search(r"warning: alert: function crash is paused: its last \d attempts crashed; one is tried every 3600 s; deferred ls --fn crash; ", service.output())
-    assert db.one("select text from deferred.__deferred_alert where cause = 'breaker'").startswith("function crash is paused: its last ")
+    assert re.search(
+        r"warning: alert: function crash is paused: its last \d attempts crashed; one is tried every 3600 s; deferred ls --fn crash; ",
+        service.output(),
+    )
+    assert db.one("select text from deferred.__deferred_alert where cause = 'breaker'").startswith(
+        "function crash is paused: its last "
+    )
     ended = db.one("select count(*) from deferred.__deferred_log")
     again = db.defer("crash", max_attempts=1), db.defer("crash", max_attempts=1)
     check(db)
@@ -111,9 +144,15 @@ def test_a_function_that_crashes_is_paused_by_a_service_named_and_tried_again(db
     assert cause["cause"] == "breaker" and cause["why"].startswith("function crash is paused: ")
     assert cause["do"].endswith("; after the fix: deferred function resume crash")
     assert json.loads(db.run(["deferred", "--json", "why"]).stdout)[0]["cause"] == "breaker"
-    assert "of function crash, paused by the breaker for its crashes" in db.run(["deferred", "show", str(again[1])]).stdout
+    assert (
+        "of function crash, paused by the breaker for its crashes" in db.run(["deferred", "show", str(again[1])]).stdout
+    )
     listed = json.loads(db.run(["deferred", "--json", "function", "ls"]).stdout)[0]
-    assert (listed["fn"], listed["max_running"]) == ("crash", 1) and listed["paused_s"] >= 0 and "PAUSED FOR" in db.run(["deferred", "function", "ls"]).stdout
+    assert (
+        (listed["fn"], listed["max_running"]) == ("crash", 1)
+        and listed["paused_s"] >= 0
+        and "PAUSED FOR" in db.run(["deferred", "function", "ls"]).stdout
+    )
     assert db.run(["deferred", "function", "resume", "crash"]).returncode == 0
     gone = db.run(["deferred", "function", "resume", "crash"])
     assert gone.returncode == 1 and 'function "crash" is not paused' in gone.stderr
@@ -179,7 +218,9 @@ def test_a_function_that_recovers_is_not_paused_any_more(db):
     wait_for(lambda: db.sql("select 1 from deferred.__deferred_function where broken_at is not null"), what="the pause")
     with open(well, "w"):
         pass
-    wait_for(lambda: db.sql("select 1 from deferred.__deferred_log where outcome = 'ok'"), what="a trial that ends well")
+    wait_for(
+        lambda: db.sql("select 1 from deferred.__deferred_log where outcome = 'ok'"), what="a trial that ends well"
+    )
     service.signal(signal.SIGTERM)
     service.wait(20)
     assert 0 < db.hot() < len(jobs) - 3
@@ -193,12 +234,14 @@ def test_a_function_that_recovers_is_not_paused_any_more(db):
 
 
 def test_a_wrong_setting_is_named(db):
-    for text, says in (('alert { command = "hook" }', 'setting "alert.command": value "hook" is not an absolute path'),
-                       ('alert { late_queues = "mail" }', 'value "mail" is not a list such as "mail:2min, reports:6h"'),
-                       ('alert { late_queues = "mail:1h, x:100d" }', "with spans up to 30d"),
-                       ('alert { queue = "a b" }', 'value "a b" cannot be the name of a queue'),
-                       ('alert { mail_to = "ops" }', 'value "ops" is not a list of addresses'),
-                       ('function "deferred-alert" { command = {"/bin/true"} }', 'function "deferred-alert": a name has')):
+    for text, says in (
+        ('alert { command = "hook" }', 'setting "alert.command": value "hook" is not an absolute path'),
+        ('alert { late_queues = "mail" }', 'value "mail" is not a list such as "mail:2min, reports:6h"'),
+        ('alert { late_queues = "mail:1h, x:100d" }', "with spans up to 30d"),
+        ('alert { queue = "a b" }', 'value "a b" cannot be the name of a queue'),
+        ('alert { mail_to = "ops" }', 'value "ops" is not a list of addresses'),
+        ('function "deferred-alert" { command = {"/bin/true"} }', 'function "deferred-alert": a name has'),
+    ):
         db.config(text)
         done = db.run(["deferred", "alert"])
         assert done.returncode == 78 and says in done.stderr, done
@@ -209,14 +252,18 @@ def test_a_run_defers_what_on_dead_names_for_its_dead_job_once(db):
     job = db.defer("fail", max_attempts=1)
     check(db)
     assert db.run(["deferred", "alert"]).returncode == 0
-    assert db.sql("select params->>'job', params->>'outcome' from deferred.__deferred where fn = 'mourn'") == [(str(job), "failed")]
+    assert db.sql("select params->>'job', params->>'outcome' from deferred.__deferred where fn = 'mourn'") == [
+        (str(job), "failed")
+    ]
     assert db.one("select count(*) from deferred.check_ledger()") == 0
 
 
 def halted(db, how):
     """Whoever notices a death gets as far as that."""
-    db.sql(f"create function public.halt() returns trigger language plpgsql as $$ begin {how}; return new; end $$; "
-           "create trigger halt before insert on deferred.__deferred_noticed for each row execute function public.halt()")
+    db.sql(
+        f"create function public.halt() returns trigger language plpgsql as $$ begin {how}; return new; end $$; "
+        "create trigger halt before insert on deferred.__deferred_noticed for each row execute function public.halt()"
+    )
 
 
 def let_go(db):
@@ -225,7 +272,9 @@ def let_go(db):
 
 def test_a_run_that_is_killed_between_a_death_and_its_notice_leaves_it_to_the_next_one(db):
     assert db.run(["deferred", "queue", "set", "default", "--on-dead", "mourn"]).returncode == 0
-    db.sql(f"alter database {db.name} set client_connection_check_interval = '50ms'")  # the server learns that nobody is there any more
+    db.sql(
+        f"alter database {db.name} set client_connection_check_interval = '50ms'"
+    )  # the server learns that nobody is there any more
     halted(db, "perform pg_sleep(600)")
     job = db.defer("fail", max_attempts=1)
     run = db.spawn(["check_deferred"])
@@ -235,7 +284,11 @@ def test_a_run_that_is_killed_between_a_death_and_its_notice_leaves_it_to_the_ne
     run.kill()
     wait_for(lambda: db.one(at_it) == 0, 20, "its session is gone")
     let_go(db)
-    assert db.sql("select from deferred.__deferred where fn = 'mourn'") == [] == db.sql("select from deferred.__deferred_noticed")
+    assert (
+        db.sql("select from deferred.__deferred where fn = 'mourn'")
+        == []
+        == db.sql("select from deferred.__deferred_noticed")
+    )
     for _ in range(2):
         db.defer("noop")
         check(db)
@@ -253,9 +306,16 @@ def test_what_cannot_be_deferred_for_a_dead_job_keeps_nobody_from_being_told_the
     assert "what is to be deferred for dead jobs is not, the next run does it: a full disk" in check(db)
     ago(db)
     done = db.run(["deferred", "--json", "alert"])
-    assert done.returncode != 0 and "a full disk" in done.stderr and [a["name"] for a in json.loads(done.stdout)] == ["fail"]
+    assert (
+        done.returncode != 0
+        and "a full disk" in done.stderr
+        and [a["name"] for a in json.loads(done.stdout)] == ["fail"]
+    )
     let_go(db)
-    assert db.run(["deferred", "alert"]).returncode == 0 and db.one("select count(*) from deferred.__deferred where fn = 'mourn'") == 1
+    assert (
+        db.run(["deferred", "alert"]).returncode == 0
+        and db.one("select count(*) from deferred.__deferred where fn = 'mourn'") == 1
+    )
 
 
 @pytest.mark.slow
@@ -280,12 +340,28 @@ def test_nor_does_it_keep_a_service_from_telling(db):
 
 def test_who_is_removed_names_nothing_any_more(db):
     for kind, name in (("queue", "mail"), ("function", "fail")):
-        assert db.run(["deferred", kind, "set", name, "--on-dead", "mourn", *(["--create"] if kind == "queue" else [])]).returncode == 0
-    assert db.sql("select kind, name from deferred.__deferred_on_dead order by 1") == [("function", "fail"), ("queue", "mail")]
-    assert db.run(["deferred", "queue", "rm", "mail"]).returncode == 0 and db.sql("select kind from deferred.__deferred_on_dead") == [("function",)]
-    assert db.run(["deferred", "function", "rm", "fail"]).returncode == 0 and db.sql("select kind from deferred.__deferred_on_dead") == []
+        assert (
+            db.run(
+                ["deferred", kind, "set", name, "--on-dead", "mourn", *(["--create"] if kind == "queue" else [])]
+            ).returncode
+            == 0
+        )
+    assert db.sql("select kind, name from deferred.__deferred_on_dead order by 1") == [
+        ("function", "fail"),
+        ("queue", "mail"),
+    ]
+    assert db.run(["deferred", "queue", "rm", "mail"]).returncode == 0 and db.sql(
+        "select kind from deferred.__deferred_on_dead"
+    ) == [("function",)]
+    assert (
+        db.run(["deferred", "function", "rm", "fail"]).returncode == 0
+        and db.sql("select kind from deferred.__deferred_on_dead") == []
+    )
     # What comes back is new.
-    assert db.defer("noop", queue="mail") and json.loads(db.run(["deferred", "--json", "queue", "ls", "mail"]).stdout)[0]["on_dead"] is None
+    assert (
+        db.defer("noop", queue="mail")
+        and json.loads(db.run(["deferred", "--json", "queue", "ls", "mail"]).stdout)[0]["on_dead"] is None
+    )
 
 
 def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db, watcher):
@@ -294,19 +370,30 @@ def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db,
 
     def alert(*args):
         """A minute after the last one."""
-        db.sql("update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '1 minute', breakers_at = breakers_at - interval '1 minute'")
-        done = run(["deferred", "--db", f"{db.conninfo} user={watcher}", "alert", *args], env={**away, "DEFERRED_CONFIG": "/dev/null"})
+        db.sql(
+            "update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '1 minute', breakers_at = breakers_at - interval '1 minute'"
+        )
+        done = run(
+            ["deferred", "--db", f"{db.conninfo} user={watcher}", "alert", *args],
+            env={**away, "DEFERRED_CONFIG": "/dev/null"},
+        )
         assert (done.returncode, done.stderr) == (0, ""), done
         return done.stdout
-    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, mode) "
-           "values ('a:/run/x#1.2@boot', 'a', 1, '1', now() - interval '3 hours', now() - interval '2 hours', 'loop')")
+
+    db.sql(
+        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, mode) "
+        "values ('a:/run/x#1.2@boot', 'a', 1, '1', now() - interval '3 hours', now() - interval '2 hours', 'loop')"
+    )
     db.defer("noop")
     assert alert("--print") == ""  # it has only just come
     db.sql("update deferred.__deferred_hot set visible_at = now() - interval '20 minutes', due_at = null")
     db.sql("update deferred.__deferred_folded set sampled_at = now() - interval '2 minutes'")
     assert alert() == ""  # nobody wants to be told
     told = alert("--print")
-    assert re.fullmatch(r"nobody serves queue default: 1 job waits in it, the first for 00:20:\d\d(\.\d+)?\n    do: deferred why --queue default\n", told), told
+    assert re.fullmatch(
+        r"nobody serves queue default: 1 job waits in it, the first for 00:20:\d\d(\.\d+)?\n    do: deferred why --queue default\n",
+        told,
+    ), told
     assert alert("--print") == "" and db.hot() == 1  # no job has to be run for it
     assert "do: deferred why --queue default" in alert("--list")
     check(db)

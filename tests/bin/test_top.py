@@ -21,7 +21,9 @@ ESCAPE = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
 
 def some_work(db):
     """A queue that is paused, one that a worker has a job of, and attempts that ended."""
-    db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 3); update deferred.__deferred_queue set paused = true where name = 'mail'")
+    db.sql(
+        "select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 3); update deferred.__deferred_queue set paused = true where name = 'mail'"
+    )
     db.defer("noop")
     db.defer("fail")
     assert db.run(["check_deferred", "--cnt", "2"]).returncode == 0
@@ -39,8 +41,14 @@ class Terminal:
         self.size(rows, cols)
         self.slave = slave
         self.before = termios.tcgetattr(slave)
-        self.process = subprocess.Popen(harness.command(["deferred", "top", *args]), stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-                                        env={**harness.base_env(), **db.env, **(env or {})})
+        self.process = subprocess.Popen(
+            harness.command(["deferred", "top", *args]),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**harness.base_env(), **db.env, **(env or {})},
+        )
         self.text = ""
 
     def size(self, rows, cols):
@@ -84,18 +92,38 @@ def test_top_shows_one_frame_where_there_is_no_terminal(db):
     text = ok(db.run(["deferred", "top"], env=env))
     assert "\x1b" not in text
     lines = text.splitlines()
-    assert re.search(r"live workers: 1  ready: 3  late by: \d+s  claimed: 1$", lines[0]) and lines[1].endswith("failed 50.0 %"), text
-    assert lines[2:5] == ["why: queue mail is paused", f"     3 jobs wait in it, the first for {re.search('first for (.*)', text)[1]}", "do:  deferred queue resume mail"]
+    assert re.search(r"live workers: 1  ready: 3  late by: \d+s  claimed: 1$", lines[0]) and lines[1].endswith(
+        "failed 50.0 %"
+    ), text
+    assert lines[2:5] == [
+        "why: queue mail is paused",
+        f"     3 jobs wait in it, the first for {re.search('first for (.*)', text)[1]}",
+        "do:  deferred queue resume mail",
+    ]
     rows = {line.split()[0]: line.split() for line in lines[5:] if line}
-    assert rows["mail"][1:4] == ["3", "0", "0"] and rows["mail"][-1] == "paused" and rows["default"][1:4] == ["0", "1", "1"]
+    assert (
+        rows["mail"][1:4] == ["3", "0", "0"]
+        and rows["mail"][-1] == "paused"
+        and rows["default"][1:4] == ["0", "1", "1"]
+    )
     assert rows["sleep"][1] == "1" and rows["noop"][1:4] == ["0", "1", "0"] and rows["fail"][1:4] == ["0", "1", "1"]
     assert rows[str(job)][1:3] == ["sleep", "default"] and rows[str(job)][-1] == str(worker.pid)
     told = json.loads(ok(db.run(["deferred", "--json", "top", "--queue", "default"])))
-    assert told["why"] == {"cause": "nothing_waits", "why": "nothing waits in queue default", "figure": "0 jobs are ready, workers have claimed 1", "do": ""}
-    assert told["now"]["workers"] == 1 and told["now"]["arrived_15"] == 3 and [r["id"] for r in told["running"]] == [job]
+    assert told["why"] == {
+        "cause": "nothing_waits",
+        "why": "nothing waits in queue default",
+        "figure": "0 jobs are ready, workers have claimed 1",
+        "do": "",
+    }
+    assert (
+        told["now"]["workers"] == 1 and told["now"]["arrived_15"] == 3 and [r["id"] for r in told["running"]] == [job]
+    )
     assert [e["ended_15"] for e in told["ended"] if e["queue"] is None and e["fn"] is None] == [2]
-    for args, code, text in ((["x"], 64, "is not expected"), (["--interval", "1ms"], 64, "is out of range"),
-        (["--queue", "nosuch"], 1, "does not exist")):
+    for args, code, text in (
+        (["x"], 64, "is not expected"),
+        (["--interval", "1ms"], 64, "is out of range"),
+        (["--queue", "nosuch"], 1, "does not exist"),
+    ):
         fails(db.run(["deferred", "top", *args]), code, text)
 
 
@@ -104,7 +132,9 @@ def test_a_host_that_is_missed_while_others_come_is_told_by_top_too(db):
     starts(db, "b", "/run/d.pid", 300, 25)
     lines = db.run(["deferred", "top"]).stdout.splitlines()
     assert lines[2] == "why: check_deferred on host b is missed, while others come", lines
-    assert re.fullmatch(r"     pidfile /run/d.pid: it was seen 25min ago, and used to come every \S+, 275 times", lines[3]), lines
+    assert re.fullmatch(
+        r"     pidfile /run/d.pid: it was seen 25min ago, and used to come every \S+, 275 times", lines[3]
+    ), lines
     assert lines[4] == "do:  deferred doctor, on that host: cron's line or the unit, and the log it writes", lines
     told = json.loads(db.run(["deferred", "top", "--json"]).stdout)["why"]
     assert (told["cause"], told["why"]) == ("absent", lines[2][5:])
@@ -119,7 +149,9 @@ def test_a_host_that_is_missed_while_others_come_is_told_by_top_too(db):
 
 def test_top_on_a_terminal(db):
     job, _ = some_work(db)
-    db.sql("update deferred.__deferred_queue set paused = false; select deferred.defer('noop', '{}', json_build_object('queue', 'q' || i)) from generate_series(1, 40) i")
+    db.sql(
+        "update deferred.__deferred_queue set paused = false; select deferred.defer('noop', '{}', json_build_object('queue', 'q' || i)) from generate_series(1, 40) i"
+    )
     top = Terminal(db, 24, 80, "--interval", "100ms")
     lines = top.frame("late by: ", "by ended", f"{job} sleep")
     assert len(lines) <= 24 and max(map(len, lines)) <= 80 and lines[2].startswith("why: "), lines
@@ -151,7 +183,9 @@ def test_top_on_a_terminal(db):
     assert top.end() == 0
     top = Terminal(db, 24, 80, "--interval", "100ms")
     top.frame("why: ")
-    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred' and datname = current_database()")
+    db.sql(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred' and datname = current_database()"
+    )
     top.process.wait(20)
     while top.read(0.05):
         pass
@@ -166,8 +200,13 @@ def test_functions_by_processor_time(db):
     """Of two, one takes most of the time, the other one most of the processor."""
     jobs = [db.defer("sleep", '{"ms": 1}'), db.defer("noop")]
     assert db.run(["check_deferred", "--cnt", "2"]).returncode == 0
-    db.sql("update deferred.__deferred_log set run_us = 9000000, user_us = 1000, sys_us = 1000 where job_id = %s", jobs[0])
-    db.sql("update deferred.__deferred_log set run_us = 3000, user_us = 2000000, sys_us = 500000 where job_id = %s", jobs[1])
+    db.sql(
+        "update deferred.__deferred_log set run_us = 9000000, user_us = 1000, sys_us = 1000 where job_id = %s", jobs[0]
+    )
+    db.sql(
+        "update deferred.__deferred_log set run_us = 3000, user_us = 2000000, sys_us = 500000 where job_id = %s",
+        jobs[1],
+    )
     top = Terminal(db, 24, 80, "--interval", "100ms")
 
     def functions(lines):
@@ -187,14 +226,18 @@ def test_dead_jobs_are_retried_and_queues_paused(db):
     """By an operator, who is asked, and what is done is written down; by a worker's role as the command does it; a viewer is told that it may not."""
     dead = [db.defer("fail", max_attempts=1) for _ in range(3)]
     assert db.run(["check_deferred", "--cnt", "3"]).returncode == 0
-    db.sql("update deferred.__deferred_log set finished_at = date_trunc('second', now()) - job_id * interval '1 second'")
+    db.sql(
+        "update deferred.__deferred_log set finished_at = date_trunc('second', now()) - job_id * interval '1 second'"
+    )
     others = [db.defer("noop", queue=queue) for queue in ("mail", "images")]
     name, env = login(db, "deferred_viewer", "deferred_operator")
     top = Terminal(db, 30, 100, "--interval", "100ms", env=env)
     top.frame("Tab: dead jobs")
     top.key("\t")
     lines = top.frame("Tab: queues", "DEAD JOB")
-    assert [int(line.split()[0]) for line in lines if re.match(r" +\d+ fail", line)] == dead and not any("LEASE" in line for line in lines)
+    assert [int(line.split()[0]) for line in lines if re.match(r" +\d+ fail", line)] == dead and not any(
+        "LEASE" in line for line in lines
+    )
     assert any(re.search(r" fail +default +\d+s +1  failed$", line) for line in lines), lines
     top.key("r")
     top.frame("no dead job is chosen")
@@ -233,7 +276,11 @@ def test_dead_jobs_are_retried_and_queues_paused(db):
     assert db.one("select paused from deferred.__deferred_queue where name = 'mail'") is False
     top.key("q")
     assert top.end() == 0
-    assert actions(db) == [("retry", dead[1], None, None), ("pause", None, "mail", None), ("resume", None, "mail", None)]
+    assert actions(db) == [
+        ("retry", dead[1], None, None),
+        ("pause", None, "mail", None),
+        ("resume", None, "mail", None),
+    ]
     assert db.sql("select distinct login from deferred.__deferred_action") == [(name,)]
 
     # What cannot be done any more is told, and written down.
@@ -255,8 +302,17 @@ def test_dead_jobs_are_retried_and_queues_paused(db):
 
     # Of the queues default alone has a job that is late, so that it stands first.
     db.sql("select deferred.cancel(id) from unnest(%s::bigint[]) id", others)
-    for role, answers in (("deferred_worker", (f"job {dead[2]} is ready again", "pause queue default?", "queue default is paused")),
-                          ("deferred_viewer", (f"job {dead[2]}: the role lacks a right (permission denied", "resume queue default?", "queue default: the role lacks a right (permission denied"))):
+    for role, answers in (
+        ("deferred_worker", (f"job {dead[2]} is ready again", "pause queue default?", "queue default is paused")),
+        (
+            "deferred_viewer",
+            (
+                f"job {dead[2]}: the role lacks a right (permission denied",
+                "resume queue default?",
+                "queue default: the role lacks a right (permission denied",
+            ),
+        ),
+    ):
         db.sql("delete from deferred.__deferred_hot where id = %s", dead[2])
         other, env = login(db, role, *(["deferred_viewer"] if role != "deferred_viewer" else []))
         top = Terminal(db, 30, 100, "--interval", "100ms", env=env)
@@ -280,7 +336,10 @@ def test_dead_jobs_are_retried_and_queues_paused(db):
         top.key("q")
         assert top.end() == 0
     # What the worker's role did is written down as that of commands is.
-    assert actions(db) == [("retry", dead[2], None, None), ("pause", None, "default", None)] and db.one("select string_agg(name, ',') from deferred.__deferred_queue where paused") == "default"
+    assert (
+        actions(db) == [("retry", dead[2], None, None), ("pause", None, "default", None)]
+        and db.one("select string_agg(name, ',') from deferred.__deferred_queue where paused") == "default"
+    )
 
 
 def test_a_job_is_chosen_asked_about_and_cancelled(db):

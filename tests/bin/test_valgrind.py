@@ -5,8 +5,15 @@ import pytest
 
 from harness import ledger, program, run
 
-VALGRIND = ["valgrind", "--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect", "--error-exitcode=99",
-            "--trace-children=no", "--child-silent-after-fork=yes"]
+VALGRIND = [
+    "valgrind",
+    "--quiet",
+    "--leak-check=full",
+    "--errors-for-leak-kinds=definite,indirect",
+    "--error-exitcode=99",
+    "--trace-children=no",
+    "--child-silent-after-fork=yes",
+]
 
 
 def below_valgrind(db, *args, **kw):
@@ -16,7 +23,13 @@ def below_valgrind(db, *args, **kw):
 
 
 def test_a_run_with_every_outcome(db):
-    for fn, params in ("noop", "{}"), ("echo", '{"x": "é"}'), ("fail", '{"error": "no"}'), ("crash", '{"signal": 11}'), ("nosuch", "{}"):
+    for fn, params in (
+        ("noop", "{}"),
+        ("echo", '{"x": "é"}'),
+        ("fail", '{"error": "no"}'),
+        ("crash", '{"signal": 11}'),
+        ("nosuch", "{}"),
+    ):
         db.defer(fn, params, max_attempts=2)
     db.defer("sleep", '{"ms": 60000}', timeout="100ms")
     assert below_valgrind(db, "check_deferred", "--cnt", "0", "--runners", "2").returncode == 0
@@ -25,9 +38,22 @@ def test_a_run_with_every_outcome(db):
     ledger(db)
 
 
-@pytest.mark.parametrize("args", [["add", "noop", '{"a": 1}', "--key", "k"], ["add", "noop", "{"], ["ls"], ["status", "--json"], ["show", "1"],
-                                  ["retry", "1"], ["cancel", "1"], ["purge", "--older-than", "30d"], ["run", "echo", "{}"], ["migrate"]],
-                         ids=" ".join)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["add", "noop", '{"a": 1}', "--key", "k"],
+        ["add", "noop", "{"],
+        ["ls"],
+        ["status", "--json"],
+        ["show", "1"],
+        ["retry", "1"],
+        ["cancel", "1"],
+        ["purge", "--older-than", "30d"],
+        ["run", "echo", "{}"],
+        ["migrate"],
+    ],
+    ids=" ".join,
+)
 def test_the_commands(db, args):
     db.defer("fail")
     below_valgrind(db, "deferred", *args)

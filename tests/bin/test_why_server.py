@@ -21,12 +21,18 @@ def server():
     path = os.path.join(harness.root(), f"clock{os.getpid()}-why")
     with open(path, "wb") as f:
         f.write(struct.pack("q", 0))
-    server = harness.OwnServer(settings={"max_prepared_transactions": 5, "max_connections": 20},
-                               server_env={"LD_PRELOAD": os.path.join(harness.BUILD, "tests", "harness", "clock_shift.so"), "CLOCK_SHIFT": path})
+    server = harness.OwnServer(
+        settings={"max_prepared_transactions": 5, "max_connections": 20},
+        server_env={
+            "LD_PRELOAD": os.path.join(harness.BUILD, "tests", "harness", "clock_shift.so"),
+            "CLOCK_SHIFT": path,
+        },
+    )
 
     def set_clock(seconds):
         with open(path, "r+b") as f:
             f.write(struct.pack("q", seconds))
+
     server.set_clock = set_clock
     yield server
     server.close()
@@ -56,12 +62,18 @@ def test_on_a_standby_no_job_can_be_claimed(server):
     standby = db.cluster.standby(db.cluster.folder + "-second")
     try:
         there = {"DEFERRED_DB": standby.conninfo(db.name)}
-        wait_for(lambda: db.run(["deferred", "why", str(job)], env=there).returncode == 0, what="the job is on the standby")
+        wait_for(
+            lambda: db.run(["deferred", "why", str(job)], env=there).returncode == 0, what="the job is on the standby"
+        )
         assert why(db, str(held), **there)[0][0] == "running", "sessions of the primary are not seen there"
         db.sql("delete from deferred.__deferred_lease")
         first = why(db, **there)[0]
-        assert first == ("database", "the database takes no writes, so no job can be claimed", "it is a standby, or default_transaction_read_only is on",
-                         "connect to the primary: target_session_attrs=read-write; deferred doctor")
+        assert first == (
+            "database",
+            "the database takes no writes, so no job can be claimed",
+            "it is a standby, or default_transaction_read_only is on",
+            "connect to the primary: target_session_attrs=read-write; deferred doctor",
+        )
         both = f"host={db.cluster.folder},{standby.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} target_session_attrs=read-write"
         assert "database" not in causes(db, DEFERRED_DB=both)
         assert db.run(["check_deferred"], env={"DEFERRED_DB": both}).returncode == 0 and db.log(job) == [(1, "ok")]
@@ -81,11 +93,19 @@ def test_commits_that_no_standby_confirms(server):
     waiter.autocommit = True
     thread = threading.Thread(target=lambda: waiter.cursor().execute("select deferred.defer('noop')"))
     thread.start()
-    wait_for(lambda: db.one("select count(*) from pg_stat_activity where wait_event = 'SyncRep'") == 1, what="a commit that waits")
+    wait_for(
+        lambda: db.one("select count(*) from pg_stat_activity where wait_event = 'SyncRep'") == 1,
+        what="a commit that waits",
+    )
     db.set_clock(60)
     cause, sentence, figure, mend = why(db)[0]
-    assert (cause, sentence) == ("database", 'commits wait for a synchronous standby, and none of "nobody" confirms them: nothing is recorded as done')
-    assert figure.startswith("1 session waits, the first for ") and mend.startswith("start the standby, or let the primary go on alone: ")
+    assert (cause, sentence) == (
+        "database",
+        'commits wait for a synchronous standby, and none of "nobody" confirms them: nothing is recorded as done',
+    )
+    assert figure.startswith("1 session waits, the first for ") and mend.startswith(
+        "start the standby, or let the primary go on alone: "
+    )
     for statement in mend.split(": ", 1)[1].split("; "):
         db.sql(statement)
     thread.join(30)
@@ -100,7 +120,12 @@ def test_connections_that_are_used_up_and_a_snapshot_that_is_held(server):
     assert "database" not in causes(db)
     many = [db.connect() for _ in range(17)]  # beside that of this test, and the one that asks
     told = {c[1]: c[2:] for c in why(db, "--all") if c[0] == "database"}
-    assert told == {"the server has hardly a connection left, so workers may not get in": ("19 of 20 connections are taken", "end some, or raise max_connections; deferred doctor")}
+    assert told == {
+        "the server has hardly a connection left, so workers may not get in": (
+            "19 of 20 connections are taken",
+            "end some, or raise max_connections; deferred doctor",
+        )
+    }
     many.pop().close()
     wait_for(lambda: db.one("select count(*) from pg_stat_activity where backend_type = 'client backend'") == 17)
     assert "database" not in causes(db)
@@ -112,7 +137,11 @@ def test_connections_that_are_used_up_and_a_snapshot_that_is_held(server):
     assert "database" not in causes(db)
     db.set_clock(400)
     cause, sentence, figure, mend = [c for c in why(db, "--all") if c[0] == "database"][0]
-    assert sentence == "an open transaction keeps dead rows from being removed, and looking for jobs gets slower" and figure.startswith(f"session {pid} of ") and "idle in transaction" in figure
+    assert (
+        sentence == "an open transaction keeps dead rows from being removed, and looking for jobs gets slower"
+        and figure.startswith(f"session {pid} of ")
+        and "idle in transaction" in figure
+    )
     assert mend == f"select pg_terminate_backend({pid})"
     db.sql(mend)
     wait_for(lambda: "database" not in causes(db, "--all"), what="nothing is held any more")
@@ -128,7 +157,12 @@ def test_a_row_that_a_prepared_transaction_has_locked(server):
     prepared = db.connect()
     prepared.cursor().execute("select from deferred.__deferred_hot for update; prepare transaction 'half'")
     prepared.close()
-    assert why(db, str(job))[0] == ("locked", "a transaction that is open has locked the row of the job", "a prepared transaction: table pg_prepared_xacts", "commit prepared, or rollback prepared")
+    assert why(db, str(job))[0] == (
+        "locked",
+        "a transaction that is open has locked the row of the job",
+        "a prepared transaction: table pg_prepared_xacts",
+        "commit prepared, or rollback prepared",
+    )
     db.sql("rollback prepared 'half'")
     assert causes(db, str(job))[0] == "next_start"
 
@@ -136,8 +170,16 @@ def test_a_row_that_a_prepared_transaction_has_locked(server):
 def locked(db, table, holder):
     """Asked of a job and of all, and what both say."""
     job, backlog = why(db, "1"), why(db)
-    assert len(job) == 1 and job[0][:2] == backlog[0][:2] and job[0][3] == backlog[0][3] == f"commit there, or: select pg_terminate_backend({holder.get_backend_pid()})"
-    assert job[0][0] == "locked" and f"table deferred.{table}" in job[0][1] and job[0][2].startswith(f"session {holder.get_backend_pid()} of ")
+    assert (
+        len(job) == 1
+        and job[0][:2] == backlog[0][:2]
+        and job[0][3] == backlog[0][3] == f"commit there, or: select pg_terminate_backend({holder.get_backend_pid()})"
+    )
+    assert (
+        job[0][0] == "locked"
+        and f"table deferred.{table}" in job[0][1]
+        and job[0][2].startswith(f"session {holder.get_backend_pid()} of ")
+    )
     return job[0][1]
 
 
@@ -155,8 +197,14 @@ def test_a_table_that_is_locked_as_a_whole(db):
     pid = waiter.get_backend_pid()
     thread = threading.Thread(target=waits, args=[waiter], daemon=True)
     thread.start()
-    wait_for(lambda: db.one("select count(*) from pg_locks where pid = %s and not granted", pid) == 1, what="somebody who waits")
-    assert locked(db, "__deferred_hot", report) == "a transaction that is open keeps another one from locking all of table deferred.__deferred_hot, and all who need the table wait behind that"
+    wait_for(
+        lambda: db.one("select count(*) from pg_locks where pid = %s and not granted", pid) == 1,
+        what="somebody who waits",
+    )
+    assert (
+        locked(db, "__deferred_hot", report)
+        == "a transaction that is open keeps another one from locking all of table deferred.__deferred_hot, and all who need the table wait behind that"
+    )
     db.sql(why(db)[0][3].split(": ")[1])
     thread.join(30)
     waiter.close()

@@ -58,11 +58,28 @@ class History:
             begin = now - (now % DAY) - night * DAY + 2 * 3600
             for _ in range(jobs // 60):
                 if now - 7 * DAY < begin < now - 3600:
-                    self.add(begin + self.random.random() * 60, "archive", "archive", {"order": self.order()}, None, wait=self.random.random() * 600,
-                             run=self.random.lognormvariate(0.2, 0.6), plugin="")
+                    self.add(
+                        begin + self.random.random() * 60,
+                        "archive",
+                        "archive",
+                        {"order": self.order()},
+                        None,
+                        wait=self.random.random() * 600,
+                        run=self.random.lognormvariate(0.2, 0.6),
+                        plugin="",
+                    )
         for hour in range(1, 7 * 24):
             begin = now - now % 3600 - hour * 3600
-            self.add(begin, "report", "reports", {"hour": time.strftime("%Y-%m-%d %H", time.gmtime(begin))}, None, wait=0.4, run=self.random.lognormvariate(1.1, 0.2), plugin="")
+            self.add(
+                begin,
+                "report",
+                "reports",
+                {"hour": time.strftime("%Y-%m-%d %H", time.gmtime(begin))},
+                None,
+                wait=0.4,
+                run=self.random.lognormvariate(1.1, 0.2),
+                plugin="",
+            )
         self.jobs.sort(key=lambda job: job["at"])
 
     def order(self):
@@ -73,7 +90,9 @@ class History:
         while True:
             at = self.now - 180 - self.random.random() * (7 * DAY - 600)
             day = time.gmtime(at)
-            share = (0.3 + 0.7 * max(0, math.sin((at % DAY / 3600 - 6) / 16 * math.pi))) * (0.5 if day.tm_wday >= 5 else 1)
+            share = (0.3 + 0.7 * max(0, math.sin((at % DAY / 3600 - 6) / 16 * math.pi))) * (
+                0.5 if day.tm_wday >= 5 else 1
+            )
             if self.random.random() < share:
                 return at
 
@@ -85,8 +104,19 @@ class History:
             finished = started + run * self.random.uniform(0.8, 1.3)
             if finished > self.now - 150:
                 return
-            job["attempts"].append((outcome, n == len(ends) - 1, started, finished, wait, error if outcome != "ok" else None, plugin, rss + self.random.randint(0, 900)))
-            ready = finished + 20 * 2 ** n
+            job["attempts"].append(
+                (
+                    outcome,
+                    n == len(ends) - 1,
+                    started,
+                    finished,
+                    wait,
+                    error if outcome != "ok" else None,
+                    plugin,
+                    rss + self.random.randint(0, 900),
+                )
+            )
+            ready = finished + 20 * 2**n
         self.jobs.append(job)
 
     def mail(self, at):
@@ -94,38 +124,102 @@ class History:
         down, new = self.outage < at < self.outage + 2400, at > self.now - 1.9 * DAY
         ends, error = ("ok",), None
         if down:
-            ends, error = ("failed",) * self.random.randint(2, 4) + ("ok",), "cannot connect to mail.example.org port 587: Connection refused"
+            ends, error = ("failed",) * self.random.randint(2, 4) + (
+                "ok",
+            ), "cannot connect to mail.example.org port 587: Connection refused"
         elif self.random.random() < 0.006:
-            ends, error = ("failed", "failed", "failed"), f"{name}{order % 97}@example.org: 550 5.1.1 mailbox unavailable"
+            ends, error = (
+                "failed",
+                "failed",
+                "failed",
+            ), f"{name}{order % 97}@example.org: 550 5.1.1 mailbox unavailable"
         elif new and self.random.random() < 0.004:
             ends, error = ("crashed", "ok"), "signal 11 (Segmentation fault)"
-        self.add(at, "send_mail", "mail", {"to": f"{name}@example.org", "subject": f"Your order {order}", "text": "Thank you. We are packing it.\n"}, f"Your order {order}",
-                 self.random.lognormvariate(0.3, 0.9), self.random.lognormvariate(-1.5, 0.5) * (1.45 if new else 1), NEW if new else OLD, ends, error, 17500 if new else 11200)
+        self.add(
+            at,
+            "send_mail",
+            "mail",
+            {"to": f"{name}@example.org", "subject": f"Your order {order}", "text": "Thank you. We are packing it.\n"},
+            f"Your order {order}",
+            self.random.lognormvariate(0.3, 0.9),
+            self.random.lognormvariate(-1.5, 0.5) * (1.45 if new else 1),
+            NEW if new else OLD,
+            ends,
+            error,
+            17500 if new else 11200,
+        )
 
     def card(self, at):
         bad = self.random.random()
         ends = ("ok",) if bad > 0.09 else ("failed", "ok") if bad > 0.02 else ("failed",) * 3
         order = self.order()
-        self.add(at, "charge_card", "shop", {"order": order, "cents": self.random.randint(500, 90000)}, f"Order {order}", self.random.lognormvariate(-0.5, 0.8),
-                 self.random.lognormvariate(-0.9, 0.4), "", ends, f"gateway answered 503 Service Unavailable (request {self.random.randint(1000, 9999)})", 4100)
+        self.add(
+            at,
+            "charge_card",
+            "shop",
+            {"order": order, "cents": self.random.randint(500, 90000)},
+            f"Order {order}",
+            self.random.lognormvariate(-0.5, 0.8),
+            self.random.lognormvariate(-0.9, 0.4),
+            "",
+            ends,
+            f"gateway answered 503 Service Unavailable (request {self.random.randint(1000, 9999)})",
+            4100,
+        )
 
     def copy(self, out):
         """As psql reads it."""
+
         def line(*values):
-            out.write("\t".join("\\N" if v is None else str(v).replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t") for v in values) + "\n")
+            out.write(
+                "\t".join(
+                    "\\N" if v is None else str(v).replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
+                    for v in values
+                )
+                + "\n"
+            )
 
         def when(at):
             return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).isoformat()
-        out.write("copy deferred.__deferred (id, queue, fn, params, label, max_attempts, created_at, created_by) from stdin;\n")
+
+        out.write(
+            "copy deferred.__deferred (id, queue, fn, params, label, max_attempts, created_at, created_by) from stdin;\n"
+        )
         for id, job in enumerate(self.jobs, 1):
-            line(id, job["queue"], job["fn"], json.dumps(job["params"]), job["label"], 3 if job["fn"] == "charge_card" else None, when(job["at"]), job["user"])
-        out.write("\\.\ncopy deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, error, plugin, max_rss_kb, user_us, sys_us, "
-                  "worker, signal) from stdin;\n")
+            line(
+                id,
+                job["queue"],
+                job["fn"],
+                json.dumps(job["params"]),
+                job["label"],
+                3 if job["fn"] == "charge_card" else None,
+                when(job["at"]),
+                job["user"],
+            )
+        out.write(
+            "\\.\ncopy deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, error, plugin, max_rss_kb, user_us, sys_us, "
+            "worker, signal) from stdin;\n"
+        )
         for id, job in enumerate(self.jobs, 1):
             for n, (outcome, final, started, finished, wait, error, plugin, rss) in enumerate(job["attempts"], 1):
                 run = int((finished - started) * 1e6)
-                line(id, n, outcome, "t" if final else "f", when(started), when(finished), int(wait * 1e6), run, error, plugin or None, rss, run // 40, run // 90, 1,
-                     11 if outcome == "crashed" else None)
+                line(
+                    id,
+                    n,
+                    outcome,
+                    "t" if final else "f",
+                    when(started),
+                    when(finished),
+                    int(wait * 1e6),
+                    run,
+                    error,
+                    plugin or None,
+                    rss,
+                    run // 40,
+                    run // 90,
+                    1,
+                    11 if outcome == "crashed" else None,
+                )
         out.write(f"\\.\nselect setval('deferred.__deferred_id_seq', {len(self.jobs) + 1});\n")
 
 
@@ -136,8 +230,11 @@ class Demo:
         os.chmod(self.work, 0o711)
         self.cluster = pg.Cluster(os.path.join(self.work, "pg"))
         self.started = []
-        self.env = {**{k: v for k, v in os.environ.items() if not k.startswith(("PG", "DEFERRED_"))}, **self.cluster.env("demo"),
-                    "DEFERRED_CONFIG": os.path.join(self.work, "deferred.conf")}
+        self.env = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("PG", "DEFERRED_"))},
+            **self.cluster.env("demo"),
+            "DEFERRED_CONFIG": os.path.join(self.work, "deferred.conf"),
+        }
 
     def spawn(self, args, **more):
         log = open(os.path.join(self.work, os.path.basename(args[0]) + ".log"), "w")
@@ -146,7 +243,14 @@ class Demo:
         return process
 
     def sql(self, text):
-        return subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1"], input=text, env=self.env, text=True, check=True, stdout=subprocess.PIPE).stdout
+        return subprocess.run(
+            ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1"],
+            input=text,
+            env=self.env,
+            text=True,
+            check=True,
+            stdout=subprocess.PIPE,
+        ).stdout
 
     def wait_for(self, found, what):
         deadline = time.monotonic() + 30
@@ -164,9 +268,21 @@ class Demo:
         os.mkdir(os.path.join(self.work, "plugins"), 0o755)
         for name in ("send_mail.so", "sample.so"):
             shutil.copy(os.path.join(TOP, "build", "plugins", name), os.path.join(self.work, "plugins", name))
-        self.spawn([sys.executable, "-B", os.path.join(TOP, "tests", "harness", "smtpd.py"), "--port", "0", "--dir", os.path.join(self.work, "mail")])
+        self.spawn(
+            [
+                sys.executable,
+                "-B",
+                os.path.join(TOP, "tests", "harness", "smtpd.py"),
+                "--port",
+                "0",
+                "--dir",
+                os.path.join(self.work, "mail"),
+            ]
+        )
         log = self.started[-1][1]
-        port = self.wait_for(lambda: [line[5:] for line in open(log) if line.startswith("PORT ")], "mail server")[0].strip()
+        port = self.wait_for(lambda: [line[5:] for line in open(log) if line.startswith("PORT ")], "mail server")[
+            0
+        ].strip()
         with open(self.env["DEFERRED_CONFIG"], "w") as f:
             os.fchmod(f.fileno(), 0o600)
             f.write(CONF.format(pg=self.cluster.folder, work=self.work, smtp=port))
@@ -175,22 +291,32 @@ class Demo:
         history = History(self.args.seed, self.args.jobs, time.time())
         place = os.path.join(self.work, "history.sql")
         with open(place, "w") as f:
-            f.write("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at) "
-                    "values ('shop1', 'shop1', 4711, '0.1.0', now() - interval '7 days', now(), now());\n")
-            f.write("insert into deferred.__deferred_queue (name) values ('mail'), ('shop'), ('archive'), ('reports');\n")
+            f.write(
+                "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at) "
+                "values ('shop1', 'shop1', 4711, '0.1.0', now() - interval '7 days', now(), now());\n"
+            )
+            f.write(
+                "insert into deferred.__deferred_queue (name) values ('mail'), ('shop'), ('archive'), ('reports');\n"
+            )
             history.copy(f)
-            f.write(f"""create role password_people; create role {OPERATOR} login password '{PASSWORD}' in role password_people, deferred_operator;
+            f.write(
+                f"""create role password_people; create role {OPERATOR} login password '{PASSWORD}' in role password_people, deferred_operator;
                     update deferred.__deferred_queue set max_running = 2 where name = 'archive'; select deferred.__limited_add('archive');
                     select deferred.schedule('hourly_report', '0 * * * *', 'report', '{{}}', '{{"queue": "reports"}}');
                     select deferred.schedule('nightly_archive', '0 2 * * *', 'archive', '{{}}', '{{"queue": "archive", "timezone": "Europe/Berlin"}}');
                     select deferred.schedule('heartbeat', 'every 15s', 'noop', '{{}}', '{{}}');
-                    """)
-        subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", place], env=self.env, check=True, stdout=subprocess.DEVNULL)
+                    """
+            )
+        subprocess.run(
+            ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", place], env=self.env, check=True, stdout=subprocess.DEVNULL
+        )
         self.sql("select deferred.maintain(); select deferred.__fold_anew();")
         subprocess.run([os.path.join(BIN, "deferred"), "fold"], env=self.env, check=True, stdout=subprocess.DEVNULL)
         self.sql("vacuum analyze")
         # A backlog that its limit keeps, so that something waits.
-        self.sql("""select deferred.defer('archive', '{"order": 1}', '{"queue": "archive"}') from generate_series(1, 400)""")
+        self.sql(
+            """select deferred.defer('archive', '{"order": 1}', '{"queue": "archive"}') from generate_series(1, 400)"""
+        )
         return len(history.jobs)
 
     def serve(self):
@@ -246,7 +372,10 @@ def main():
         demo.prepare()
         n = demo.fill()
         url = demo.serve()
-        print(f"{n:,} jobs in the past, and new ones coming, after {time.monotonic() - began:.0f} s\n\n    {url}/    user {OPERATOR}, password {PASSWORD}\n", flush=True)
+        print(
+            f"{n:,} jobs in the past, and new ones coming, after {time.monotonic() - began:.0f} s\n\n    {url}/    user {OPERATOR}, password {PASSWORD}\n",
+            flush=True,
+        )
         if not args.command:
             print("Ctrl-C ends it, and leaves nothing behind.", flush=True)
             demo.live(lambda: False)

@@ -13,7 +13,11 @@ from documents import read, section
 from harness import run
 
 
-MAN_PAGES = [os.path.relpath(p, pg.TOP) for d in ("lib", "bin/*", "cron", "docs/man") for p in glob.glob(os.path.join(pg.TOP, d, "*.[1-8]"))]
+MAN_PAGES = [
+    os.path.relpath(p, pg.TOP)
+    for d in ("lib", "bin/*", "cron", "docs/man")
+    for p in glob.glob(os.path.join(pg.TOP, d, "*.[1-8]"))
+]
 
 
 def man_options():
@@ -21,7 +25,16 @@ def man_options():
 
 
 def test_there_is_a_man_page_for_each_program_the_library_and_the_config_file():
-    assert {os.path.basename(p) for p in MAN_PAGES} >= {"check_deferred.1", "deferred.1", "deferred_http.8", "deferred_web.8", "deferred.3", "deferred_sql.3", "deferred.conf.5", "deferred_functions.7"}
+    assert {os.path.basename(p) for p in MAN_PAGES} >= {
+        "check_deferred.1",
+        "deferred.1",
+        "deferred_http.8",
+        "deferred_web.8",
+        "deferred.3",
+        "deferred_sql.3",
+        "deferred.conf.5",
+        "deferred_functions.7",
+    }
 
 
 @pytest.mark.parametrize("page", MAN_PAGES)
@@ -33,7 +46,9 @@ def test_a_man_page_is_well_formed(page):
 
 
 def test_each_option_of_check_deferred_is_a_setting():
-    settings = set(re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "port", "config_table.c"))) | {"database.conninfo", "database.shard"}
+    settings = set(
+        re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "port", "config_table.c"))
+    ) | {"database.conninfo", "database.shard"}
     for option in man_options():
         name = {"db": "database.conninfo", "shard": "database.shard"}.get(option, option.replace("-", "_"))
         assert name in settings or option in ("config", "help", "version"), option
@@ -48,13 +63,19 @@ def test_each_option_of_what_serves_http_is_a_setting(program, section):
 
 
 def test_the_exit_codes_of_check_deferred_are_those_of_its_man_page():
-    source = "".join(read(p) for d in ("bin/check_deferred", "lib/program") for p in sorted(glob.glob(os.path.join(pg.TOP, d, "*.c"))))
+    source = "".join(
+        read(p)
+        for d in ("bin/check_deferred", "lib/program")
+        for p in sorted(glob.glob(os.path.join(pg.TOP, d, "*.c")))
+    )
     page = section(read("bin", "check_deferred", "check_deferred.1"), "EXIT STATUS")
     codes = [int(code) for code in re.findall(r"^\.It (\d+)", page, re.M)]
     assert codes == sorted({0} | {getattr(os, name) for name in re.findall(r"\bEX_[A-Z]+", source)})
 
 
-PAGES = sorted(os.path.relpath(p, pg.TOP) for p in glob.glob(os.path.join(pg.TOP, "docs", "**", "*.md"), recursive=True))
+PAGES = sorted(
+    os.path.relpath(p, pg.TOP) for p in glob.glob(os.path.join(pg.TOP, "docs", "**", "*.md"), recursive=True)
+)
 OTHERS = [
     *("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md"),
     *("tests/bench/README.md", "tests/bench/RESULTS.md"),
@@ -119,7 +140,10 @@ def test_the_architecture_lists_each_table_once():
 
 def test_pages_and_sections_that_others_name_are_there():
     pages = {re.sub(r"(.*)\.(\d)$", r"\1(\2)", os.path.basename(p)): read(p) for p in MAN_PAGES}
-    texts = {"README.md": read("README.md"), **{name: re.sub(r"\n\.Xr (\S+) (\d)", r" \1(\2)", text) for name, text in pages.items()}}
+    texts = {
+        "README.md": read("README.md"),
+        **{name: re.sub(r"\n\.Xr (\S+) (\d)", r" \1(\2)", text) for name, text in pages.items()},
+    }
     sections = 0
     for name, text in texts.items():
         for page in re.findall(r"\b((?:check_)?deferred[\w.-]*\(\d\))", text):
@@ -186,9 +210,17 @@ def test_the_changelog_begins_with_the_version_of_the_programs():
 
 def test_one_door_per_dependency():
     """Of the library, and of each program that has one of its own."""
-    doors = {"libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c", "lib/port/answer.c"}, "confuse.h": {"bin/deferred_config/main.c"}, "dlfcn.h": {"lib/port/plugin.c"}, "elfutils/": {"bin/deferred_backtrace/source.c"}, "microhttpd.h": {"lib/http/server.c"},
-             "expat.h": {"bin/deferred_http/protocol/xml_in.c"}, "gnutls/": {"lib/http/tls.c", "lib/http/gate.c"},
-             "openssl/": {"lib/program/account_key.c", "lib/program/certificate.c", "lib/run/token.c", "lib/http/crypto.c"}, "jansson.h": {"lib/port/params.c", "bin/deferred_http/protocol/json.c"}}
+    doors = {
+        "libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c", "lib/port/answer.c"},
+        "confuse.h": {"bin/deferred_config/main.c"},
+        "dlfcn.h": {"lib/port/plugin.c"},
+        "elfutils/": {"bin/deferred_backtrace/source.c"},
+        "microhttpd.h": {"lib/http/server.c"},
+        "expat.h": {"bin/deferred_http/protocol/xml_in.c"},
+        "gnutls/": {"lib/http/tls.c", "lib/http/gate.c"},
+        "openssl/": {"lib/program/account_key.c", "lib/program/certificate.c", "lib/run/token.c", "lib/http/crypto.c"},
+        "jansson.h": {"lib/port/params.c", "bin/deferred_http/protocol/json.c"},
+    }
     for d in ("lib", "bin"):
         for path in glob.glob(os.path.join(pg.TOP, d, "**", "*.[ch]"), recursive=True):
             name = os.path.relpath(path, pg.TOP)
@@ -208,7 +240,13 @@ def test_a_source_that_no_test_names_is_told(tmp_path, monkeypatch):
     for name in ("base/fresh.c", "base/old.c", "base/twice.c", "store/twice.c", "run/broken.c"):
         os.makedirs(tmp_path / "lib" / os.path.dirname(name), exist_ok=True)
         (tmp_path / "lib" / name).touch()
-    for name in ("lib/old_test.c", "lib/twice_test.c", "lib/store_twice_test.c", "lib/refresh_test.c", "mutants/any.txt"):
+    for name in (
+        "lib/old_test.c",
+        "lib/twice_test.c",
+        "lib/store_twice_test.c",
+        "lib/refresh_test.c",
+        "mutants/any.txt",
+    ):
         os.makedirs(tmp_path / "tests" / os.path.dirname(name), exist_ok=True)
         (tmp_path / "tests" / name).write_text("file: lib/run/broken.c\n")
     assert [line.split(":")[0] for line in floors.untested()] == ["lib/base/fresh.c", "lib/base/twice.c"]

@@ -18,8 +18,19 @@ def test_the_c_examples_compile_without_a_warning(tmp_path):
     for number, text in enumerate(examples()[0]):
         path = tmp_path / f"{number}.c"
         path.write_text(text)
-        done = run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I" + os.path.join(pg.TOP, "lib", "include"),
-                    "-I/usr/include/postgresql", path])
+        done = run(
+            [
+                "cc",
+                "-std=c11",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-fsyntax-only",
+                "-I" + os.path.join(pg.TOP, "lib", "include"),
+                "-I/usr/include/postgresql",
+                path,
+            ]
+        )
         assert done.returncode == 0, done.stderr
     assert number == 3
 
@@ -30,8 +41,11 @@ def test_the_sql_examples_run(db):
         db.sql(text)
     db.sql("insert into orders (mail) values ('b@example.org')")
     assert db.sql("select fn, queue, params->>'to' from deferred.__deferred order by id") == [
-        ("send_mail", "mail", "a@example.org"), ("rebuild_index", "default", None),
-        ("send_mail", "mail", "a@example.org"), ("send_mail", "default", "b@example.org")]
+        ("send_mail", "mail", "a@example.org"),
+        ("rebuild_index", "default", None),
+        ("send_mail", "mail", "a@example.org"),
+        ("send_mail", "default", "b@example.org"),
+    ]
 
 
 def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferred(db, tmp_path):
@@ -56,17 +70,39 @@ def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferre
 
     node(put)
     assert db.run(["check_deferred"]).returncode == 0
-    assert db.sql("select d.queue, d.fn, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id") == [
-        ("acme.greetings", "echo", "ok", '{"hello":"from Node"}')]
+    assert db.sql(
+        "select d.queue, d.fn, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id"
+    ) == [("acme.greetings", "echo", "ok", '{"hello":"from Node"}')]
 
     assert node(consume) == ""
     db.sql(sql)
     path = tmp_path / "defer.c"
-    path.write_text("#include <deferred.h>\n#include <libpq-fe.h>\nint main(int argc, char **argv)\n{\nPGconn *conn = PQconnectdb(argv[argc - 1]);\n"
-                    "struct deferred_error err = { 0 };\nint64_t id = 0;\n" + c + "PQfinish(conn);\nreturn id > 0 ? 0 : 1;\n}\n")
+    path.write_text(
+        "#include <deferred.h>\n#include <libpq-fe.h>\nint main(int argc, char **argv)\n{\nPGconn *conn = PQconnectdb(argv[argc - 1]);\n"
+        "struct deferred_error err = { 0 };\nint64_t id = 0;\n" + c + "PQfinish(conn);\nreturn id > 0 ? 0 : 1;\n}\n"
+    )
     sanitize = ["-fsanitize=address,undefined"] if SAN else []
-    done = run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", *sanitize, "-I" + os.path.join(pg.TOP, "lib", "include"), "-I/usr/include/postgresql",
-                path, "-o", tmp_path / "defer", os.path.join(BUILD, "lib", "libdeferred.a"), "-lpq", "-ljansson", "-lconfuse", "-ldl", "-lpthread"])
+    done = run(
+        [
+            "cc",
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            *sanitize,
+            "-I" + os.path.join(pg.TOP, "lib", "include"),
+            "-I/usr/include/postgresql",
+            path,
+            "-o",
+            tmp_path / "defer",
+            os.path.join(BUILD, "lib", "libdeferred.a"),
+            "-lpq",
+            "-ljansson",
+            "-lconfuse",
+            "-ldl",
+            "-lpthread",
+        ]
+    )
     assert done.returncode == 0, done.stderr
     done = db.run([tmp_path / "defer", db.conninfo])
     assert done.returncode == 0, done.stderr

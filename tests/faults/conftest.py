@@ -35,22 +35,34 @@ class Recorded:
                 running.setdefault(job, {})[(attempt, pid)] = number
             else:
                 began = running.get(job, {}).pop((attempt, pid), None)
-                found += [(job, attempt, pid) for other in running.get(job, {}).values() if began is not None and other > began]
+                found += [
+                    (job, attempt, pid)
+                    for other in running.get(job, {}).values()
+                    if began is not None and other > began
+                ]
         return found
 
     def drain(self, *args, timeout=120, **kw):
         """Runs until nothing is hot. Leases of dead workers are waited for."""
+
         def drained():
             done = self.db.run(["check_deferred", "--cnt", "0", *args], **kw)
             assert done.returncode == 0, done.stderr
             return self.db.hot() == 0
+
         wait_for(drained, timeout, "all jobs are done")
 
     def assert_all_ok(self, jobs, lost=False):
         """Every job has exactly one accepted success, was really executed, and never twice at once. lost: some executions counted for
         nothing, for who had begun them was killed, or the server lost what it had said of them."""
-        assert self.db.sql("""select count(*), count(distinct job_id) from deferred.__deferred_log
-                              where outcome = 'ok' and job_id = any(%s)""", jobs) == [(len(jobs), len(jobs))]
+        assert (
+            self.db.sql(
+                """select count(*), count(distinct job_id) from deferred.__deferred_log
+                              where outcome = 'ok' and job_id = any(%s)""",
+                jobs,
+            )
+            == [(len(jobs), len(jobs))]
+        )
         assert {line[1] for line in self.starts()} >= set(jobs)
         begun = [(job, attempt) for _, job, attempt, _ in self.starts()]
         assert lost or len(begun) == len(set(begun)), "an attempt that was begun twice"

@@ -34,8 +34,13 @@ NUMBERS = 1_000_000  # skipped a step: a partition of jobs holds ten times as ma
 JUMP, JUMP_SLACK = 0.1, {"kB": 256, "": 2}
 CREEP, CREEP_SLACK = 0.2, {"kB": 96, "": 2}
 TABLES = {
-    "jobs": "^__deferred(_default|_[0-9]+)?$", "hot jobs": "^__deferred_hot$", "log": "^__deferred_log", "leases and places": "^__deferred_(lease|place)$",
-    "runs and their offers": "^__deferred_(worker|offer)$", "figures by minute": "^__deferred_(series|depth|total|minute|folded)$", "figures by hour": "^__deferred_hour$",
+    "jobs": "^__deferred(_default|_[0-9]+)?$",
+    "hot jobs": "^__deferred_hot$",
+    "log": "^__deferred_log",
+    "leases and places": "^__deferred_(lease|place)$",
+    "runs and their offers": "^__deferred_(worker|offer)$",
+    "figures by minute": "^__deferred_(series|depth|total|minute|folded)$",
+    "figures by hour": "^__deferred_hour$",
 }
 KEPT = {"figures by hour": "kept for 400 days"}  # and so not to be flat in four weeks
 
@@ -62,7 +67,11 @@ def segments(pids):
     found = set()
     for pid in pids:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as f:
-            found |= {line.split(None, 5)[5] for line in f if "/dev/shm/PostgreSQL." in line or "/SYSV" in line or "/dev/zero" in line}
+            found |= {
+                line.split(None, 5)[5]
+                for line in f
+                if "/dev/shm/PostgreSQL." in line or "/SYSV" in line or "/dev/zero" in line
+            }
     return len(found)
 
 
@@ -72,7 +81,10 @@ class Weeks:
         self.rng, self.starts = rng, max(starts // (WEEK * WEEKS), 1)
         self.clock = test_clocks.Clock("growth")
         # Autovacuum looks as often as it would in the time that seems to pass, or nearly.
-        self.db = harness.OwnServer(settings={"autovacuum_naptime": "1s", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "0"}, server_env=self.clock.env)
+        self.db = harness.OwnServer(
+            settings={"autovacuum_naptime": "1s", "max_wal_size": "64MB", "min_wal_size": "32MB", "wal_keep_size": "0"},
+            server_env=self.clock.env,
+        )
         self.seen = {}
 
     def note(self, name, unit, value):
@@ -88,12 +100,28 @@ class Weeks:
             self.note(name, "kB", kb)
             left -= kb
         self.note("other tables", "kB", left)
-        self.note("partitions", "", db.one("select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid where c.relkind = 'r'"))
-        self.note("catalogue", "kB", db.one("select sum(pg_total_relation_size(c.oid))::int8 / 1024 from pg_class c where c.relnamespace = 'pg_catalog'::regnamespace and c.relkind = 'r'"))
+        self.note(
+            "partitions",
+            "",
+            db.one("select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid where c.relkind = 'r'"),
+        )
+        self.note(
+            "catalogue",
+            "kB",
+            db.one(
+                "select sum(pg_total_relation_size(c.oid))::int8 / 1024 from pg_class c where c.relnamespace = 'pg_catalog'::regnamespace and c.relkind = 'r'"
+            ),
+        )
         self.note("WAL kept", "kB", db.one("select sum(size)::int8 / 1024 from pg_ls_waldir()"))
         self.note("sessions", "", db.one("select count(*) from pg_stat_activity where datname = current_database()"))
-        db.sql("checkpoint")  # files of what was dropped are there until then; the maps of free and of visible pages come as tables fill
-        self.note("files of the server", "", sum("_" not in name for _, _, files in os.walk(os.path.join(db.cluster.data, "base")) for name in files))
+        db.sql(
+            "checkpoint"
+        )  # files of what was dropped are there until then; the maps of free and of visible pages come as tables fill
+        self.note(
+            "files of the server",
+            "",
+            sum("_" not in name for _, _, files in os.walk(os.path.join(db.cluster.data, "base")) for name in files),
+        )
         postmaster = db.cluster.pid()
         self.note("shared memory segments", "", segments([postmaster, *pg.children_of(postmaster)]))
         for name, run in ("service", self.service), ("front", self.front.program):
@@ -108,21 +136,31 @@ class Weeks:
         self.http = self.front.client()
         self.http.create("mail")
         with open(db.config_file) as f:
-            db.config(f.read() + 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
-        self.service = db.spawn(["check_deferred", "--loop", "--listen", "--runners", "2", "--pidfile", f"{db.dir}/service"])
+            db.config(
+                f.read()
+                + 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n'
+            )
+        self.service = db.spawn(
+            ["check_deferred", "--loop", "--listen", "--runners", "2", "--pidfile", f"{db.dir}/service"]
+        )
 
     def step(self):
         """Half a day."""
         db = self.db
         for _ in range(self.starts):
-            calls = [{"fn": "noop"}] * 15 + [{"fn": "fail", "max_attempts": 2}, {"fn": "noop", "concurrency_key": f"k {self.rng.randrange(1000)}"},
-                                              {"fn": "noop", "key": f"key {self.rng.randrange(10**6)}", "queue": "other"}]
+            calls = [{"fn": "noop"}] * 15 + [
+                {"fn": "fail", "max_attempts": 2},
+                {"fn": "noop", "concurrency_key": f"k {self.rng.randrange(1000)}"},
+                {"fn": "noop", "key": f"key {self.rng.randrange(10**6)}", "queue": "other"},
+            ]
             db.sql("select deferred.defer_many(%s)", json.dumps(calls))
             db.run(["check_deferred", "--cnt", "0", "--if-running=skip"])
             self.http.put("mail", "x" * self.rng.randrange(1000))
             for message in self.http.get("mail"):
                 self.http.delete("mail", message)
-        wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where fn is not null") == 0, 60, "all is done")
+        wait_for(
+            lambda: db.one("select count(*) from deferred.__deferred_hot where fn is not null") == 0, 60, "all is done"
+        )
         db.sql("select setval('deferred.__deferred_id_seq', nextval('deferred.__deferred_id_seq') + %s)", NUMBERS)
         folded = db.run(["deferred", "fold"])
         assert folded.returncode == 0, folded.stderr
@@ -144,8 +182,10 @@ class Weeks:
             ended = self.service.wait(60)
             assert ended == 0, self.service.output()
             violations = self.db.sql("select * from deferred.check_ledger()")
-            self.largest = self.db.sql("""select c.relname, pg_relation_size(c.oid) / 1024 from pg_class c
-                                          where c.relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'i') order by 2 desc limit 15""")
+            self.largest = self.db.sql(
+                """select c.relname, pg_relation_size(c.oid) / 1024 from pg_class c
+                                          where c.relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'i') order by 2 desc limit 15"""
+            )
             return self.told(violations)
         finally:
             self.db.close()
@@ -155,19 +195,25 @@ class Weeks:
         grown = []
         print(f"\n| | {' | '.join(f'week {w + 1}' for w in range(WEEKS))} | |\n|---{'|--:' * WEEKS}|---|")
         for (name, unit), values in self.seen.items():
-            weeks = [max(values[w * WEEK:(w + 1) * WEEK]) for w in range(WEEKS)]
+            weeks = [max(values[w * WEEK : (w + 1) * WEEK]) for w in range(WEEKS)]
             flat = is_flat(weeks[1:], unit)
             if name in KEPT:
                 print(f"| {name}{', ' + unit if unit else ''} | {' | '.join(f'{w:,}' for w in weeks)} | {KEPT[name]} |")
                 continue
             grown += [] if flat else [name]
-            print(f"| {name}{', ' + unit if unit else ''} | {' | '.join(f'{w:,}' for w in weeks)} | {'flat' if flat else 'GROWS'} |")
+            print(
+                f"| {name}{', ' + unit if unit else ''} | {' | '.join(f'{w:,}' for w in weeks)} | {'flat' if flat else 'GROWS'} |"
+            )
         if grown:
             for name, kb in self.largest:
                 print(f"largest: {name} {kb:,} kB")
         for violation in violations:
             print(violation)
-        print(f"\n{self.starts * WEEK * WEEKS} starts, {self.starts * WEEK * WEEKS * 18} jobs; " + (f"GROWS: {', '.join(grown)}" if grown else "nothing grows"), flush=True)
+        print(
+            f"\n{self.starts * WEEK * WEEKS} starts, {self.starts * WEEK * WEEKS * 18} jobs; "
+            + (f"GROWS: {', '.join(grown)}" if grown else "nothing grows"),
+            flush=True,
+        )
         return 1 if grown or violations else 0
 
 
@@ -179,7 +225,13 @@ def main():
     args = parser.parse_args()
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         signal.signal(number, lambda *_, status=status: sys.exit(status))
-    commit = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=pg.TOP, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+        cwd=pg.TOP,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     print(f"seed {args.seed}, commit {commit.stdout.strip() or 'unknown'}: greatest sizes by week", flush=True)
     root = os.environ["DEFERRED_TEST_ROOT"] = pg.make_root("deferred-growth.")
     try:

@@ -34,7 +34,10 @@ def seconds(value):
 
 
 def table(head, rows):
-    return "\n".join(["| " + " | ".join(head) + " |", "|---" + "|--:" * (len(head) - 1) + "|"] + ["| " + " | ".join(map(str, r)) + " |" for r in rows])
+    return "\n".join(
+        ["| " + " | ".join(head) + " |", "|---" + "|--:" * (len(head) - 1) + "|"]
+        + ["| " + " | ".join(map(str, r)) + " |" for r in rows]
+    )
 
 
 class Ledger:
@@ -50,9 +53,12 @@ class Ledger:
 
     def campaign(self, mode):
         from storm import Storm, sentence
+
         db = harness.OwnServer(settings={"max_connections": "200", "shared_buffers": "128MB"})
         try:
-            storm = Storm(db, random.Random(f"{self.args.seed} {mode}"), mode, self.args.jobs // 2, self.args.kills // 2, self.say)
+            storm = Storm(
+                db, random.Random(f"{self.args.seed} {mode}"), mode, self.args.jobs // 2, self.args.kills // 2, self.say
+            )
             verdict = storm.run(self.sql)
         finally:
             db.close()
@@ -64,12 +70,16 @@ class Ledger:
         recovered = sorted(storm.recovered.items())
         for fault, of in recovered:
             times = sorted(of)
-            self.say(f"{mode} {fault}: {sum(f[0] == fault for f in storm.faults)} times"
-                     + (f", recovered after p50 {times[len(times) // 2]:.2f} s, max {times[-1]:.2f} s" if times else ""))
+            self.say(
+                f"{mode} {fault}: {sum(f[0] == fault for f in storm.faults)} times"
+                + (f", recovered after p50 {times[len(times) // 2]:.2f} s, max {times[-1]:.2f} s" if times else "")
+            )
         total = verdict.counts["all"]
-        self.say(f"{mode}: {total['jobs']} jobs and {len(storm.faults)} faults in {storm.seconds:.0f} s, {storm.journal.unknown} transactions unanswered; "
-                 f"lost {total['lost']}, never run {total['never run']}, accepted twice {total['accepted twice']}, overlapping {total['overlapping']}, "
-                 f"orphans {total['orphans']}, stuck {total['stuck']}, contradictions {total['contradictions']}")
+        self.say(
+            f"{mode}: {total['jobs']} jobs and {len(storm.faults)} faults in {storm.seconds:.0f} s, {storm.journal.unknown} transactions unanswered; "
+            f"lost {total['lost']}, never run {total['never run']}, accepted twice {total['accepted twice']}, overlapping {total['overlapping']}, "
+            f"orphans {total['orphans']}, stuck {total['stuck']}, contradictions {total['contradictions']}"
+        )
         for violation in verdict.violations:
             self.say(f"{mode}: {violation}")
         if verdict.wrong():
@@ -77,14 +87,32 @@ class Ledger:
         self.parts += [
             f"## Campaign: {mode}\n\n{total['jobs']} jobs, {len(storm.faults)} faults, {storm.seconds:.0f} s; {storm.journal.unknown} transactions of producers got no answer. "
             f"Orphans {total['orphans']}, contradictions between the tables {total['contradictions']}.\n",
-            table(["kind", *SHOWN, "waited p50 s", "p99", "max"],
-                  [[kind, *(verdict.counts[kind][what] for what in SHOWN), *map(seconds, verdict.wait_of(kind))] for kind in kinds]) + "\n",
-            table(["fault", "times", "recovered after p50 s", "max"],
-                  [[fault, sum(f[0] == fault for f in storm.faults), seconds(sorted(of)[len(of) // 2] if of else None), seconds(max(of, default=None))]
-                   for fault, of in recovered]) + "\n"]
+            table(
+                ["kind", *SHOWN, "waited p50 s", "p99", "max"],
+                [
+                    [kind, *(verdict.counts[kind][what] for what in SHOWN), *map(seconds, verdict.wait_of(kind))]
+                    for kind in kinds
+                ],
+            )
+            + "\n",
+            table(
+                ["fault", "times", "recovered after p50 s", "max"],
+                [
+                    [
+                        fault,
+                        sum(f[0] == fault for f in storm.faults),
+                        seconds(sorted(of)[len(of) // 2] if of else None),
+                        seconds(max(of, default=None)),
+                    ]
+                    for fault, of in recovered
+                ],
+            )
+            + "\n",
+        ]
 
     def scenarios(self):
         import scenarios
+
         rows = []
         for name, what in scenarios.ALL.items():
             if not self.wanted(name):
@@ -96,24 +124,59 @@ class Ledger:
                 self.wrong.append(name)
                 self.say(f"{name}: broken off")
                 continue
-            self.say(f"{name}: {result.jobs} jobs, lost {result.lost}, run twice {result.twice}, recovered after {seconds(result.recovered)} s, "
-                     f"longest pause {seconds(result.pause)} s; said: {result.said}")
+            self.say(
+                f"{name}: {result.jobs} jobs, lost {result.lost}, run twice {result.twice}, recovered after {seconds(result.recovered)} s, "
+                f"longest pause {seconds(result.pause)} s; said: {result.said}"
+            )
             for line in result.wrong:
                 self.say(f"{name}: WRONG: {line}")
             if result.wrong:
                 self.wrong.append(name)
-            rows.append([name, result.jobs, result.lost, result.twice, seconds(result.recovered), seconds(result.pause), result.said.replace("|", "\\|")])
+            rows.append(
+                [
+                    name,
+                    result.jobs,
+                    result.lost,
+                    result.twice,
+                    seconds(result.recovered),
+                    seconds(result.pause),
+                    result.said.replace("|", "\\|"),
+                ]
+            )
         if rows:
-            self.parts += ["## One fault each\n", table(["fault", "jobs", "lost", "run twice", "recovered after s", "longest pause s", "what the operator saw"], rows) + "\n"]
+            self.parts += [
+                "## One fault each\n",
+                table(
+                    [
+                        "fault",
+                        "jobs",
+                        "lost",
+                        "run twice",
+                        "recovered after s",
+                        "longest pause s",
+                        "what the operator saw",
+                    ],
+                    rows,
+                )
+                + "\n",
+            ]
 
     def write(self, path, took):
-        commit = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=pg.TOP, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        head = (f"# Ledger\n\nWritten by `make ledger SEED={self.args.seed} LEDGER_JOBS={self.args.jobs} LEDGER_KILLS={self.args.kills}` at commit "
-                f"{commit.stdout.strip() or 'unknown'}, {took:.0f} s, {len(os.sched_getaffinity(0))} processors. "
-                "Lost: acknowledged, and neither waiting nor ended. Never run: accepted though no function says that it ran. Accepted twice: two final results. Overlapping: of one job, or of one "
-                "concurrency key, two that were at work at once. Stuck: waiting after the end of all that disturbs. Run twice: came to its end more often than is recorded, which "
-                "at least once allows. Waited: from when a job was due to the start of its first attempt.\n\n"
-                + (f"**Wrong: {', '.join(self.wrong)}**\n\n" if self.wrong else ""))
+        commit = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=pg.TOP,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        head = (
+            f"# Ledger\n\nWritten by `make ledger SEED={self.args.seed} LEDGER_JOBS={self.args.jobs} LEDGER_KILLS={self.args.kills}` at commit "
+            f"{commit.stdout.strip() or 'unknown'}, {took:.0f} s, {len(os.sched_getaffinity(0))} processors. "
+            "Lost: acknowledged, and neither waiting nor ended. Never run: accepted though no function says that it ran. Accepted twice: two final results. Overlapping: of one job, or of one "
+            "concurrency key, two that were at work at once. Stuck: waiting after the end of all that disturbs. Run twice: came to its end more often than is recorded, which "
+            "at least once allows. Waited: from when a job was due to the start of its first attempt.\n\n"
+            + (f"**Wrong: {', '.join(self.wrong)}**\n\n" if self.wrong else "")
+        )
         with open(path, "w") as f:
             f.write(head + "\n".join(self.parts))
 
@@ -125,7 +188,10 @@ class Ledger:
         self.scenarios()
         if self.args.table:
             self.write(self.args.table, time.monotonic() - began)
-        self.say(f"{time.monotonic() - began:.0f} s, seed {self.args.seed}: " + (f"WRONG: {', '.join(self.wrong)}" if self.wrong else "nothing lost, nothing accepted twice"))
+        self.say(
+            f"{time.monotonic() - began:.0f} s, seed {self.args.seed}: "
+            + (f"WRONG: {', '.join(self.wrong)}" if self.wrong else "nothing lost, nothing accepted twice")
+        )
         return 1 if self.wrong or not self.parts else 0
 
 
@@ -141,7 +207,10 @@ def main():
     args = parser.parse_args()
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         signal.signal(number, lambda *_, status=status: sys.exit(status))  # so that it still comes to the sweep
-    print(f"seed {args.seed}: repeat with `make ledger SEED={args.seed} LEDGER_JOBS={args.jobs} LEDGER_KILLS={args.kills}`", flush=True)
+    print(
+        f"seed {args.seed}: repeat with `make ledger SEED={args.seed} LEDGER_JOBS={args.jobs} LEDGER_KILLS={args.kills}`",
+        flush=True,
+    )
     root = os.environ["DEFERRED_TEST_ROOT"] = pg.make_root("deferred-ledger.")
     try:
         return Ledger(args).run()

@@ -20,8 +20,10 @@ from harness import wait_for
 from proxy import Proxy
 from verdict import COUNTS, Journal, Verdict, now_ms
 
-SETTINGS = ('interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "20ms"\n'
-            'database { answer_timeout = "2s" }\n')
+SETTINGS = (
+    'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "20ms"\n'
+    'database { answer_timeout = "2s" }\n'
+)
 PAUSE_S = 0.04  # between two jobs that are deferred
 
 
@@ -50,7 +52,9 @@ class Stage:
 
     def service(self, *args):
         name = f"{self.db.dir}/pid{len(self.runs)}"
-        run = self.db.spawn(["check_deferred", "--loop", "--runners", "2", "--pidfile", name, *args], env={"DEFERRED_DB": self.conninfo})
+        run = self.db.spawn(
+            ["check_deferred", "--loop", "--runners", "2", "--pidfile", name, *args], env={"DEFERRED_DB": self.conninfo}
+        )
         self.runs.append(run)
         return run
 
@@ -59,10 +63,14 @@ class Stage:
         while not self.stopped.is_set():
             try:
                 if connection is None or connection.closed:
-                    connection = psycopg2.connect(self.conninfo, application_name="producer", connect_timeout=3, tcp_user_timeout=3000)
+                    connection = psycopg2.connect(
+                        self.conninfo, application_name="producer", connect_timeout=3, tcp_user_timeout=3000
+                    )
                 with connection, connection.cursor() as cursor:
-                    cursor.execute("set local statement_timeout = '3s'; select deferred.defer('record', %s)",
-                                   (json.dumps({"file": self.record, "ms": self.rng.randrange(20)}),))
+                    cursor.execute(
+                        "set local statement_timeout = '3s'; select deferred.defer('record', %s)",
+                        (json.dumps({"file": self.record, "ms": self.rng.randrange(20)}),),
+                    )
                     job = cursor.fetchone()[0]
                 self.journal.add([job], "job")
             except psycopg2.Error:
@@ -74,7 +82,10 @@ class Stage:
 
     def backlog(self, n):
         """Jobs of 10 ms that are there all at once."""
-        ids = self.db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "record", "params": {"file": self.record, "ms": 10}}] * n))
+        ids = self.db.sql(
+            "select deferred.defer_many(%s)",
+            json.dumps([{"fn": "record", "params": {"file": self.record, "ms": 10}}] * n),
+        )
         self.journal.add([r[0] for r in ids], "job")
 
     def ends(self):
@@ -127,8 +138,16 @@ class Stage:
             run.wait(60)
         verdict = Verdict(self.db, self.journal, self.record, self.may_lose)
         count = verdict.counts["all"]
-        result.jobs, result.lost, result.twice = count["jobs"], count["lost"] + len(verdict.lost_by_server), count["run twice"]
-        result.wrong = [f"{what}: {count[what]}" for what in COUNTS if count[what]] + [str(v) for v in verdict.violations] + ([stuck] if stuck else [])
+        result.jobs, result.lost, result.twice = (
+            count["jobs"],
+            count["lost"] + len(verdict.lost_by_server),
+            count["run twice"],
+        )
+        result.wrong = (
+            [f"{what}: {count[what]}" for what in COUNTS if count[what]]
+            + [str(v) for v in verdict.violations]
+            + ([stuck] if stuck else [])
+        )
         ends = sorted(run.ended for run in verdict.runs if run.ended is not None)
         after = [ms for ms in ends if ms > self.ended]
         result.recovered = (after[0] - self.ended) / 1000 if after else None
@@ -146,7 +165,11 @@ class Stage:
         found = {}
         for run in self.runs:
             for line in run.output().splitlines():
-                level, text = re.match(r".*?(?:check_deferred\S*:? )?(error|warning|info): (.*)", line).groups() if re.search("(error|warning|info): ", line) else (None, "")
+                level, text = (
+                    re.match(r".*?(?:check_deferred\S*:? )?(error|warning|info): (.*)", line).groups()
+                    if re.search("(error|warning|info): ", line)
+                    else (None, "")
+                )
                 if level in ("error", "warning") or "connected again" in text or "came back" in text:
                     if "run as root" not in text:
                         found.setdefault(re.sub(r"\d+", "N", text)[:60], text)
@@ -173,10 +196,12 @@ def how(**more):
     def mark(scenario):
         scenario.how = more
         return scenario
+
     return mark
 
 
 # ---- the faults
+
 
 def worker_killed(stage):
     stage.begin()
@@ -207,7 +232,9 @@ def sessions_terminated(stage):
     stage.begin()
     with stage.fault():
         for _ in range(8):
-            stage.db.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
+            stage.db.sql(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            )
             stage.go(0.5)
     stage.go(1)
 
@@ -239,7 +266,9 @@ def no_connections(stage):
                 others.append(psycopg2.connect(stage.db.conninfo))
             except psycopg2.OperationalError:
                 if not full:  # whoever had one has to get it again now
-                    stage.db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('check_deferred', 'producer')")
+                    stage.db.sql(
+                        "select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('check_deferred', 'producer')"
+                    )
                 full = True
                 time.sleep(0.005)
         for connection in others:
@@ -276,7 +305,11 @@ def disk_full_for_wal(stage):
 def small_disk(stage, make, megabytes):
     """The result is taken before the disk, and the server with it, goes; and nobody is there while it is put in."""
     for run in stage.runs:
-        wait_for(lambda run=run: stage.db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid), 20, "it has registered")
+        wait_for(
+            lambda run=run: stage.db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid),
+            20,
+            "it has registered",
+        )
         run.signal(signal.SIGTERM)
         run.wait(30)
     stage.runs.clear()
@@ -288,7 +321,9 @@ def small_disk(stage, make, megabytes):
 
 def lock_on_the_hot_table(stage):
     stage.begin()
-    with contextlib.closing(psycopg2.connect(stage.db.conninfo, application_name="editor")) as holder, holder.cursor() as cursor:
+    with contextlib.closing(
+        psycopg2.connect(stage.db.conninfo, application_name="editor")
+    ) as holder, holder.cursor() as cursor:
         with stage.fault():
             cursor.execute("lock table deferred.__deferred_hot in access exclusive mode")
             stage.go(5)
@@ -298,7 +333,9 @@ def lock_on_the_hot_table(stage):
 
 def held_snapshot(stage):
     stage.begin()
-    with contextlib.closing(psycopg2.connect(stage.db.conninfo, application_name="reader")) as holder, holder.cursor() as cursor:
+    with contextlib.closing(
+        psycopg2.connect(stage.db.conninfo, application_name="reader")
+    ) as holder, holder.cursor() as cursor:
         holder.set_session(isolation_level="REPEATABLE READ")
         cursor.execute("select count(*) from deferred.__deferred_hot")
         with stage.fault():
@@ -320,7 +357,16 @@ def clocks(stage):
 def poison(stage):
     stage.begin()
     with stage.fault():
-        for fn in ("segv", "abort", "exit0", "_exit0", "close_all_fds", "junk_on_fds", "hang_ignoring_sigterm", "survivor") * 3:
+        for fn in (
+            "segv",
+            "abort",
+            "exit0",
+            "_exit0",
+            "close_all_fds",
+            "junk_on_fds",
+            "hang_ignoring_sigterm",
+            "survivor",
+        ) * 3:
             stage.db.defer(fn, json.dumps({"file": f"{stage.db.dir}/survivors"}), max_attempts=2, timeout="300ms")
         stage.go(4)
     stage.go(1)
@@ -345,9 +391,15 @@ def promoted(stage, synchronous):
         if synchronous:
             db.sql("alter system set synchronous_standby_names = 'second'")
             db.sql("select pg_reload_conf()")
-            wait_for(lambda: db.sql("select 1 from pg_stat_replication where sync_state = 'sync'"), 20, "the standby is synchronous")
-        stage.conninfo = (f"host={first.folder},{second.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} "
-                          "target_session_attrs=read-write")
+            wait_for(
+                lambda: db.sql("select 1 from pg_stat_replication where sync_state = 'sync'"),
+                20,
+                "the standby is synchronous",
+            )
+        stage.conninfo = (
+            f"host={first.folder},{second.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} "
+            "target_session_attrs=read-write"
+        )
         stage.service()
         stage.service()
         stage.begin()
@@ -397,7 +449,11 @@ ALL = {
     "sessions terminated twice a second": sessions_terminated,
     "network cut without closing": network_cut,
     "no connections left": no_connections,
-    **({"disk full for tables": disk_full_for_tables, "disk full for WAL": disk_full_for_wal} if os.geteuid() == 0 else {}),
+    **(
+        {"disk full for tables": disk_full_for_tables, "disk full for WAL": disk_full_for_wal}
+        if os.geteuid() == 0
+        else {}
+    ),
     "lock on the hot table": lock_on_the_hot_table,
     "held snapshot": held_snapshot,
     "server's clock an hour ahead and back": clocks,

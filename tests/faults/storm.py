@@ -34,13 +34,29 @@ QUEUES = ["busy", "long", "two --max-running 2", "rated --rate 400/s --burst 400
 
 # Of cron's lines the seconds from start to start; a service is started again when it has ended.
 WORKERS = {
-    "cron": [(1.0, ["--cnt", "0", "--if-running=skip", "--runners", "2"]), (2.0, ["--cnt", "0", "--runners", "2", "--batch", "20"]),
-             (1.5, ["--cnt", "25", "--isolate=job"])],
-    "service": [(0.2, ["--loop", "--listen", "--runners", "2", "--batch", "20"]), (0.2, ["--loop", "--runners", "1..3"]), (0.2, ["--loop", "--isolate=job"])],
+    "cron": [
+        (1.0, ["--cnt", "0", "--if-running=skip", "--runners", "2"]),
+        (2.0, ["--cnt", "0", "--runners", "2", "--batch", "20"]),
+        (1.5, ["--cnt", "25", "--isolate=job"]),
+    ],
+    "service": [
+        (0.2, ["--loop", "--listen", "--runners", "2", "--batch", "20"]),
+        (0.2, ["--loop", "--runners", "1..3"]),
+        (0.2, ["--loop", "--isolate=job"]),
+    ],
 }
 # How often each is drawn.
-FAULTS = {"kill parent": 6, "kill runner": 6, "kill group": 4, "stop": 3, "takeover": 3, "terminate sessions": 4, "kill server": 1, "restart server": 1,
-          "kill HTTP front": 2}
+FAULTS = {
+    "kill parent": 6,
+    "kill runner": 6,
+    "kill group": 4,
+    "stop": 3,
+    "takeover": 3,
+    "terminate sessions": 4,
+    "kill server": 1,
+    "restart server": 1,
+    "kill HTTP front": 2,
+}
 
 
 def free_port():
@@ -70,7 +86,9 @@ class Line:
 
     def bury(self, run):
         self.current.remove(run)
-        self.said += [line.partition(": ")[2] for line in run.output().splitlines() if "error: " in line or "warning: " in line]
+        self.said += [
+            line.partition(": ")[2] for line in run.output().splitlines() if "error: " in line or "warning: " in line
+        ]
         run.said.close()
         self.db.started.remove(run)
         if self.loop:
@@ -121,7 +139,12 @@ class Consumer:
             time.sleep(0.01)
 
     def one(self, client, text):
-        if client.call("POST", "/mail/messages", f"<QueueMessage><MessageText>{text}</MessageText></QueueMessage>").status == 201:
+        if (
+            client.call(
+                "POST", "/mail/messages", f"<QueueMessage><MessageText>{text}</MessageText></QueueMessage>"
+            ).status
+            == 201
+        ):
             self.put.add(text)
         if self.rng.random() < 0.7:
             for message in client.get("mail", 2, "&visibilitytimeout=2"):
@@ -132,9 +155,20 @@ class Consumer:
                     self.deleted.add(message["MessageText"])
 
     def verdict(self):
-        stored = [t for t, in self.db.sql("select params #>> '{}' from deferred.__deferred_hot h join deferred.__deferred d using (id) where h.fn is null")]
-        return {"jobs": len(self.put), "lost": len(self.put - self.perhaps - set(stored)), "accepted twice": self.twice + len(self.deleted & set(stored)),
-                "deleted": len(self.deleted), "left": len(stored), "calls without answer": self.failed}
+        stored = [
+            t
+            for t, in self.db.sql(
+                "select params #>> '{}' from deferred.__deferred_hot h join deferred.__deferred d using (id) where h.fn is null"
+            )
+        ]
+        return {
+            "jobs": len(self.put),
+            "lost": len(self.put - self.perhaps - set(stored)),
+            "accepted twice": self.twice + len(self.deleted & set(stored)),
+            "deleted": len(self.deleted),
+            "left": len(stored),
+            "calls without answer": self.failed,
+        }
 
 
 class Storm:
@@ -189,9 +223,13 @@ class Storm:
         """Twenty more rows become jobs; those of a run that says it is done are acknowledged."""
         batch = self.ruled + 1
         with contextlib.suppress(psycopg2.Error):
-            self.db.sql("insert into public.todo select %s, i from generate_series(1, 20) i on conflict do nothing", batch)
+            self.db.sql(
+                "insert into public.todo select %s, i from generate_series(1, 20) i on conflict do nothing", batch
+            )
             if self.db.run(["deferred", "rule", "run", "todo"]).returncode == 0:
-                ids = [r[0] for r in self.db.sql("select id from deferred.__deferred where key like %s", f"todo {batch}-%")]
+                ids = [
+                    r[0] for r in self.db.sql("select id from deferred.__deferred where key like %s", f"todo {batch}-%")
+                ]
                 self.ruled = batch
                 self.missing += 20 - len(ids)
                 self.journal.add(ids, "rule")
@@ -229,14 +267,19 @@ class Storm:
         elif what == "terminate sessions":
             pids = []
             with contextlib.suppress(psycopg2.Error):
-                self.db.sql("""select pg_terminate_backend(pid) from (select pid from pg_stat_activity
-                               where datname = current_database() and pid <> pg_backend_pid() order by random() limit %s) x""", self.rng.randrange(1, 4))
+                self.db.sql(
+                    """select pg_terminate_backend(pid) from (select pid from pg_stat_activity
+                               where datname = current_database() and pid <> pg_backend_pid() order by random() limit %s) x""",
+                    self.rng.randrange(1, 4),
+                )
         elif what == "kill HTTP front":
             pids = []
             self.consumer.front.program.signal(signal.SIGKILL)
         else:
             pids = []
-            self.db.kill() if what == "kill server" else self.db.stop("fast" if self.rng.random() < 0.5 else "immediate")
+            self.db.kill() if what == "kill server" else self.db.stop(
+                "fast" if self.rng.random() < 0.5 else "immediate"
+            )
             self.db.start()
         self.faults.append((what, at, pids))
         return True
@@ -282,14 +325,20 @@ class Storm:
                     line.tick()
                 self.consumer.tick()
                 self.look()
-                if len(self.faults) < self.kills and now >= next_fault and self.ended * self.kills >= len(self.faults) * self.jobs * 0.9:
+                if (
+                    len(self.faults) < self.kills
+                    and now >= next_fault
+                    and self.ended * self.kills >= len(self.faults) * self.jobs * 0.9
+                ):
                     self.strike(self.rng.choices(list(FAULTS), list(FAULTS.values()))[0])
                     next_fault = time.monotonic() + self.rng.random() * 0.4
                 if now >= next_rule and any(t.is_alive() for t in producers):
                     self.rule()
                     next_rule = time.monotonic() + 2
                 if now >= next_word:
-                    self.say(f"{self.mode}: {now - began:.0f} s, {self.deferred} deferred, {self.ended} runs ended, {len(self.faults)} faults")
+                    self.say(
+                        f"{self.mode}: {now - began:.0f} s, {self.deferred} deferred, {self.ended} runs ended, {len(self.faults)} faults"
+                    )
                     next_word = now + 30
                 time.sleep(0.03)
             self.drain()
@@ -327,8 +376,10 @@ class Storm:
 
 def sentence(kind, count, waits):
     """One line of result."""
-    text = f"{kind}: {count['jobs']} jobs" + "".join(f", {what} {count[what]}" for what in (
-        "lost", "never run", "accepted twice", "overlapping", "stuck", "run twice"))
+    text = f"{kind}: {count['jobs']} jobs" + "".join(
+        f", {what} {count[what]}"
+        for what in ("lost", "never run", "accepted twice", "overlapping", "stuck", "run twice")
+    )
     if waits[0] is not None:
         text += ", waited p50 {:.3f} s, p99 {:.3f} s, max {:.3f} s".format(*waits)
     return text

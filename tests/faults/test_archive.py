@@ -11,15 +11,30 @@ import pg
 import pytest
 
 ROWS = 3000
-RULES = {"archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document where changed_at < now() - interval '3 years'",
-         "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task where done_at < now() - interval '3 years'"}
+RULES = {
+    "archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document where changed_at < now() - interval '3 years'",
+    "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task where done_at < now() - interval '3 years'",
+}
 
 
 @pytest.fixture
 def app(db):
     """Tables with old rows, the rules, and the plugin."""
-    result = harness.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-v", f"rows={ROWS}", "-d", db.conninfo,
-                          "-f", os.path.join(pg.TOP, "tests", "demo", "archive.sql")])
+    result = harness.run(
+        [
+            "psql",
+            "-X",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-v",
+            f"rows={ROWS}",
+            "-d",
+            db.conninfo,
+            "-f",
+            os.path.join(pg.TOP, "tests", "demo", "archive.sql"),
+        ]
+    )
     assert result.returncode == 0, result.stderr
     db.plugins("archive")
     db.config(f'settings "archive" {{ conninfo = "{db.conninfo}" }}\n')
@@ -45,7 +60,9 @@ def archived(app):
 
 def each_once(app):
     for table in ("document", "task"):
-        assert app.sql(f"select count(*), count(distinct id), count(*) filter (where id % 10 = 0) from app.{table}_archive") == [(ROWS * 9 // 10, ROWS * 9 // 10, 0)]
+        assert app.sql(
+            f"select count(*), count(distinct id), count(*) filter (where id % 10 = 0) from app.{table}_archive"
+        ) == [(ROWS * 9 // 10, ROWS * 9 // 10, 0)]
         assert app.sql(f"select count(*), count(*) filter (where id % 10 <> 0) from app.{table}") == [(ROWS // 10, 0)]
 
 
@@ -66,7 +83,11 @@ def test_a_row_moved_before_is_success_and_one_that_never_was_is_dead(app):
     app.defer("archive_row", '{"table": "pg_authid", "id": 1}')
     assert agent(app, 0).wait(60) == 0
     assert app.sql("select result, error from deferred.__deferred_log order by coalesce(result, error)") == [
-        ("moved", None), (None, 'params need "table", document or task, and "id", a number'), (None, "there is no such row"), ("was moved before", None)]
+        ("moved", None),
+        (None, 'params need "table", document or task, and "id", a number'),
+        (None, "there is no such row"),
+        ("was moved before", None),
+    ]
     assert app.one("select count(*) from app.task_archive") == 1
 
 
@@ -77,8 +98,11 @@ def stop_at_work(app, agents, rng):
         if agents[victim].process.poll() is not None:
             agents[victim] = agent(app, victim)
         agents[victim].signal(signal.SIGSTOP)
-        if app.one("select exists (select from deferred.__deferred_worker w join deferred.__held h on h.worker = w.id"
-                   " where w.pid = %s and w.ended_at is null)", agents[victim].pid):
+        if app.one(
+            "select exists (select from deferred.__deferred_worker w join deferred.__held h on h.worker = w.id"
+            " where w.pid = %s and w.ended_at is null)",
+            agents[victim].pid,
+        ):
             return victim
         agents[victim].signal(signal.SIGCONT)
         time.sleep(0.01)

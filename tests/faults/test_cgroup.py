@@ -51,7 +51,7 @@ def own_group():
         fields, kind = line.split(" - ")
         root, point = fields.split()[3:5]
         if kind.startswith("cgroup2 ") and (own + "/").startswith(root.rstrip("/") + "/"):
-            return point + own[len(root.rstrip("/")):].rstrip("/")
+            return point + own[len(root.rstrip("/")) :].rstrip("/")
     pytest.fail("no control groups of version 2: mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified")
 
 
@@ -76,6 +76,7 @@ def alive(pid):
 
 
 if ROOT:  # who else makes groups depends on what was delegated to them
+
     @pytest.fixture
     def group():
         path = os.path.join(own_group(), f"deferred-test-{os.getpid()}")
@@ -91,20 +92,29 @@ if ROOT:  # who else makes groups depends on what was delegated to them
 
     def settings(db, cgroup, *lines):
         db.env["DEFERRED_CGROUP"] = cgroup
-        db.config("\n".join(["log_level = debug", 'interval_floor = "20ms"', 'interval_ceiling = "50ms"', *lines]) + "\n")
+        db.config(
+            "\n".join(["log_level = debug", 'interval_floor = "20ms"', 'interval_ceiling = "50ms"', *lines]) + "\n"
+        )
 
     def stray_function(db, twice=True, stay=0):
         """What declares a function "stray", and what waits for the pid of the process that it starts."""
         file, script = os.path.join(db.dir, "stray"), os.path.join(db.dir, "stray.py")
         write(STRAY.format(file=file, twice=twice, stay=stay), script)
-        return f'function "stray" {{ command = {{"/usr/bin/python3", "{script}"}} }}', \
-            lambda: int(wait_for(lambda: os.path.exists(file) and read(file), 30, "it has started"))
+        return f'function "stray" {{ command = {{"/usr/bin/python3", "{script}"}} }}', lambda: int(
+            wait_for(lambda: os.path.exists(file) and read(file), 30, "it has started")
+        )
 
     def runner_groups(group, n=1):
         """The groups of n runners that live."""
         ours = r"deferred-[0-9a-f]+\.[0-9a-f]+\.[1-9][0-9]*"
-        return wait_for(lambda: (found := [os.path.join(group, g) for g in groups(group) if re.fullmatch(ours, g)]) and
-                        len(found) == n and all(read(g, "cgroup.procs") for g in found) and found, 30, "runners are in groups")
+        return wait_for(
+            lambda: (found := [os.path.join(group, g) for g in groups(group) if re.fullmatch(ours, g)])
+            and len(found) == n
+            and all(read(g, "cgroup.procs") for g in found)
+            and found,
+            30,
+            "runners are in groups",
+        )
 
     def test_a_runner_lives_in_a_group_of_its_own_with_its_limits(db, recorded, group):
         settings(db, ON, "runners = 2", "processes_limit = 200", 'memory_limit = "1g"')
@@ -142,10 +152,10 @@ if ROOT:  # who else makes groups depends on what was delegated to them
     def test_the_burial_of_a_runner_kills_what_is_in_its_group(db, recorded, group):
         """Even what does not descend from us, so that no sweep of ours finds it: the group itself is killed."""
         settings(db, ON)
-        job, = recorded.defer(1, ms=60000, max_attempts=1)
+        (job,) = recorded.defer(1, ms=60000, max_attempts=1)
         run = db.spawn(["check_deferred", "--loop"], **inside(group))
         wait_for(recorded.starts)
-        home, = runner_groups(group)
+        (home,) = runner_groups(group)
         with subprocess.Popen(["sleep", "1000"]) as stranger:
             try:
                 write(str(stranger.pid), home, "cgroup.procs")
@@ -166,7 +176,7 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         lost = db.defer("stray", max_attempts=1)
         run = db.spawn(["check_deferred", "--loop"], **inside(group))
         stray = pid()
-        home, = runner_groups(group)
+        (home,) = runner_groups(group)
         assert str(stray) in read(home, "cgroup.procs").split()
         run.signal(signal.SIGKILL)
         run.process.wait(20)
@@ -189,7 +199,7 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         os.chmod(db.dir, 0o711)
         db.defer("leave", max_attempts=1)
         done = db.run(["check_deferred", "--cnt", "0", "--user", "games"], **inside(group))
-        (outcome, error), = db.sql("select outcome, error from deferred.__deferred_log")
+        ((outcome, error),) = db.sql("select outcome, error from deferred.__deferred_log")
         assert outcome == "failed" and "Permission denied" in error, done.stderr
         assert groups(group) == []
         ledger(db)
@@ -200,8 +210,10 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         settings(db, ON, "processes_limit = 12")
         db.defer("fork_many", max_attempts=1)
         done = db.run(["check_deferred", "--cnt", "0"], **inside(group))
-        (outcome, forked), = db.sql("select outcome, result::int from deferred.__deferred_log")
-        assert outcome == "ok" and forked == (11 if "pids" in read(group, "cgroup.controllers").split() else 200), done.stderr
+        ((outcome, forked),) = db.sql("select outcome, result::int from deferred.__deferred_log")
+        assert outcome == "ok" and forked == (
+            11 if "pids" in read(group, "cgroup.controllers").split() else 200
+        ), done.stderr
         assert groups(group) == []
         ledger(db)
 
@@ -230,7 +242,9 @@ if ROOT:  # who else makes groups depends on what was delegated to them
             try:
                 write(str(other.pid), group, "cgroup.procs")
                 done = db.run(["check_deferred", "--cnt", "0"], **inside(group))
-                assert done.returncode == 0 and db.one("select outcome from deferred.__deferred_log") == "ok", done.stderr
+                assert (
+                    done.returncode == 0 and db.one("select outcome from deferred.__deferred_log") == "ok"
+                ), done.stderr
                 assert not alive(pid()) and "limits: processes no, memory no" in done.stderr
                 assert alive(other.pid) and read(group, "cgroup.procs").split() == [str(other.pid)]
                 assert groups(group) == [] and read(group, "cgroup.subtree_control") == ""
@@ -244,7 +258,7 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         lost = db.defer("stray", max_attempts=1)
         run = db.spawn(["check_deferred", "--cnt", "0"], **inside(group))
         stray = pid()
-        home, = runner_groups(group)
+        (home,) = runner_groups(group)
         assert str(stray) in read(home, "cgroup.procs").split() and str(run.pid) in read(group, "cgroup.procs").split()
         run.signal(signal.SIGKILL)
         run.process.wait(20)

@@ -15,7 +15,14 @@ from harness import ledger, read_record, wait_for
 
 ROOT = os.geteuid() == 0
 WALL = 0x40000000
-PTRACE_CONT, PTRACE_DETACH, PTRACE_GETEVENTMSG, PTRACE_SEIZE, PTRACE_O_TRACEFORK, PTRACE_EVENT_FORK = 7, 17, 0x4201, 0x4206, 2, 1
+PTRACE_CONT, PTRACE_DETACH, PTRACE_GETEVENTMSG, PTRACE_SEIZE, PTRACE_O_TRACEFORK, PTRACE_EVENT_FORK = (
+    7,
+    17,
+    0x4201,
+    0x4206,
+    2,
+    1,
+)
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -44,6 +51,7 @@ def pidfile_text(db):
 
 
 if ROOT:  # for a user that has no other processes
+
     @pytest.mark.parametrize("isolate", ["child", "job"])
     def test_a_function_that_forks_without_end_meets_its_limit(db, isolate):
         """The kernel counts by user, so this is one that nothing else here runs as."""
@@ -53,7 +61,7 @@ if ROOT:  # for a user that has no other processes
         job = db.defer("fork_many", max_attempts=1)
         done = db.run(["check_deferred", "--cnt", "0", "--user", "games", f"--isolate={isolate}"])
         assert done.returncode == 0, done.stderr
-        (outcome, forked), = db.sql("select outcome, result::int from deferred.__deferred_log where job_id = %s", job)
+        ((outcome, forked),) = db.sql("select outcome, result::int from deferred.__deferred_log where job_id = %s", job)
         assert outcome == "ok" and 0 < forked < 12
         after = db.defer("noop")
         db.run(["check_deferred", "--cnt", "0", "--user", "games", f"--isolate={isolate}"])
@@ -62,6 +70,7 @@ if ROOT:  # for a user that has no other processes
 
 
 if ROOT:  # others cannot trace what is kept from being looked into
+
     def test_a_child_that_gets_sigterm_before_it_is_a_runner_leaves_the_pidfile_alone(db):
         run = service(db)
         wait_for(lambda: os.path.exists(db.pidfile) and pidfile_text(db).startswith(str(run.pid)))
@@ -126,8 +135,10 @@ if ROOT:  # others cannot trace what is kept from being looked into
         with unreapable(children(run.pid)[0]):
             wait_for(lambda: "given up with its runner" in run.output(), 20)
             wait_for(lambda: all(db.log(j) == [(1, "ok")] for [j] in others), 20, "a new runner takes its place")
-            db.sql("select pg_terminate_backend(pid) from pg_stat_activity"
-                   " where application_name = 'check_deferred' and datname = current_database()")
+            db.sql(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where application_name = 'check_deferred' and datname = current_database()"
+            )
             wait_for(lambda: "connected again" in run.output(), 20)
             assert db.held(job), "nobody else may begin it"
             wait_for(lambda: len(read_record(file)) > 1, 60, "it is run again when its lease has ended")
@@ -145,7 +156,11 @@ if ROOT:  # others cannot trace what is kept from being looked into
             run.wait(30)
             run.said.seek(0)
             assert "cannot be ended" in run.said.read()
-        wait_for(lambda: db.run(["check_deferred", "--cnt", "0"]) and db.log(job), 60, "what it left behind is found by the next start")
+        wait_for(
+            lambda: db.run(["check_deferred", "--cnt", "0"]) and db.log(job),
+            60,
+            "what it left behind is found by the next start",
+        )
         assert db.log(job)[0] in ((1, "lost"), (1, "interrupted"))
 
 
@@ -161,8 +176,10 @@ def test_the_http_front_leaves_no_core(db):
 
 
 def test_neither_parent_nor_runner_nor_function_leaves_a_core(db):
-    db.config('function "limits" { command = {"/bin/sh", "-c", "ulimit -Hc; grep core /proc/$PPID/limits"} }\n'
-              'interval_floor = "20ms"\ninterval_ceiling = "50ms"\n')
+    db.config(
+        'function "limits" { command = {"/bin/sh", "-c", "ulimit -Hc; grep core /proc/$PPID/limits"} }\n'
+        'interval_floor = "20ms"\ninterval_ceiling = "50ms"\n'
+    )
     db.plugins("unruly")
     run = db.spawn(["check_deferred", "--loop"])
     job = db.defer("limits")
@@ -184,6 +201,10 @@ def test_what_functions_execute_has_none_of_the_descriptors_of_a_runner(db, isol
         text = db.one("select result from deferred.__deferred_log where job_id = %s and outcome = 'ok'", job)
         links = re.findall(r" (\d+) -> (.*)", text)
         return {int(fd): what for fd, what in links if not what.startswith("/proc/")}  # the folder that ls reads
+
     assert {fd for fd in seen(job) if fd > 2} == set()
     assert {what.split(":")[0] for fd, what in seen(command).items() if fd > 2} <= {"pipe"}  # for its progress
-    assert not any(what.startswith(("socket", "anon_inode", "/memfd:board")) for what in [*seen(job).values(), *seen(command).values()])
+    assert not any(
+        what.startswith(("socket", "anon_inode", "/memfd:board"))
+        for what in [*seen(job).values(), *seen(command).values()]
+    )

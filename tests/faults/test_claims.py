@@ -95,7 +95,7 @@ def test_a_job_that_kills_its_worker_dies_after_its_attempts_and_takes_no_other_
 @pytest.mark.slow
 def test_takeovers_and_stops_use_up_no_attempt(recorded):
     db = recorded.db
-    job, = recorded.defer(1, ms=60000, max_attempts=2)
+    (job,) = recorded.defer(1, ms=60000, max_attempts=2)
     run = None
     for n in range(4):
         run = db.spawn(["check_deferred", "--grace", "0s"])  # takes over from the one before
@@ -128,8 +128,22 @@ def test_what_a_crash_of_the_server_makes_of_claims_is_all_or_nothing(own_server
     db.config(QUICK)
     once = recorded.defer(40, ms=1, max_attempts=1)
     ids = recorded.defer(600, ms=2)
-    runs = [db.spawn(["check_deferred", "--loop", "--runners", "2", "--batch", "50", f"--isolate={isolate}", "--pidfile", f"{db.dir}/pid{i}"])
-            for i in range(2)]
+    runs = [
+        db.spawn(
+            [
+                "check_deferred",
+                "--loop",
+                "--runners",
+                "2",
+                "--batch",
+                "50",
+                f"--isolate={isolate}",
+                "--pidfile",
+                f"{db.dir}/pid{i}",
+            ]
+        )
+        for i in range(2)
+    ]
     for _ in range(5):
         seen = len(recorded.lines())
         wait_for(lambda: len(recorded.lines()) >= seen + rng.randrange(20, 80) or db.hot() == 0, 60)
@@ -151,8 +165,13 @@ class Caller:
     """tests/harness/claim_call: a worker without runners, which does one cycle a line."""
 
     def __init__(self, db):
-        self.process = subprocess.Popen([os.path.join(BUILD, "tests", "harness", "claim_call"), db.conninfo], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, env=db.env)
+        self.process = subprocess.Popen(
+            [os.path.join(BUILD, "tests", "harness", "claim_call"), db.conninfo],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=db.env,
+        )
         self.answer()
 
     def send(self, line):
@@ -180,7 +199,12 @@ def test_first_claims_of_a_lane_exclude_each_other(db):
     """It has no place yet that could be locked; and in between it loses the one it had, for it is empty."""
     with callers(db, 4) as all_of_them:
         for turn in range(150):
-            jobs = [r[0] for r in db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"fresh\"}') from generate_series(1, 3)")]
+            jobs = [
+                r[0]
+                for r in db.sql(
+                    "select deferred.defer('noop', '{}', '{\"queue\": \"fresh\"}') from generate_series(1, 3)"
+                )
+            ]
             claims = []
             for c in all_of_them:
                 c.send("claim 2")

@@ -44,7 +44,11 @@ def clocked():
 
 def service(db, name, *args, env=None):
     run = db.spawn(["check_deferred", "--loop", "--pidfile", f"{db.dir}/{name}", *args], env=env)
-    wait_for(lambda: not run.alive() or db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid), 20, "it has registered")
+    wait_for(
+        lambda: not run.alive() or db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid),
+        20,
+        "it has registered",
+    )
     assert run.alive(), run.output()
     return run
 
@@ -56,8 +60,14 @@ def stop(run):
 
 def one_success_each(db, jobs):
     """Whatever was run twice."""
-    assert db.sql("""select count(*), count(distinct job_id) from deferred.__deferred_log
-                     where outcome = 'ok' and job_id = any(%s)""", jobs) == [(len(jobs), len(jobs))]
+    assert (
+        db.sql(
+            """select count(*), count(distinct job_id) from deferred.__deferred_log
+                     where outcome = 'ok' and job_id = any(%s)""",
+            jobs,
+        )
+        == [(len(jobs), len(jobs))]
+    )
     assert db.hot() == 0
     ledger(db)
 
@@ -77,7 +87,7 @@ def test_d15_a_server_set_forward_has_a_running_job_run_again_and_accepts_one_of
     db, clock = clocked
     recorded = recorded_on(db)
     db.config(QUICK)
-    job, = recorded.defer(1, ms=6000)
+    (job,) = recorded.defer(1, ms=6000)
     first = service(db, "first")
     wait_for(lambda: recorded.starts(job))
     clock.set(HOUR)
@@ -96,7 +106,7 @@ def test_d15_a_server_set_back_goes_on_with_what_is_ready_and_loses_none(clocked
     db, clock = clocked
     recorded = recorded_on(db)
     db.config(QUICK)
-    running, = recorded.defer(1, ms=1500)
+    (running,) = recorded.defer(1, ms=1500)
     run = service(db, "first")
     wait_for(lambda: recorded.starts(running))
     waiting = recorded.defer(20)
@@ -161,7 +171,10 @@ def test_d15_a_worker_whose_clock_is_set_goes_on_as_if_nothing_were(recorded, ho
         assert len(recorded.starts()) == len(ids), "no job was run again"
         recorded.assert_all_ok(ids)
         # Times in the database are the server's.
-        assert db.one("select bool_and(started_at between %s and clock_timestamp() and finished_at between started_at and clock_timestamp()) "
-                      "from deferred.__deferred_log", began)
+        assert db.one(
+            "select bool_and(started_at between %s and clock_timestamp() and finished_at between started_at and clock_timestamp()) "
+            "from deferred.__deferred_log",
+            began,
+        )
         assert "leases" not in run.output()
         assert abs(told_at(run) - time.time() - hours * HOUR) < 60, "it lives by the clock that was set"

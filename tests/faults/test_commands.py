@@ -42,19 +42,26 @@ def test_processor_time_and_memory_are_those_of_the_program(db, isolate):
     drain(db, f"--isolate={isolate}")
     user_us, rss_kb = row(db, works, "user_us, max_rss_kb")
     assert user_us > 100000 and rss_kb > 80 << 10
-    assert row(db, idle, "user_us < 100000, max_rss_kb < 40960") == (True, True), "the program counts for its own job alone"
+    assert row(db, idle, "user_us < 100000, max_rss_kb < 40960") == (
+        True,
+        True,
+    ), "the program counts for its own job alone"
 
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_what_a_program_complained_of_is_kept_when_a_signal_or_the_time_limit_ends_it(db, isolate):
-    db.config(command(db, "dies", "#!/bin/sh\necho out of paper >&2\nkill -9 $$\n") +
-              command(db, "dies_silently", "#!/bin/sh\nkill -9 $$\n") +
-              command(db, "lasts", "#!/bin/sh\necho no toner >&2\nexec sleep 60\n", 'timeout = "1s"'))
+    db.config(
+        command(db, "dies", "#!/bin/sh\necho out of paper >&2\nkill -9 $$\n")
+        + command(db, "dies_silently", "#!/bin/sh\nkill -9 $$\n")
+        + command(db, "lasts", "#!/bin/sh\necho no toner >&2\nexec sleep 60\n", 'timeout = "1s"')
+    )
     jobs = [db.defer(fn, max_attempts=1) for fn in ("dies", "dies_silently", "lasts")]
     drain(db, f"--isolate={isolate}")
     assert [row(db, job, "outcome, error") for job in jobs] == [
-        ("crashed", "killed by signal 9 (Killed)\nout of paper"), ("crashed", "killed by signal 9 (Killed)"),
-        ("timeout", "time limit of 1000 ms exceeded\nno toner")]
+        ("crashed", "killed by signal 9 (Killed)\nout of paper"),
+        ("crashed", "killed by signal 9 (Killed)"),
+        ("timeout", "time limit of 1000 ms exceeded\nno toner"),
+    ]
     ledger(db)
 
 
@@ -68,8 +75,11 @@ def test_programs_are_looked_up_in_folders_of_root_alone(db):
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_a_program_gains_rights_only_where_its_function_says_so(db, isolate):
     look = "#!/bin/sh\nsed -n 's/^NoNewPrivs:.//p' /proc/self/status\n"
-    db.config(command(db, "keeps", look) + command(db, "gains", look, "new_privileges = 1") +
-              command(db, "keeps_too", look, 'new_privileges = "0"'))
+    db.config(
+        command(db, "keeps", look)
+        + command(db, "gains", look, "new_privileges = 1")
+        + command(db, "keeps_too", look, 'new_privileges = "0"')
+    )
     jobs = [db.defer(fn) for fn in ("keeps", "gains", "keeps_too")]
     drain(db, f"--isolate={isolate}")
     assert [row(db, job, "result")[0] for job in jobs] == ["1", "0", "1"]
@@ -88,8 +98,8 @@ def test_a_plugin_in_a_process_of_its_own_gains_no_rights_beside_a_program_that_
     db.defer("sleep", '{"ms": 60000}')
     run = db.spawn(["check_deferred", "--isolate=job", "--grace", "100ms"])
     wait_for(lambda: len(db.orphans()) == 2, 20, "the runner, and the process of the job")
-    runner, = pg.children_of(run.pid)
-    job, = wait_for(lambda: pg.children_of(runner), 20)
+    (runner,) = pg.children_of(run.pid)
+    (job,) = wait_for(lambda: pg.children_of(runner), 20)
     wait_for(lambda: no_new_privs(job) == "1", 20)
     assert no_new_privs(runner) == "0", "else this shows nothing"
     run.signal(signal.SIGTERM)
@@ -136,7 +146,9 @@ def test_a_program_that_others_can_write_is_refused(db, unsafe):
     why = db.run(["deferred", "why", job]).stdout
     assert "function tool is refused by the workers that have it" in why and folder in why, why
     doctor = db.run(["deferred", "doctor"])
-    assert doctor.returncode and re.search(r'fail .*function "tool": .*(is writable by others|belongs to user 5)', doctor.stdout)
+    assert doctor.returncode and re.search(
+        r'fail .*function "tool": .*(is writable by others|belongs to user 5)', doctor.stdout
+    )
 
 
 def test_a_sticky_folder_keeps_the_programs_in_it(db):

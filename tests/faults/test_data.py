@@ -92,8 +92,10 @@ def test_x2_x3_params_that_can_be_stored_reach_the_function_byte_for_byte(db, wa
 
 def fuzzed(rng, depth=0):
     """A JSON text as nobody would write it, valid all the same."""
+
     def space():
         return rng.choice(["", "", "", " ", "\t", " \n "])
+
     kind = rng.randrange(9 if depth < 4 else 6)
     if kind == 0:
         return rng.choice(["true", "false", "null"])
@@ -102,20 +104,33 @@ def fuzzed(rng, depth=0):
     if kind == 2:
         return f"{rng.randrange(1000)}.{rng.randrange(10**6):06d}" + rng.choice(["", "0", "e5", "E-7", "e+300", "e400"])
     if kind < 6:
-        return '"' + "".join(rng.choice(["a", "ä", "€", "😀", "\\n", "\\u00e4", "\\\"", "\\\\", "\\/", " ", "<", "'", "%"])
-                             for _ in range(rng.randrange(20))) + '"'
+        return (
+            '"'
+            + "".join(
+                rng.choice(["a", "ä", "€", "😀", "\\n", "\\u00e4", "\\\"", "\\\\", "\\/", " ", "<", "'", "%"])
+                for _ in range(rng.randrange(20))
+            )
+            + '"'
+        )
     items = [fuzzed(rng, depth + 1) for _ in range(rng.randrange(5))]
     if kind == 6:
         return "[" + ",".join(space() + i + space() for i in items) + "]"
-    return "{" + ",".join(space() + f'"{rng.choice("abc")}"' + space() + ":" + space() + i for i in items) + space() + "}"
+    return (
+        "{" + ",".join(space() + f'"{rng.choice("abc")}"' + space() + ":" + space() + i for i in items) + space() + "}"
+    )
 
 
 def round_trip(db, rng, n):
     texts = [fuzzed(rng) for _ in range(n)]
     texts = [t for t in texts if len(t.encode()) <= 8000]
     for at in range(0, len(texts), 1000):
-        db.sql("select deferred.__enqueue_many(array_fill('echo'::text, array[%s]), %s::json[]," + ",".join(["null"] * 14) + ")",
-               len(texts[at:at + 1000]), texts[at:at + 1000])
+        db.sql(
+            "select deferred.__enqueue_many(array_fill('echo'::text, array[%s]), %s::json[],"
+            + ",".join(["null"] * 14)
+            + ")",
+            len(texts[at : at + 1000]),
+            texts[at : at + 1000],
+        )
     check(db, "--cnt", "0", timeout=300)
     results = [r[0] for r in db.sql("select result from deferred.__deferred_log where outcome = 'ok' order by job_id")]
     assert results == texts
@@ -157,10 +172,19 @@ def test_x5_a_job_defers_jobs_with_its_success_only(db):
     ledger(db)
 
 
-@pytest.mark.parametrize("fn,opts,answer", [
-    ("noop", "", 0), ("a.b_2", ' {"key": "k"}', 0), ("", "", -1), ("a b", "", -1), ("1x", "", -1), ("noop", "[]", -1), ("noop", '"x"', -1),
-    ("noop", '{"key"', -1),
-])
+@pytest.mark.parametrize(
+    "fn,opts,answer",
+    [
+        ("noop", "", 0),
+        ("a.b_2", ' {"key": "k"}', 0),
+        ("", "", -1),
+        ("a b", "", -1),
+        ("1x", "", -1),
+        ("noop", "[]", -1),
+        ("noop", '"x"', -1),
+        ("noop", '{"key"', -1),
+    ],
+)
 def test_x5_what_the_host_cannot_take_it_refuses_at_once(db, fn, opts, answer):
     db.plugins("unruly")
     job = db.defer("defer_raw", json.dumps({"fn": fn, "opts": opts}))
@@ -180,7 +204,9 @@ def test_x5_a_function_that_wants_to_go_on_later_and_names_no_delay_waits_as_usu
 
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
-@pytest.mark.parametrize("value,text", [(1, "without saying why"), (3, "without saying why"), (42, "returned 42"), (-1, "returned -1")])
+@pytest.mark.parametrize(
+    "value,text", [(1, "without saying why"), (3, "without saying why"), (42, "returned 42"), (-1, "returned -1")]
+)
 def test_x5_a_function_that_says_nothing_is_told_by_what_it_returned(db, value, text, isolate):
     db.plugins("unruly")
     job = db.defer("returns", json.dumps({"value": value}), max_attempts=1)
@@ -217,7 +243,10 @@ def test_no_raw_byte_of_what_a_function_prints_reaches_the_log(db):
         assert all(re.search(begin, line) and "error: forged" not in line[:40] for line in said.splitlines()), said
     for shown in (["show", "2"], ["show", "2", "--json"]):
         text = db.run(["deferred", *shown], input=b"").stdout.decode()
-        assert "forged" in text and {c for c in text if not c.isprintable()} <= {"\n", "\x7f" if "--json" in shown else "\n"}, text
+        assert "forged" in text and {c for c in text if not c.isprintable()} <= {
+            "\n",
+            "\x7f" if "--json" in shown else "\n",
+        }, text
     ledger(db)
 
 
@@ -252,8 +281,14 @@ def test_x6_a_log_nobody_reads_ends_no_run(db):
     job, good = db.defer("fail", max_attempts=1), db.defer("noop")
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([program("check_deferred"), "--cnt", "0", "--log-level", "debug"],
-                          env=db.env, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer, timeout=60)
+    done = subprocess.run(
+        [program("check_deferred"), "--cnt", "0", "--log-level", "debug"],
+        env=db.env,
+        stdin=subprocess.DEVNULL,
+        stdout=writer,
+        stderr=writer,
+        timeout=60,
+    )
     os.close(writer)
     assert done.returncode == 0
     assert db.log(job) == [(1, "failed")] and db.log(good) == [(1, "ok")]
@@ -273,12 +308,23 @@ def test_x6_runs_overlap_by_cron_and_each_job_runs_once(db):
     ledger(db)
 
 
-@pytest.mark.parametrize("env", [{}, {"PATH": "", "HOME": ""}, {"TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8"}, {"LD_PRELOAD": ""}])
+@pytest.mark.parametrize(
+    "env", [{}, {"PATH": "", "HOME": ""}, {"TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8"}, {"LD_PRELOAD": ""}]
+)
 def test_x6_the_environment_decides_nothing_but_settings(db, env):
     job = db.defer("echo", '{"İ": 1.5}')
     settings = {k: v for k, v in db.env.items() if k.startswith(("DEFERRED_", "ASAN", "UBSAN", "LSAN"))}
-    done = subprocess.run([program("check_deferred")], env={**settings, **env}, cwd="/", capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run(
+        [program("check_deferred")],
+        env={**settings, **env},
+        cwd="/",
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
     assert (done.returncode, done.stdout) == (0, b"")
     assert b"error: " not in done.stderr
-    assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", job) == [("ok", '{"İ": 1.5}')]
+    assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", job) == [
+        ("ok", '{"İ": 1.5}')
+    ]
     ledger(db)

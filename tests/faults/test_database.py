@@ -72,7 +72,9 @@ def test_d2_an_answer_that_is_lost_on_the_way_loses_no_job_and_repeats_none_that
     ids = recorded.defer(30)
     with Proxy(cluster) as proxy:
         proxy.drop_reply = turn
-        done = db.run(["check_deferred", "--cnt", "0", "--batch", "8"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60)
+        done = db.run(
+            ["check_deferred", "--cnt", "0", "--batch", "8"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60
+        )
         assert done.returncode in (0, 69), done.stderr
         assert proxy.turns >= turn, "the run made fewer turns than that"
     # A run that found its server again has recorded what it had in hand, and given back what it could not know of.
@@ -88,10 +90,14 @@ def test_d2_an_answer_that_is_lost_on_the_way_loses_no_job_and_repeats_none_that
 def test_d2_a_defer_with_a_key_can_be_repeated_when_its_answer_was_lost(db, cluster, turn):
     with Proxy(cluster) as proxy:
         proxy.drop_reply = turn
-        first = db.run(["deferred", "add", "noop", "{}", "--key", "once"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60)
+        first = db.run(
+            ["deferred", "add", "noop", "{}", "--key", "once"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60
+        )
         assert first.returncode in (0, 69), first.stderr
         proxy.drop_reply = None
-        again = db.run(["deferred", "add", "noop", "{}", "--key", "once"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60)
+        again = db.run(
+            ["deferred", "add", "noop", "{}", "--key", "once"], env={"DEFERRED_DB": proxy.conninfo(db.name)}, timeout=60
+        )
         assert again.returncode == 0, again.stderr
     assert db.one("select count(*) from deferred.__deferred") == 1
     check(db, "--cnt", "0")
@@ -103,8 +109,8 @@ def test_d2_a_defer_with_a_key_can_be_repeated_when_its_answer_was_lost(db, clus
 def test_d1_results_that_are_lost_with_the_server_are_named(own_server, recorded_on):
     db, recorded = own_server, recorded_on(own_server)
     db.config('reconnect = "2s"\n')
-    ends, = recorded.defer(1, ms=1000)
-    goes_on, = recorded.defer(1, ms=60000)
+    (ends,) = recorded.defer(1, ms=1000)
+    (goes_on,) = recorded.defer(1, ms=60000)
     run = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2"])
     wait_for(lambda: len(recorded.starts()) == 2)
     db.stop("immediate")
@@ -122,7 +128,9 @@ def terminated_sessions(recorded, jobs, times):
     for _ in range(times):
         seen = len(recorded.lines())
         wait_for(lambda: len(recorded.lines()) > seen + 10 or not run.alive(), 30)
-        db.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
+        db.sql(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
     assert run.wait(120) == 0, run.output()
     forget_leases(db)
     recorded.drain()
@@ -142,9 +150,11 @@ def test_d3_forty_terminated_sessions(recorded):
 def test_d4_a_worker_cut_off_kills_its_runners_before_its_lease_ends(recorded, cluster):
     db = recorded.db
     db.config('reconnect = "2s"\n')
-    job, = recorded.defer(1, ms=15000)
+    (job,) = recorded.defer(1, ms=15000)
     with Proxy(cluster) as proxy:
-        lonely = db.spawn(["check_deferred", "--lease", "3s"], env={"DEFERRED_DB": proxy.conninfo(db.name, tcp_user_timeout=1000)})
+        lonely = db.spawn(
+            ["check_deferred", "--lease", "3s"], env={"DEFERRED_DB": proxy.conninfo(db.name, tcp_user_timeout=1000)}
+        )
         wait_for(lambda: recorded.starts(job))
         runners = db.orphans()
         assert runners
@@ -180,7 +190,8 @@ def start_pooler(db):
     os.makedirs(folder, mode=0o700, exist_ok=True)
     ini = os.path.join(folder, "ini")
     with open(ini, "w") as f:
-        f.write(f"""[pgbouncer]
+        f.write(
+            f"""[pgbouncer]
 listen_addr =
 unix_socket_dir = {folder}
 unix_socket_mode = 0700
@@ -192,7 +203,8 @@ server_lifetime = 1
 ignore_startup_parameters = extra_float_digits,options
 [databases]
 {db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={pg.USER}
-""")
+"""
+        )
     if os.geteuid() == 0:
         who = pwd.getpwnam("postgres")
         os.chmod(db.dir, 0o711)
@@ -220,7 +232,9 @@ def test_d6_behind_a_transaction_pooler_all_is_the_same(recorded, pooler):
     bad = db.defer("fail", '{"error": "no"}', max_attempts=2)
     added = db.run(["deferred", "add", "noop", "{}", "--key", "k"])
     assert added.returncode == 0, added.stderr
-    runs = [db.spawn(["check_deferred", "--cnt", "0", "--batch", "10", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(4)]
+    runs = [
+        db.spawn(["check_deferred", "--cnt", "0", "--batch", "10", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(4)
+    ]
     assert [r.wait(60) for r in runs] == [0] * 4, [r.output() for r in runs]
     recorded.drain()
     assert db.log(bad) == [(1, "failed"), (2, "failed")]
@@ -238,13 +252,15 @@ def test_d6_a_statement_that_is_missing_in_housekeeping_is_sent_anew(db):
     wait_for(lambda: db.log(first), 20)
     run.kill()
     # The successor closes the row of the one before; what it sends next is housekeeping.
-    db.sql("""
+    db.sql(
+        """
         create function public.lose() returns trigger language plpgsql as $$
         begin
             execute 'deallocate session_setup';
             return new;
         end $$;
-        create trigger lose before update of ended_at on deferred.__deferred_worker for each row execute function public.lose()""")
+        create trigger lose before update of ended_at on deferred.__deferred_worker for each row execute function public.lose()"""
+    )
     run = db.spawn(["check_deferred", "--loop"])
     second = db.defer("noop")
     wait_for(lambda: db.log(second) or not run.alive(), 20)
@@ -259,7 +275,8 @@ def test_d6_a_statement_that_is_missing_in_housekeeping_is_sent_anew(db):
 def test_d6_a_statement_that_is_missing_beside_the_cycle_is_sent_anew(db):
     """As behind a pooler, each time something was recorded."""
     db.config(QUICK)
-    db.sql("""
+    db.sql(
+        """
         create function public.lose() returns trigger language plpgsql as $$
         begin
             if exists (select from pg_prepared_statements where name = 'job_patience') then
@@ -268,7 +285,8 @@ def test_d6_a_statement_that_is_missing_beside_the_cycle_is_sent_anew(db):
             return new;
         end $$;
         create trigger lose before insert on deferred.__deferred_log for each row execute function public.lose();
-        select deferred.schedule('s', 'every 1s', 'noop')""")
+        select deferred.schedule('s', 'every 1s', 'noop')"""
+    )
     run = db.spawn(["check_deferred", "--loop"])
     wait_for(lambda: len(db.log()) >= 4 or not run.alive(), 30)
     run.signal(signal.SIGTERM)
@@ -289,8 +307,21 @@ def test_d6_a_service_behind_a_transaction_pooler_polls_and_says_so(recorded, po
               and database = (select oid from pg_database where datname = current_database())"""
     assert db.one(held) == 0
     # One who defers behind a pooler wakes one who listens without.
-    direct = db.spawn(["check_deferred", "--loop", "--listen", "--queue", "other", "--interval-floor", "1min",
-                       "--interval-ceiling", "1min", "--pidfile", db.dir + "/direct"])
+    direct = db.spawn(
+        [
+            "check_deferred",
+            "--loop",
+            "--listen",
+            "--queue",
+            "other",
+            "--interval-floor",
+            "1min",
+            "--interval-ceiling",
+            "1min",
+            "--pidfile",
+            db.dir + "/direct",
+        ]
+    )
     wait_for(lambda: db.one(held) > 0, 20)
     assert db.run(["deferred", "add", "noop", "--queue", "other"], env={"DEFERRED_DB": pooler}).returncode == 0
     wait_for(lambda: db.hot() == 0, 20)
@@ -308,24 +339,38 @@ def test_a_rule_behind_a_transaction_pooler_leaves_nothing_in_the_sessions_of_ot
     for _ in range(3):
         assert db.run(["deferred", "--db", pooler, "rule", "run", "r"]).returncode == 0
         for _ in range(4):
-            shown = harness.run(["psql", "-XAtc", "show search_path", "-c", "select count(*) from pg_proc where pronamespace = pg_my_temp_schema()", "-d", pooler])
+            shown = harness.run(
+                [
+                    "psql",
+                    "-XAtc",
+                    "show search_path",
+                    "-c",
+                    "select count(*) from pg_proc where pronamespace = pg_my_temp_schema()",
+                    "-d",
+                    pooler,
+                ]
+            )
             assert shown.stdout == '"$user", public\n0\n'
     assert db.hot() == 1000
 
 
 @pytest.mark.parametrize("sqlstate", ["57014", "55P03", "40P01", "40001"])
-@pytest.mark.parametrize("table, event", [("__deferred_log", "insert"), ("__deferred_lease", "insert")], ids=["finish", "claim"])
+@pytest.mark.parametrize(
+    "table, event", [("__deferred_log", "insert"), ("__deferred_lease", "insert")], ids=["finish", "claim"]
+)
 def test_d11_a_statement_refused_for_the_moment_is_sent_again_and_costs_no_attempt(recorded, sqlstate, table, event):
     db = recorded.db
     jobs = recorded.defer(10)
-    db.sql(f"""
+    db.sql(
+        f"""
         create sequence public.injected;
         create function public.inject() returns trigger language plpgsql security definer as $$
         begin
             if nextval('public.injected') <= 3 then raise exception using errcode = '{sqlstate}', message = 'injected'; end if;
             return new;
         end $$;
-        create trigger inject before {event} on deferred.{table} for each row execute function public.inject()""")
+        create trigger inject before {event} on deferred.{table} for each row execute function public.inject()"""
+    )
     check(db, "--cnt", "0")
     assert db.one("select last_value from public.injected") > 3
     assert [db.log(j) for j in jobs] == [[(1, "ok")]] * 10
@@ -339,7 +384,8 @@ def test_d11_results_are_kept_until_their_lease_ends(db):
     db.plugins("unruly")
     follows = db.defer("defer_more", '{"n": 1}', max_attempts=1)
     echo = db.defer("echo", '{"x": 1}', max_attempts=1)
-    db.sql("""
+    db.sql(
+        """
         create table public.until as select clock_timestamp() + interval '9 s' as t;
         grant select on public.until to public;
         create function public.inject() returns trigger language plpgsql as $$
@@ -347,11 +393,15 @@ def test_d11_results_are_kept_until_their_lease_ends(db):
             if clock_timestamp() < (select t from public.until) then raise exception using errcode = '53100', message = 'disk full'; end if;
             return new;
         end $$;
-        create trigger inject before insert on deferred.__deferred_log for each row execute function public.inject()""")
+        create trigger inject before insert on deferred.__deferred_log for each row execute function public.inject()"""
+    )
     done = check(db, "--cnt", "0", "--runners", "2")
     assert [r[1:] for r in db.log()] == [(1, "ok")] * 3 and db.log(follows), done.stderr
     assert db.one("select result::json ->> 'x' from deferred.__deferred_log where job_id = %s", echo) == "1"
-    assert done.stderr.count("attempt 1: its result (ok) waits to be recorded: disk full") == 2 and "lost" not in done.stderr
+    assert (
+        done.stderr.count("attempt 1: its result (ok) waits to be recorded: disk full") == 2
+        and "lost" not in done.stderr
+    )
     ledger(db)
 
 
@@ -411,9 +461,14 @@ def test_a_locked_job_that_is_to_be_given_back_costs_nobody_a_lease(db):
     run = db.spawn(["check_deferred", "--loop", "--lease", "3s"])
     db.sql("select count(deferred.defer('noop')) from generate_series(1, 500)")
     wait_for(lambda: db.hot() == 0)  # jobs are short: more than one is claimed ahead
-    long, *others = [r[0] for r in db.sql("""
+    long, *others = [
+        r[0]
+        for r in db.sql(
+            """
         select deferred.defer(case i when 0 then 'sleep' else 'noop' end, '{"ms": 5000}', json_build_object('priority', 10 - i))
-        from generate_series(0, 5) i""")]
+        from generate_series(0, 5) i"""
+        )
+    ]
     kept = wait_for(lambda: claimed(db, *others))[-1]
     with cancelled_not_committed(db, kept):
         wait_for(lambda: claimed(db, *others) == [kept], 5, "the others are given back")
@@ -468,7 +523,9 @@ def test_results_that_meet_a_lock_hold_up_no_others(db):
     held = [db.defer("sleep", '{"ms": 600}') for _ in range(3)]
     wait_for(lambda: claimed(db, *held) == held)
     with cancelled_not_committed(db, *held):
-        others = [r[0] for r in db.sql("""select deferred.defer('sleep', '{"ms": 50}') from generate_series(1, 200) i""")]
+        others = [
+            r[0] for r in db.sql("""select deferred.defer('sleep', '{"ms": 50}') from generate_series(1, 200) i""")
+        ]
         # 4 at a time, 2.5 s without the lock; and a batch that meets it costs one try of a second.
         wait_for(lambda: db.hot() == len(held), 30, "the others are done")
     wait_for(lambda: db.hot() == 0, 20)
@@ -488,7 +545,13 @@ def test_a_result_that_meets_a_lock_is_refused_when_its_lease_ends(db):
         assert "result (ok) refused: the lease had ended" in run.output()
     check(db, "--cnt", "0")
     assert db.log(job) == [(1, "ok")]
-    assert db.one("select count(*) from deferred.__deferred_worker w join deferred.__deferred_log l on l.worker = w.id where w.pid = %s", run.pid) == 0
+    assert (
+        db.one(
+            "select count(*) from deferred.__deferred_worker w join deferred.__deferred_log l on l.worker = w.id where w.pid = %s",
+            run.pid,
+        )
+        == 0
+    )
 
 
 def hand_out(db, *queues):
@@ -515,8 +578,13 @@ def test_a_lane_that_somebody_does_not_let_go_holds_up_no_other(db):
         assert db.run(["deferred", "queue", "set", queue, "--create"]).returncode == 0
     hand_out(db, "stuck", "free")
     with lane_locked(db, "stuck"):
-        ids = [r[0] for r in db.sql("""select deferred.defer('noop', '{}', json_build_object('queue', q))
-                                       from generate_series(1, 500), unnest('{stuck,free}'::text[]) q""")]
+        ids = [
+            r[0]
+            for r in db.sql(
+                """select deferred.defer('noop', '{}', json_build_object('queue', q))
+                                       from generate_series(1, 500), unnest('{stuck,free}'::text[]) q"""
+            )
+        ]
         runs = [db.spawn(["check_deferred", "--loop", "--pidfile", f"{db.dir}/p{i}"]) for i in range(3)]
         wait_for(lambda: db.one("select count(*) from deferred.__deferred_hot where queue = 'free'") == 0)
         assert db.hot() == 500
@@ -524,7 +592,9 @@ def test_a_lane_that_somebody_does_not_let_go_holds_up_no_other(db):
     for run in runs:
         run.signal(signal.SIGTERM)
         assert run.wait(20) == 0
-    assert db.one("select count(*) from deferred.__deferred_log where outcome = 'ok' and attempt = 1 and job_id = any(%s)", ids) == len(ids)
+    assert db.one(
+        "select count(*) from deferred.__deferred_log where outcome = 'ok' and attempt = 1 and job_id = any(%s)", ids
+    ) == len(ids)
     ledger(db)
 
 
@@ -587,7 +657,10 @@ def drain_noops(db, jobs):
     check(db, "--cnt", "0", timeout=300)
     took = time.monotonic() - began
     assert db.hot() == 0
-    assert db.sql("select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", ids) == [(jobs, jobs)]
+    assert db.sql(
+        "select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)",
+        ids,
+    ) == [(jobs, jobs)]
     return took
 
 
@@ -599,9 +672,11 @@ def scan_until(db, enough, over, scans):
     reader.set_session(isolation_level="REPEATABLE READ")
     other.autocommit = True
     with contextlib.closing(reader), contextlib.closing(other), reader.cursor() as cursor, other.cursor() as watcher:
+
         def one(c, query):
             c.execute(query)
             return c.fetchone()[0]
+
         while not over.is_set():
             before, seen = one(watcher, size), one(cursor, "select count(*) from deferred.__deferred_hot")
             wait_for(lambda: over.is_set() or one(watcher, size) >= before + 100 * enough, 120, "jobs are done")
@@ -614,7 +689,12 @@ def beside_scanners(db, jobs, enough):
     with concurrent.futures.ThreadPoolExecutor(4) as four:
         scanners = [four.submit(scan_until, db, enough, over, scans) for _ in range(4)]
         try:
-            wait_for(lambda: db.one("select count(*) from pg_stat_activity where state = 'idle in transaction' and datname = current_database()") == 4)
+            wait_for(
+                lambda: db.one(
+                    "select count(*) from pg_stat_activity where state = 'idle in transaction' and datname = current_database()"
+                )
+                == 4
+            )
             beside = drain_noops(db, jobs)
         finally:
             over.set()
@@ -622,7 +702,9 @@ def beside_scanners(db, jobs, enough):
             s.result()
     assert all(scans) and len(scans) >= 4 * jobs // enough // 3
     ledger(db)
-    print(f"{jobs} jobs: {alone:.1f} s alone, {beside:.1f} s beside 4 scanners (ratio {alone / beside:.2f}), {len(scans)} snapshots")
+    print(
+        f"{jobs} jobs: {alone:.1f} s alone, {beside:.1f} s beside 4 scanners (ratio {alone / beside:.2f}), {len(scans)} snapshots"
+    )
 
 
 @pytest.mark.slow
@@ -658,8 +740,10 @@ def test_d14_a_schema_that_does_not_fit_is_refused_before_anything_is_claimed(db
 
 def test_d14_the_search_path_of_a_role_or_database_changes_nothing(db):
     db.sql(f"alter database {db.name} set search_path = 'evil', 'public'")
-    db.sql("""create schema evil; create table evil.__deferred_hot (id int);
-              create function evil.now() returns timestamptz language sql as $$ select 'infinity'::timestamptz $$""")
+    db.sql(
+        """create schema evil; create table evil.__deferred_hot (id int);
+              create function evil.now() returns timestamptz language sql as $$ select 'infinity'::timestamptz $$"""
+    )
     job = db.run(["deferred", "add", "noop"]).stdout
     check(db, "--cnt", "0")
     assert db.log(int(job)) == [(1, "ok")]
@@ -676,6 +760,7 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         db.sql("analyze deferred.__deferred_hot")
         db.sql("select deferred.defer('noop') from generate_series(1, 5000)")
     with contextlib.closing(db.connect()) as connection, connection.cursor() as cursor:
+
         def prepare(name):
             cursor.execute(f"prepare pg_catalog_{name} as " + pg.source(name))
 
@@ -692,12 +777,16 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
             assert not re.search(r"Seq Scan on __deferred(_hot|_\d+|_default|_lease)?\b", plan), plan
             assert "__deferred_hot_pkey" in plan and "JIT" not in plan, plan
         # What a function does shows in no plan of its call.
-        scans = ("select sum(seq_scan), sum(idx_scan) from pg_stat_xact_user_tables "
-                 "where relname in ('__deferred_hot', '__deferred', '__deferred_place', '__deferred_lease')")
+        scans = (
+            "select sum(seq_scan), sum(idx_scan) from pg_stat_xact_user_tables "
+            "where relname in ('__deferred_hot', '__deferred', '__deferred_place', '__deferred_lease')"
+        )
         prepare("job_claim")
         cursor.execute(scans)
         before = cursor.fetchone()
-        cursor.execute("execute pg_catalog_job_claim(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000, null)")
+        cursor.execute(
+            "execute pg_catalog_job_claim(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000, null)"
+        )
         claims = len(cursor.fetchall())
         cursor.execute(scans)
         sequential, by_index = (after - was for after, was in zip(cursor.fetchone(), before))

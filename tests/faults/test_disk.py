@@ -25,7 +25,9 @@ class SmallDisk:
         self.path = os.path.join(harness.root(), f"disk{os.getpid()}-{megabytes}")
         self.ballast = os.path.join(self.path, "ballast")
         os.mkdir(self.path, 0o711)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0711", "deferred-test", self.path], check=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0711", "deferred-test", self.path], check=True
+        )
         pg.give_to_server(self.path)
 
     def folder(self, name):
@@ -118,6 +120,7 @@ def wal_on(own_server, megabytes):
 
 
 if ROOT:
+
     @pytest.fixture
     def data_on_small_disk(own_server):
         with data_on(own_server, 64) as disk:
@@ -159,7 +162,11 @@ if ROOT:
         more, sqlstate = defer_until_refused(recorded)
         assert sqlstate == "53100"
         # What was at work lapses; or there was room for all its results on pages that were there already, and then for no claim.
-        wait_for(lambda: "refused: the lease had ended" in run.output() or refusals(db) >= 10, 60, "it is plain that the disk is full")
+        wait_for(
+            lambda: "refused: the lease had ended" in run.output() or refusals(db) >= 10,
+            60,
+            "it is plain that the disk is full",
+        )
         began = refusals(db)
         wait_for(lambda: refusals(db) > began + 30, 90, "and it is still trying")
         disk.free()
@@ -196,13 +203,19 @@ if ROOT:
 def test_d12_a_service_whose_claims_are_refused_goes_on_trying(db):
     """For longer than a run does: there may be no room for a claim, and nothing else in hand."""
     db.config(SETTINGS)
-    db.sql("""
+    db.sql(
+        """
         create function public.inject() returns trigger language plpgsql as $$
         begin raise exception using errcode = '53100', message = 'no space left on device'; end $$;
-        create trigger inject before insert on deferred.__deferred_lease for each row execute function public.inject()""")
+        create trigger inject before insert on deferred.__deferred_lease for each row execute function public.inject()"""
+    )
     run = db.spawn(["check_deferred", "--loop"])
     job = db.defer("noop")
-    wait_for(lambda: "the server refuses what is sent to it: no space left on device; trying again" in run.output() or not run.alive(), 20)
+    wait_for(
+        lambda: "the server refuses what is sent to it: no space left on device; trying again" in run.output()
+        or not run.alive(),
+        20,
+    )
     assert run.alive(), run.output()
     db.sql("drop trigger inject on deferred.__deferred_lease")
     wait_for(lambda: db.log(job) == [(1, "ok")], 20)

@@ -25,8 +25,10 @@ class Pair:
     def __init__(self, db, way):
         self.db, self.first, self.way = db, db.cluster, way
         self.second = self.first.standby(self.first.folder + "-second", way.conninfo("postgres"))
-        self.both = (f"host={self.first.folder},{self.second.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} "
-                     "target_session_attrs=read-write")
+        self.both = (
+            f"host={self.first.folder},{self.second.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} "
+            "target_session_attrs=read-write"
+        )
 
     def at(self, cluster, query, *args):
         with contextlib.closing(psycopg2.connect(cluster.conninfo(self.db.name))) as connection:
@@ -42,13 +44,20 @@ class Pair:
 
     def caught_up(self, column):
         """The standby has written, flushed or replayed all there is."""
-        wait_for(lambda: self.at(self.first, f"select 1 from pg_stat_replication where {column}_lsn >= pg_current_wal_lsn()"), 20)
+        wait_for(
+            lambda: self.at(
+                self.first, f"select 1 from pg_stat_replication where {column}_lsn >= pg_current_wal_lsn()"
+            ),
+            20,
+        )
 
     def cut(self):
         """Nothing comes over any more."""
         self.way.refuse = True
         self.way.cut()
-        wait_for(lambda: not self.at(self.first, "select 1 from pg_stat_replication"), 20, "the standby receives no more")
+        wait_for(
+            lambda: not self.at(self.first, "select 1 from pg_stat_replication"), 20, "the standby receives no more"
+        )
 
 
 @pytest.fixture
@@ -70,7 +79,11 @@ def stop(run):
 
 
 def worker_id(db, run):
-    return wait_for(lambda: db.sql("select id from deferred.__deferred_worker where pid = %s and ended_at is null", run.pid), 20, "it has registered")[0][0]
+    return wait_for(
+        lambda: db.sql("select id from deferred.__deferred_worker where pid = %s and ended_at is null", run.pid),
+        20,
+        "it has registered",
+    )[0][0]
 
 
 def use_up(db, sequence, before):
@@ -86,7 +99,8 @@ def labelled(db):
 
 def failover_that_loses(pair, recorded, old_ms):
     """A worker `old` of the first server has a job in hand of which the second one knows nothing; that one gives its number, and
-    the worker's, to others. Returns the workers, the two jobs of the new one, the first with the number of the old, and its own number."""
+    the worker's, to others. Returns the workers, the two jobs of the new one, the first with the number of the old, and its own number.
+    """
     db = pair.db
     db.config(SETTINGS)
     kept = [f"kept {i}" for i in range(20)]
@@ -102,7 +116,7 @@ def failover_that_loses(pair, recorded, old_ms):
     for label in lost:
         db.defer("noop", queue="later", label=label)
     db.sql("select nextval(pg_get_serial_sequence('deferred.__deferred_worker', 'id')) from generate_series(1, 100)")
-    job, = recorded.defer(1, ms=old_ms, label="lost as well")
+    (job,) = recorded.defer(1, ms=old_ms, label="lost as well")
     old = service(db, "old", pair.both, "--queue", "default")
     wait_for(lambda: recorded.starts(job))
     number = worker_id(db, old)
@@ -119,7 +133,7 @@ def failover_that_loses(pair, recorded, old_ms):
     use_up(db, "pg_get_serial_sequence('deferred.__deferred_worker', 'id')", number)
     use_up(db, "'deferred.__deferred_id_seq'", job)
     assert recorded.defer(1, ms=4000, label="another") == [job]
-    beside, = recorded.defer(1, ms=4000)
+    (beside,) = recorded.defer(1, ms=4000)
     new = service(db, "new", pair.second.conninfo(db.name), "--queue", "default", "--runners", "2")
     assert worker_id(db, new) == number
     wait_for(lambda: len(recorded.starts(job)) == 2 and recorded.starts(beside))
@@ -132,8 +146,11 @@ def test_d8_a_worker_of_a_lost_timeline_touches_nothing_of_who_has_its_numbers_n
     db = pair.db
     recorded = recorded_on(db)
     old, new, job, beside, number = failover_that_loses(pair, recorded, old_ms)
-    claim = db.sql("""select h.attempt, h.worker, l.receipt from deferred.__held h join deferred.__deferred_lease l on h.id = any(l.ids)
-                      where h.id = %s""", job)
+    claim = db.sql(
+        """select h.attempt, h.worker, l.receipt from deferred.__held h join deferred.__deferred_lease l on h.id = any(l.ids)
+                      where h.id = %s""",
+        job,
+    )
     assert claim[0][:2] == (1, number), "job, attempt and worker are named as the old ones were"
     old.signal(signal.SIGCONT)
     wait_for(lambda: "connected again" in old.output(), 20)
@@ -150,7 +167,9 @@ def test_d8_a_worker_of_a_lost_timeline_touches_nothing_of_who_has_its_numbers_n
     assert len(recorded.starts(job)) == 2, "once for each of the two jobs"
     assert len(recorded.starts(beside)) == 1 and db.log(beside) == [(1, "ok")]
     assert db.run(["check_deferred", "--cnt", "0"], env={"DEFERRED_DB": db.conninfo}).returncode == 0
-    assert db.sql("select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok'") == [(23, 23)]
+    assert db.sql("select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok'") == [
+        (23, 23)
+    ]
     assert db.hot() == 0
     ledger(db)
 
@@ -185,7 +204,10 @@ def test_d9_a_fenced_primary_that_comes_back_is_passed_by(pair, recorded_on):
     check_both(pair)
     recorded.assert_all_ok(jobs)
     added = db.run(["deferred", "add", "noop"], env={"DEFERRED_DB": pair.both})
-    assert added.returncode == 0 and db.one("select fn from deferred.__deferred where id = %s", int(added.stdout)) == "noop"
+    assert (
+        added.returncode == 0
+        and db.one("select fn from deferred.__deferred where id = %s", int(added.stdout)) == "noop"
+    )
     check_both(pair)
     assert len(recorded.starts()) == len(jobs)
     assert pair.at(pair.first, "select count(*) from deferred.__deferred_log") == [(0,)], "nothing happens there"
@@ -207,7 +229,9 @@ def test_d9_of_two_primaries_each_is_consistent_and_runs_its_jobs(pair, recorded
     assert len(recorded.starts()) == 2 * len(jobs)
     for server, done in (pair.second, len(jobs) + 1), (pair.first, len(jobs)):
         pair.use(server)
-        assert db.sql("select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok'") == [(done, done)]
+        assert db.sql("select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok'") == [
+            (done, done)
+        ]
         ledger(db)
 
 
@@ -231,7 +255,10 @@ def test_d9_a_new_start_refuses_an_old_primary_once_it_has_worked_for_the_new_on
     pair.first.start()  # takes writes, and has the second job as one that is ready
     refused = db.run(args, env={"DEFERRED_DB": pair.first.conninfo(db.name)})
     assert refused.returncode == 69, refused.stderr
-    assert f"the server is on timeline 1 of system {system}, and \"{pidfile}.server\" knows of timeline 2" in refused.stderr
+    assert (
+        f"the server is on timeline 1 of system {system}, and \"{pidfile}.server\" knows of timeline 2"
+        in refused.stderr
+    )
     assert "make it a standby of the new primary" in refused.stderr
     assert len(recorded.starts()) == 2, "nothing ran there again"
     assert pair.at(pair.first, "select count(*) from deferred.__deferred_log where job_id = %s", late[0]) == [(0,)]
@@ -246,7 +273,11 @@ def test_d9_a_service_leaves_a_primary_that_is_fenced_under_it(pair, recorded_on
     recorded = recorded_on(db)
     jobs = came_back(pair, recorded, False)
     run = service(db, "moves", pair.both)
-    wait_for(lambda: pair.at(pair.first, "select count(*) from deferred.__deferred_log") == [(len(jobs),)], 20, "it works for the old one")
+    wait_for(
+        lambda: pair.at(pair.first, "select count(*) from deferred.__deferred_log") == [(len(jobs),)],
+        20,
+        "it works for the old one",
+    )
     pair.at(pair.first, "alter system set default_transaction_read_only = on")
     pair.at(pair.first, "select pg_reload_conf()")
     late = db.defer("noop")
@@ -262,7 +293,9 @@ def synchronous(pair):
     db = pair.db
     db.sql("alter system set synchronous_standby_names = 'second'")
     db.sql("select pg_reload_conf()")
-    wait_for(lambda: db.sql("select 1 from pg_stat_replication where sync_state = 'sync'"), 20, "the standby is synchronous")
+    wait_for(
+        lambda: db.sql("select 1 from pg_stat_replication where sync_state = 'sync'"), 20, "the standby is synchronous"
+    )
     return pair
 
 
@@ -280,19 +313,29 @@ def test_what_a_commit_survives_is_told(alone):
     def status():
         told = db.run(["deferred", "status"]).stdout.splitlines()[1]
         said = json.loads(db.run(["deferred", "--json", "status"]).stdout)
-        found, = [f for f in json.loads(db.run(["deferred", "--json", "doctor"]).stdout) if f["check"] == "durability"]
+        (found,) = [
+            f for f in json.loads(db.run(["deferred", "--json", "doctor"]).stdout) if f["check"] == "durability"
+        ]
         assert told.startswith(f"durability: {said['durability']}: ")
         return said["durability"], [s["name"] for s in said["standbys"]], found["status"], told
 
     wait_for(lambda: not db.one("select exists (select from pg_stat_replication)"), 20, "the standby has gone")
     assert status()[:3] == ("waiting", [], "fail")
     alone.second.start()
-    wait_for(lambda: db.one("select exists (select from pg_stat_replication where sync_state = 'sync')"), 20, "the standby is there again")
+    wait_for(
+        lambda: db.one("select exists (select from pg_stat_replication where sync_state = 'sync')"),
+        20,
+        "the standby is there again",
+    )
     assert status()[:3] == ("synchronous", ["second"], "ok")
     # Without the right to see it, it is said that one is there.
     db.sql("create role looker login in role deferred_viewer")
-    shown = db.run(["deferred", "status"], env={"DEFERRED_DB": db.conninfo.replace("user=" + pg.USER, "user=looker")}).stdout
-    assert "durability: synchronous: " in shown and "1 standby of which no more is seen without pg_read_all_stats" in shown
+    shown = db.run(
+        ["deferred", "status"], env={"DEFERRED_DB": db.conninfo.replace("user=" + pg.USER, "user=looker")}
+    ).stdout
+    assert (
+        "durability: synchronous: " in shown and "1 standby of which no more is seen without pg_read_all_stats" in shown
+    )
     db.sql("alter system set synchronous_standby_names = ''")
     db.sql("alter system set synchronous_commit = off")
     db.sql("select pg_reload_conf()")
@@ -303,7 +346,7 @@ def test_what_a_commit_survives_is_told(alone):
 def cancel_wait(db, name):
     """Cancels the wait of that program for the standby, as an administrator may who cannot wait."""
     waits = "select pid from pg_stat_activity where wait_event = 'SyncRep' and application_name = %s"
-    pid, = wait_for(lambda: db.sql(waits, name), 20, f"{name} waits for the standby")[0]
+    (pid,) = wait_for(lambda: db.sql(waits, name), 20, f"{name} waits for the standby")[0]
     db.sql("select pg_cancel_backend(%s)", pid)
 
 
@@ -320,7 +363,9 @@ def test_d10_who_defers_learns_that_the_wait_for_the_standby_was_cancelled(alone
         run = db.spawn(["deferred", "add", *args], stdin=lines)
         cancel_wait(db, "deferred" if input else "libdeferred")
         assert run.wait(20) == 69, run.output()
-    assert "stored on one server only, outcome unknown: the wait for a synchronous standby was cancelled" in run.output()
+    assert (
+        "stored on one server only, outcome unknown: the wait for a synchronous standby was cancelled" in run.output()
+    )
     assert db.hot() == jobs, "it is stored, as long as this server lasts"
 
 
@@ -330,7 +375,7 @@ def test_d10_a_worker_asks_what_became_of_a_record_whose_wait_was_cancelled(sync
     recorded = recorded_on(db)
     db.config(SETTINGS)
     run = service(db, "waits", db.conninfo)
-    job, = recorded.defer(1, ms=1500)
+    (job,) = recorded.defer(1, ms=1500)
     wait_for(lambda: recorded.starts(job))
     synchronous.second.stop()
     wait_for(lambda: [line for line in recorded.lines() if line[0] == "end"], 20)
@@ -339,10 +384,14 @@ def test_d10_a_worker_asks_what_became_of_a_record_whose_wait_was_cancelled(sync
         cancel_wait(db, "check_deferred")
         cancelled += 1
     synchronous.second.start()
-    later, = recorded.defer(1)
+    (later,) = recorded.defer(1)
     wait_for(lambda: db.log(later), 20)
     stop(run)
-    assert cancelled >= 1 and "the wait for a synchronous standby was cancelled" in run.output() and "connected again" in run.output()
+    assert (
+        cancelled >= 1
+        and "the wait for a synchronous standby was cancelled" in run.output()
+        and "connected again" in run.output()
+    )
     recorded.assert_all_ok([job, later])
     assert len(recorded.starts()) == 2
 
@@ -368,7 +417,9 @@ def test_d10_a_message_whose_wait_was_cancelled_is_not_acknowledged(synchronous)
         client.create("mail")
         synchronous.second.stop()
         answers = []
-        thread = threading.Thread(target=lambda: answers.append(client.call("POST", "/mail/messages", XML.format("once"))))
+        thread = threading.Thread(
+            target=lambda: answers.append(client.call("POST", "/mail/messages", XML.format("once")))
+        )
         thread.start()
         cancel_wait(db, "deferred_http")
         thread.join(20)
@@ -380,7 +431,9 @@ def test_d10_a_message_whose_wait_was_cancelled_is_not_acknowledged(synchronous)
 def test_d10_who_waits_for_the_standby_when_the_server_is_stopped_learns_that_nobody_knows(alone):
     db = alone.db
     run = db.spawn(["deferred", "add", "noop"])
-    wait_for(lambda: db.sql("select 1 from pg_stat_activity where wait_event = 'SyncRep'"), 20, "it waits for the standby")
+    wait_for(
+        lambda: db.sql("select 1 from pg_stat_activity where wait_event = 'SyncRep'"), 20, "it waits for the standby"
+    )
     alone.first.stop()  # fast, as a manager demotes a primary
     assert run.wait(20) == 69, run.output()
     assert "connection lost: " in run.output()
@@ -392,7 +445,9 @@ def test_d10_who_waits_for_the_standby_when_the_server_is_stopped_learns_that_no
 @pytest.mark.slow
 def test_d10_a_statement_timeout_does_not_end_the_wait_for_the_standby(alone):
     db = alone.db
-    run = db.spawn(["deferred", "add", "noop"], env={"DEFERRED_DB": db.conninfo + " options='-c statement_timeout=300ms'"})
+    run = db.spawn(
+        ["deferred", "add", "noop"], env={"DEFERRED_DB": db.conninfo + " options='-c statement_timeout=300ms'"}
+    )
     time.sleep(1)
     assert run.alive(), run.output()
     alone.second.start()

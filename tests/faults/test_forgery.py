@@ -23,7 +23,9 @@ def settled(db, *args, n=150, timeout=60):
     """A run with two runners and n jobs of good will beside those of the test: all of them are done, and nothing is held."""
     db.plugins("forger", "unruly")
     db.config('kill_after = "200ms"\nbackoff_floor = "10ms"\nbackoff_ceiling = "20ms"\n')
-    db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "noop", "priority": 1}] * 20))  # short ones, so that many go to a runner
+    db.sql(
+        "select deferred.defer_many(%s)", json.dumps([{"fn": "noop", "priority": 1}] * 20)
+    )  # short ones, so that many go to a runner
     yield
     good = defer_many(db, "noop", n)
 
@@ -32,6 +34,7 @@ def settled(db, *args, n=150, timeout=60):
         assert run.returncode == 0, run.stderr
         assert db.sql("select id from deferred.__held") == []
         return db.hot() == 0
+
     wait_for(drained, timeout, "what failed for its neighbour's sake is tried again")
     ended = db.sql("select job_id from deferred.__deferred_log where final and job_id = any(%s)", good)
     assert sorted(r[0] for r in ended) == good
@@ -51,7 +54,10 @@ def test_numbers_that_no_column_holds_are_recorded_as_some_that_it_does(db):
     with settled(db):
         job = db.defer("numbers", max_attempts=1, timeout="10s")
     assert db.log(job) == [(1, "failed")]
-    assert db.one("select run_us >= 0 and wait_us >= 0 and finished_at <= now() from deferred.__deferred_log where job_id = %s", job)
+    assert db.one(
+        "select run_us >= 0 and wait_us >= 0 and finished_at <= now() from deferred.__deferred_log where job_id = %s",
+        job,
+    )
 
 
 def test_times_and_use_of_the_processor_that_cannot_be_are_not_recorded(db):
@@ -59,9 +65,12 @@ def test_times_and_use_of_the_processor_that_cannot_be_are_not_recorded(db):
     with settled(db, "--runners", "1"):
         jobs = defer_many(db, "times", 1, priority=2) + defer_many(db, "sleep", 60, params={"ms": 5}, priority=1)
     assert db.sql("select distinct outcome from deferred.__deferred_log where job_id = any(%s)", jobs) == [("ok",)]
-    assert db.one("""select bool_and(l.started_at >= d.created_at and l.finished_at >= l.started_at and l.finished_at <= clock_timestamp()
+    assert db.one(
+        """select bool_and(l.started_at >= d.created_at and l.finished_at >= l.started_at and l.finished_at <= clock_timestamp()
                          and l.run_us between 0 and 60000000 and l.wait_us >= 0 and least(l.user_us, l.sys_us, l.max_rss_kb) >= 0)
-                     from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.id = any(%s)""", jobs)
+                     from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.id = any(%s)""",
+        jobs,
+    )
 
 
 @pytest.mark.parametrize("state", [FREE, RUNNING, DONE, RECALLED, 77])
@@ -92,13 +101,29 @@ def test_frames_that_are_not_its_to_send_end_its_runner_at_most(db, kind):
     assert db.one("select count(*) from deferred.__deferred_log where plugin like 'evil%%'") == 0
 
 
-@pytest.mark.parametrize("fn, params", [("young", {}), ("hidden", {}), ("unheard", {}), ("scribble", {}), ("states", {"state": DONE}),
-                                        ("states", {"state": FREE}), ("states_for_ever", {"state": DONE}), ("haunt", {}), ("frames", {"kind": 0}),
-                                        ("frames", {"kind": 2}), ("frames", {"kind": 4}), ("frames", {"kind": 7})])
+@pytest.mark.parametrize(
+    "fn, params",
+    [
+        ("young", {}),
+        ("hidden", {}),
+        ("unheard", {}),
+        ("scribble", {}),
+        ("states", {"state": DONE}),
+        ("states", {"state": FREE}),
+        ("states_for_ever", {"state": DONE}),
+        ("haunt", {}),
+        ("frames", {"kind": 0}),
+        ("frames", {"kind": 2}),
+        ("frames", {"kind": 4}),
+        ("frames", {"kind": 7}),
+    ],
+)
 def test_in_a_process_of_its_own_it_reaches_no_other_job_at_all(db, fn, params):
     with settled(db, "--isolate=job"):
         bad = defer_many(db, fn, 2, params={"ms": 3000, **params}, timeout="1s", max_attempts=1)
-    others = db.sql("select distinct attempt, outcome, final from deferred.__deferred_log where not job_id = any(%s)", bad)
+    others = db.sql(
+        "select distinct attempt, outcome, final from deferred.__deferred_log where not job_id = any(%s)", bad
+    )
     assert others == [(1, "ok", True)]
     assert all(len(db.log(job)) == 1 for job in bad)
 
@@ -121,6 +146,7 @@ def test_what_a_function_left_behind_says_of_its_progress_is_not_that_of_another
 
 
 if ROOT:  # otherwise no other user can be switched to
+
     @pytest.mark.parametrize("isolate", ["child", "job"])
     def test_functions_of_an_ordinary_user_cannot_look_into_a_runner(db, isolate):
         db.plugins("forger", "unruly")
@@ -128,7 +154,7 @@ if ROOT:  # otherwise no other user can be switched to
         job = db.defer("reach", timeout="5s", max_attempts=1)
         done = db.run(["check_deferred", "--user", "nobody", f"--isolate={isolate}"])
         assert done.returncode == 0, done.stderr
-        (outcome, result), = db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", job)
+        ((outcome, result),) = db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", job)
         assert outcome == "ok"
         # Its parent is the runner in the one case, the parent of that in the other.
         assert result == f"board {int(isolate == 'child')}, its maps 0, its memory 0, its socket 0, trace 0"
@@ -172,7 +198,9 @@ def test_a_plugin_that_tells_of_functions_without_end_is_not_listened_to(db):
     ledger_later(db, run)
 
 
-@pytest.mark.parametrize("params", [{}, {"paths": 1}, {"paths": 2}, {"bytes": 900_000}], ids=["calls", "paths", "files", "large calls"])
+@pytest.mark.parametrize(
+    "params", [{}, {"paths": 1}, {"paths": 2}, {"bytes": 900_000}], ids=["calls", "paths", "files", "large calls"]
+)
 def test_a_function_that_asks_for_too_much_is_refused_and_fails(db, params):
     with service(db) as run:
         jobs = defer_many(db, "ask", 4, params=params, max_attempts=1, timeout="60s")
@@ -182,9 +210,14 @@ def test_a_function_that_asks_for_too_much_is_refused_and_fails(db, params):
     assert all(db.log(j) == [(1, "failed")] for j in jobs)
     took = {int(r[0]) for r in db.sql("select result from deferred.__deferred_log where job_id = any(%s)", jobs)}
     assert took == {4 if "bytes" in params else 10000}
-    (error,), = db.sql("select distinct error from deferred.__deferred_log where job_id = any(%s)", jobs)
-    assert error == "the function asked for more to be deferred or removed than an attempt may: 10000 calls and paths, 4 MiB"
-    assert db.hot() == 0 and db.one("select count(*) from deferred.__deferred_log") == len(jobs) + 2  # nothing was deferred
+    ((error,),) = db.sql("select distinct error from deferred.__deferred_log where job_id = any(%s)", jobs)
+    assert (
+        error
+        == "the function asked for more to be deferred or removed than an attempt may: 10000 calls and paths, 4 MiB"
+    )
+    assert (
+        db.hot() == 0 and db.one("select count(*) from deferred.__deferred_log") == len(jobs) + 2
+    )  # nothing was deferred
 
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
@@ -204,13 +237,16 @@ def test_results_that_cannot_be_recorded_yet_are_not_read_without_end(db):
         with db.connect() as other:
             cur = other.cursor()
             cur.execute("begin; lock table deferred.__deferred_log in share mode")
-            jobs = defer_many(db, "ask", 40, params={"bytes": 900_000, "n": 4}, timeout="60s", max_attempts=2)  # not one by one, as with one attempt
+            jobs = defer_many(
+                db, "ask", 40, params={"bytes": 900_000, "n": 4}, timeout="60s", max_attempts=2
+            )  # not one by one, as with one attempt
             seen = []
 
             def steady():
                 seen.append(high_water_kb(run.pid))
                 time.sleep(0.1)
                 return len(seen) > 60 and seen[-1] == seen[-60]
+
             if SAN:  # which keeps what was freed, and so grows for another reason
                 time.sleep(3)
             else:

@@ -43,7 +43,12 @@ class Producers:
             assert p.alive(), p.output()[-2000:]
             p.kill()
         assert [line for line in self.lines() if "error" in line] == []
-        stored = [t for t, in self.db.sql("select params #>> '{}' from deferred.__deferred_hot join deferred.__deferred using (id)")]
+        stored = [
+            t
+            for t, in self.db.sql(
+                "select params #>> '{}' from deferred.__deferred_hot join deferred.__deferred using (id)"
+            )
+        ]
         put, perhaps, deleted = set(self.told("put")), set(self.told("delete")), set(self.told("deleted"))
         assert len(put) > 200 and len(deleted) > 50
         assert (put - perhaps) - set(stored) == set(), "a message that was answered is lost"

@@ -52,8 +52,26 @@ def test_what_is_said_to_grow():
 def test_a_broken_program_is_noticed(tmp_path):
     sql = tmp_path / "broken.sql"
     sql.write_text(BROKEN)
-    done = run([sys.executable, os.path.join(pg.TOP, "tests", "faults", "ledger.py"), "--seed", "1", "--jobs", "300", "--kills", "4", "--only", "service",
-                "--sql", str(sql), "--lines", str(tmp_path / "lines")], env={"DEFERRED_BUILD": os.environ.get("DEFERRED_BUILD", "build")}, timeout=300)
+    done = run(
+        [
+            sys.executable,
+            os.path.join(pg.TOP, "tests", "faults", "ledger.py"),
+            "--seed",
+            "1",
+            "--jobs",
+            "300",
+            "--kills",
+            "4",
+            "--only",
+            "service",
+            "--sql",
+            str(sql),
+            "--lines",
+            str(tmp_path / "lines"),
+        ],
+        env={"DEFERRED_BUILD": os.environ.get("DEFERRED_BUILD", "build")},
+        timeout=300,
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     total = next(line for line in done.stdout.splitlines() if line.startswith("service all: "))
     assert "lost 0" not in total and "accepted twice 0" not in total, total

@@ -37,6 +37,7 @@ def test_a_full_pipe_for_a_log_holds_up_neither_jobs_nor_leases_nor_signals(reco
         with contextlib.suppress(BlockingIOError):
             said += os.read(reader, 1 << 20)
         return b"lines of this log are missing here: nobody read it\n" in said
+
     wait_for(read, 20, "somebody reads again")
     assert f"job {loud} chatter: x\n".encode() in said, "what children print waits too"
     fill(writer)
@@ -63,7 +64,10 @@ def test_the_front_answers_while_nobody_reads_its_logs(db):
         with contextlib.suppress(BlockingIOError):
             said += os.read(reader, 1 << 20)
         return re.search(text, said)
-    front.program = db.spawn(["deferred_http", "--listen", "127.0.0.1:0", "--log-level", "debug"], stdout=writer, stderr=writer)
+
+    front.program = db.spawn(
+        ["deferred_http", "--listen", "127.0.0.1:0", "--log-level", "debug"], stdout=writer, stderr=writer
+    )
     front.port = int(wait_for(lambda: read(rb"listening on \S+:(\d+), HTTP\n"), 20, "it listens")[1])
     wait_for(front.ready, 20, "it is ready")
     fill(writer)

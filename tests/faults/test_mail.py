@@ -23,17 +23,32 @@ class Post:
     def __init__(self, db, slow=30):
         self.db, self.dir = db, os.path.join(db.dir, "mail")
         os.mkdir(self.dir)
-        server = db.spawn(["/usr/bin/python3", "-B", os.path.join(pg.TOP, "tests", "harness", "smtpd.py"), "--port", "0", "--dir", self.dir,
-                           "--slow", str(slow)])
+        server = db.spawn(
+            [
+                "/usr/bin/python3",
+                "-B",
+                os.path.join(pg.TOP, "tests", "harness", "smtpd.py"),
+                "--port",
+                "0",
+                "--dir",
+                self.dir,
+                "--slow",
+                str(slow),
+            ]
+        )
         said = wait_for(lambda: "PORT " in server.output() and server.output(), 20)
         self.port = int(said.split("PORT ")[1].split()[0])
         self.config()
 
     def config(self, text=QUICK, mail=""):
-        self.db.config(f'{text}mail {{\n host = "127.0.0.1"\n port = {self.port}\n from = "app@example.org"\n{mail}}}\n')
+        self.db.config(
+            f'{text}mail {{\n host = "127.0.0.1"\n port = {self.port}\n from = "app@example.org"\n{mail}}}\n'
+        )
 
     def defer(self, to, opts=None, **params):
-        return self.db.defer("send_mail", json.dumps({"to": to, "subject": "s", "text": "t\n", **params}), **(opts or {}))
+        return self.db.defer(
+            "send_mail", json.dumps({"to": to, "subject": "s", "text": "t\n", **params}), **(opts or {})
+        )
 
     def defer_named(self, name):
         """To a recipient of that name, which tells the server what to answer; from one if it begins with "from"."""
@@ -121,13 +136,18 @@ def test_x7_what_the_operator_has_to_mend_is_waited_for_and_said_once_a_run(post
     """Neither a setting that is missing nor a server that is away uses up attempts, be it the only one allowed."""
     db, mails = post.db, 3
     jobs = [post.defer("ann@example.org", {"max_attempts": 1}) for _ in range(mails)]
-    for text, words in (("", 'mail { from = "you@example.org" }'), ('mail {\n from = "app@example.org"\n port = 1\n}\n', "mail { host = ")):
+    for text, words in (
+        ("", 'mail { from = "you@example.org" }'),
+        ('mail {\n from = "app@example.org"\n port = 1\n}\n', "mail { host = "),
+    ):
         db.config('backoff_floor = "10min"\n' + text)
         said = post.check().stderr
         assert said.count("cannot run on this host") == 1 and words in said, said
         assert "not counted as an attempt" in said, said
         # Each attempt makes the next wait longer.
-        waits = db.one("select array_agg(extract(epoch from due_at - clock_timestamp())::integer) from deferred.__deferred_hot")
+        waits = db.one(
+            "select array_agg(extract(epoch from due_at - clock_timestamp())::integer) from deferred.__deferred_hot"
+        )
         assert all((450 if not text else 900) < wait <= (600 if not text else 1200) for wait in waits), waits
         db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp()")
     assert [db.log(job) for job in jobs] == [[(1, "failed"), (2, "failed")]] * mails
@@ -149,26 +169,34 @@ def test_x7_a_server_that_does_not_answer_meets_the_time_limit(post):
 def test_x8_accepted_recipients_never_get_a_second_copy(post):
     db = post.db
     good = [f"n{i}@example.org" for i in range(4)]
-    post.defer([good[0], "550@example.org", good[1], "grey@example.org", good[2], "451@example.org", good[3]], {"max_attempts": 4})
+    post.defer(
+        [good[0], "550@example.org", good[1], "grey@example.org", good[2], "451@example.org", good[3]],
+        {"max_attempts": 4},
+    )
     for _ in range(12):
         post.check()
-        db.sql("update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp() where due_at is not null")
+        db.sql(
+            "update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp() where due_at is not null"
+        )
     copies = [r for to, _ in post.received() for r in to]
     assert sorted(copies) == sorted(good + ["grey@example.org"])
     assert len({m["Message-ID"] for _, m in post.received()}) == 1
     ledger(db)
 
 
-@pytest.mark.parametrize("params", [
-    {"to": "ann@example.org\r\nRCPT TO:<evil@example.org>"},
-    {"to": [{"mail": "ann@example.org", "label": "Ann\r\nBcc: evil@example.org"}]},
-    {"to": "ann@example.org>\r\nRSET"},
-    {"to": "ann@example.org", "subject": "s\r\nBcc: evil@example.org"},
-    {"to": "ann@example.org", "from": "x@example.org\nRSET"},
-    {"to": "ann@example.org", "reply_to": "x@example.org\rRSET"},
-    {"to": "ann@example.org", "cc": "\0evil@example.org"},
-    {"to": "ann@example.org", "attachments": [{"path": "/etc/hostname", "name": "a\r\nX-Evil: 1"}]},
-])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"to": "ann@example.org\r\nRCPT TO:<evil@example.org>"},
+        {"to": [{"mail": "ann@example.org", "label": "Ann\r\nBcc: evil@example.org"}]},
+        {"to": "ann@example.org>\r\nRSET"},
+        {"to": "ann@example.org", "subject": "s\r\nBcc: evil@example.org"},
+        {"to": "ann@example.org", "from": "x@example.org\nRSET"},
+        {"to": "ann@example.org", "reply_to": "x@example.org\rRSET"},
+        {"to": "ann@example.org", "cc": "\0evil@example.org"},
+        {"to": "ann@example.org", "attachments": [{"path": "/etc/hostname", "name": "a\r\nX-Evil: 1"}]},
+    ],
+)
 def test_x9_line_breaks_in_headers_and_addresses_are_refused(post, params):
     job = post.db.defer("send_mail", json.dumps({"subject": "s", "text": "t", **params}).replace("\\u0000", "\\u0001"))
     post.check()
@@ -180,6 +208,7 @@ def test_x9_line_breaks_in_headers_and_addresses_are_refused(post, params):
 
 
 # ---- number 17 of the original's defects, part by part
+
 
 def test_defect_17_success_is_logged_after_the_server_accepted_the_mail(post):
     good, bad = post.defer("ann@example.org"), post.defer("550@example.org")
@@ -217,7 +246,7 @@ def test_defect_17_attachments_go_only_after_success(post):
     post.check()
     assert post.db.log(job) == [(1, "failed"), (2, "ok")]
     assert not os.path.exists(path)
-    (_, message), = post.received()
+    ((_, message),) = post.received()
     assert [p.get_content() for p in message.iter_attachments()] == ["content\n"]
     ledger(post.db)
 
@@ -233,8 +262,16 @@ def test_a_producer_gets_no_file_of_the_functions_user_by_mail(post):
     os.symlink(db.dir, folder + "/up")
     os.symlink(secret, folder + "/link")
     os.link(secret, folder + "/hard")
-    paths = [secret, folder + "/../.pgpass", folder + "/up/.pgpass", folder + "/link", folder + "/hard", "/proc/self/environ",
-             "/proc/self/root" + secret, folder + "2/a"]
+    paths = [
+        secret,
+        folder + "/../.pgpass",
+        folder + "/up/.pgpass",
+        folder + "/link",
+        folder + "/hard",
+        "/proc/self/environ",
+        "/proc/self/root" + secret,
+        folder + "2/a",
+    ]
     for allowed in ("", f' attachment_dir = "{folder}"\n'):
         post.config(mail=allowed)
         jobs = [post.defer("eve@example.org", attachments=[{"path": p, "delete_after_send": True}]) for p in paths]
@@ -255,7 +292,11 @@ def test_what_takes_the_place_of_a_sent_file_stays(db):
     post.config(mail=f' attachment_dir = "{post.db.dir}"\n')
     post.defer("slow@example.org", attachments=[{"path": path, "delete_after_send": True}])
     run = post.db.spawn(["check_deferred"])
-    wait_for(lambda: os.path.exists(post.dir + "/commands.log") and b"RCPT" in post.commands(), 20, "the file has been opened")
+    wait_for(
+        lambda: os.path.exists(post.dir + "/commands.log") and b"RCPT" in post.commands(),
+        20,
+        "the file has been opened",
+    )
     with open(path + ".new", "w") as f:
         f.write("another\n")
     os.rename(path + ".new", path)
@@ -275,7 +316,7 @@ def test_a_mail_deferred_by_the_library_is_delivered(post):
     assert done.returncode == 0, done.stderr
     post.check()
     assert post.db.log(int(done.stdout)) == [(1, "ok")]
-    (to, message), = post.received()
+    ((to, message),) = post.received()
     assert to == ["zoe@example.org"] and message["Subject"] == "Deferred from C — grüße"
     assert [p.get_content_type() for p in message.iter_parts()] == ["text/plain", "text/html"]
     ledger(post.db)
@@ -288,9 +329,14 @@ def test_a_mail_is_not_dated_before_it_was_due(post):
     parent = db.defer("sample.noop", delay="2s")
     post.defer("bob@example.org", {"after": [parent]})
     post.drain()
-    due = dict(db.sql("select 'ann@example.org', run_at from deferred.__deferred where id = %s union all "
-                      "select 'bob@example.org', max(finished_at) from deferred.__deferred_log where job_id = %s",
-                      delayed, parent))
+    due = dict(
+        db.sql(
+            "select 'ann@example.org', run_at from deferred.__deferred where id = %s union all "
+            "select 'bob@example.org', max(finished_at) from deferred.__deferred_log where job_id = %s",
+            delayed,
+            parent,
+        )
+    )
     dates = {to: mail["Date"].datetime for [to], mail in post.received()}
     assert set(dates) == set(due)
     for to, date in dates.items():

@@ -28,12 +28,26 @@ def configured(db):
 
 
 if not harness.SAN:  # the sanitizer has an allocator, and an address space, of its own
+
     @pytest.mark.slow
-    @pytest.mark.parametrize("what,how,children", [("defer", "one", "reap"), ("mail", "rest", "reap")] + [
-        pytest.param(*case, marks=pytest.mark.long) for case in (("open", "one", "none"), ("open", "rest", "ignore"), ("defer", "rest", "none"), ("mail", "one", "ignore"))])
+    @pytest.mark.parametrize(
+        "what,how,children",
+        [("defer", "one", "reap"), ("mail", "rest", "reap")]
+        + [
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("open", "one", "none"),
+                ("open", "rest", "ignore"),
+                ("defer", "rest", "none"),
+                ("mail", "one", "ignore"),
+            )
+        ],
+    )
     def test_an_application_lives_through_every_allocation_that_fails(configured, what, how, children):
         """Whatever it does with SIGCHLD, it gets an error or what it asked for; it is not ended, does not hang, and has no child left."""
-        done = configured.run([os.path.join(harness.BUILD, "tests", "harness", "oom_call"), what, how, children], timeout=500)
+        done = configured.run(
+            [os.path.join(harness.BUILD, "tests", "harness", "oom_call"), what, how, children], timeout=500
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         allocations, succeeded, refused = (int(w) for w in done.stdout.split() if w.isdigit())
         assert allocations == succeeded + refused and refused > 20, done.stdout
@@ -47,9 +61,13 @@ if not harness.SAN:  # the sanitizer has an allocator, and an address space, of 
         del db.env["DEFERRED_DB"]
         seen = {}
         for kb in range(16_000, 120_000, 250):
-            done = db.run(args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (kb * 1024, kb * 1024)), timeout=60)
+            done = db.run(
+                args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (kb * 1024, kb * 1024)), timeout=60
+            )
             assert done.returncode in (127, 71, 69, 78) and done.stderr, (kb, done.returncode, done.stderr)
-            assert done.returncode != 127 or re.search("loading shared libraries|cannot allocate TLS", done.stderr), done.stderr
+            assert done.returncode != 127 or re.search(
+                "loading shared libraries|cannot allocate TLS", done.stderr
+            ), done.stderr
             seen.setdefault(done.returncode, []).append(done.stderr)
             if "/nowhere" in done.stderr:
                 break

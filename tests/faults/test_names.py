@@ -27,14 +27,18 @@ def names(db):
 
 
 def by_name(db, proxy, more="", ports=""):
-    return (f"host=db.test{more} port={proxy.port}{ports} user={pg.USER} dbname={db.name} "
-            "sslmode=disable gssencmode=disable")
+    return (
+        f"host=db.test{more} port={proxy.port}{ports} user={pg.USER} dbname={db.name} "
+        "sslmode=disable gssencmode=disable"
+    )
 
 
 def service(db, names, conninfo, *args):
     run = db.spawn(names.asked_by("check_deferred", "--loop", *args), env={"DEFERRED_DB": conninfo})
     job = db.defer("noop")
-    wait_for(lambda: db.log(job) == [(1, "ok")] and db.sql(IDLE) or not run.alive(), 20, "it has the answer of its record")
+    wait_for(
+        lambda: db.log(job) == [(1, "ok")] and db.sql(IDLE) or not run.alive(), 20, "it has the answer of its record"
+    )
     assert run.alive(), run.output()
     return run
 
@@ -89,8 +93,10 @@ def test_services_of_http_end_while_no_name_server_answers(db, names, program):
     conf = os.path.join(db.dir, "front.conf")
     with open(conf, "w") as f:
         os.fchmod(f.fileno(), 0o600)
-    run = db.spawn(names.asked_by(program, "--listen", "127.0.0.1:0", "--config", conf),
-                   env={"DEFERRED_DB": f"host=db.test user={pg.USER} dbname={db.name}"})
+    run = db.spawn(
+        names.asked_by(program, "--listen", "127.0.0.1:0", "--config", conf),
+        env={"DEFERRED_DB": f"host=db.test user={pg.USER} dbname={db.name}"},
+    )
     port = wait_for(lambda: re.search(r"listening on \S+:(\d+),", run.output()) or not run.alive(), 20, "it listens")[1]
     with socket.create_connection(("127.0.0.1", int(port))) as visitor:
         visitor.sendall(b"GET /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic dTpw\r\n\r\n")
@@ -134,9 +140,28 @@ def certain():
     server = harness.OwnServer(settings={"listen_addresses": f"'{address}'"})
     try:
         data = server.cluster.data
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=db.test",
-                        "-addext", "subjectAltName=DNS:db.test", "-keyout", f"{data}/server.key", "-out", f"{data}/server.crt"],
-                       check=True, capture_output=True)
+        subprocess.run(
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                "/CN=db.test",
+                "-addext",
+                "subjectAltName=DNS:db.test",
+                "-keyout",
+                f"{data}/server.key",
+                "-out",
+                f"{data}/server.crt",
+            ],
+            check=True,
+            capture_output=True,
+        )
         for name in "server.key", "server.crt":
             os.chmod(f"{data}/{name}", 0o600)
             pg.give_to_server(f"{data}/{name}")
@@ -162,25 +187,35 @@ def certain():
 NAMED = f"port={pg.PORT} user=certain dbname=own"
 
 
-@pytest.mark.parametrize("conninfo,env", [
-    (f"host=db.test {NAMED}", {}),
-    (f"host=nowhere.test,db.test {NAMED} target_session_attrs=read-write", {}),
-    (f"host=other.test,db.test {NAMED}", {}),
-    (f"postgresql://certain@db.test:{pg.PORT}/own", {}),
-    (f"postgresql://certain@other.test:1,db.test:{pg.PORT}/own", {}),
-    ("service=app", {}),
-    ("", {"PGSERVICE": "app"}),
-    ("", {"PGHOST": "db.test", "PGPORT": str(pg.PORT), "PGUSER": "certain", "PGDATABASE": "own"}),
-    (f"host=db.test hostaddr=ADDRESS {NAMED}", {}),
-    (f"host=nowhere.test,db.test hostaddr=127.0.0.3,ADDRESS {NAMED}", {}),
-    (f"host=db.test,db.test hostaddr=127.0.0.3, {NAMED}", {}),
-])
+@pytest.mark.parametrize(
+    "conninfo,env",
+    [
+        (f"host=db.test {NAMED}", {}),
+        (f"host=nowhere.test,db.test {NAMED} target_session_attrs=read-write", {}),
+        (f"host=other.test,db.test {NAMED}", {}),
+        (f"postgresql://certain@db.test:{pg.PORT}/own", {}),
+        (f"postgresql://certain@other.test:1,db.test:{pg.PORT}/own", {}),
+        ("service=app", {}),
+        ("", {"PGSERVICE": "app"}),
+        ("", {"PGHOST": "db.test", "PGPORT": str(pg.PORT), "PGUSER": "certain", "PGDATABASE": "own"}),
+        (f"host=db.test hostaddr=ADDRESS {NAMED}", {}),
+        (f"host=nowhere.test,db.test hostaddr=127.0.0.3,ADDRESS {NAMED}", {}),
+        (f"host=db.test,db.test hostaddr=127.0.0.3, {NAMED}", {}),
+    ],
+)
 def test_the_host_that_was_named_is_the_one_that_certificate_and_password_are_for(certain, conninfo, env):
     with NameServer({"db.test": certain.address, "other.test": "127.0.0.3"}, certain.dir) as names:
-        given = {"PGSSLMODE": "verify-full", "PGSSLROOTCERT": f"{certain.cluster.data}/server.crt",
-                 "PGPASSFILE": f"{certain.dir}/passfile", "PGSERVICEFILE": f"{certain.dir}/services", "PGGSSENCMODE": "disable"}
-        done = certain.run(names.asked_by("deferred", "status"),
-                           env={**given, **env, "DEFERRED_DB": conninfo.replace("ADDRESS", certain.address)})
+        given = {
+            "PGSSLMODE": "verify-full",
+            "PGSSLROOTCERT": f"{certain.cluster.data}/server.crt",
+            "PGPASSFILE": f"{certain.dir}/passfile",
+            "PGSERVICEFILE": f"{certain.dir}/services",
+            "PGGSSENCMODE": "disable",
+        }
+        done = certain.run(
+            names.asked_by("deferred", "status"),
+            env={**given, **env, "DEFERRED_DB": conninfo.replace("ADDRESS", certain.address)},
+        )
         assert done.returncode == 0, done.stderr
         # Another name of the same address is not in the certificate.
         names.known["wrong.test"] = [certain.address]

@@ -14,7 +14,9 @@ CHECK = os.path.join(BUILD, "bin", "check_deferred")
 @pytest.fixture(autouse=True)
 def namespaces():
     done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True)
-    assert done.returncode == 0, f"these tests make namespaces, which needs root and a kernel that lets it: {done.stderr}"
+    assert (
+        done.returncode == 0
+    ), f"these tests make namespaces, which needs root and a kernel that lets it: {done.stderr}"
 
 
 @pytest.fixture
@@ -28,13 +30,16 @@ def contained(recorded):
     # `text` is in the file before: of a run that died.
     def start(name, text, *args):
         seen = os.path.join(db.dir, name)
-        script = f"mount -t tmpfs none {run_dir} && umask 077 && printf '{text}' > {pidfile} && stat -c '%i %d' {pidfile} > {seen} && " \
-                 f"exec {CHECK} --pidfile {pidfile} {' '.join(args)}"
+        script = (
+            f"mount -t tmpfs none {run_dir} && umask 077 && printf '{text}' > {pidfile} && stat -c '%i %d' {pidfile} > {seen} && "
+            f"exec {CHECK} --pidfile {pidfile} {' '.join(args)}"
+        )
         return db.spawn(["unshare", "--mount", "--propagation", "private", "sh", "-c", script])
 
     def inode_and_device(name):
         with open(os.path.join(db.dir, name)) as f:
             return f.read().split()
+
     start.file = inode_and_device
     return start
 

@@ -111,7 +111,9 @@ def test_defect_06_recording_a_timeout_touches_no_other_log_row(db):
 def test_defect_07_two_instances_do_not_pick_the_same_job(recorded):
     db = recorded.db
     jobs = recorded.defer(60, ms=5)
-    runs = [db.spawn(["check_deferred", "--cnt", "0", "--batch", "3", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(3)]
+    runs = [
+        db.spawn(["check_deferred", "--cnt", "0", "--batch", "3", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(3)
+    ]
     assert [r.wait(60) for r in runs] == [0, 0, 0]
     assert len(recorded.starts()) == 60
     recorded.assert_all_ok(jobs)
@@ -120,6 +122,7 @@ def test_defect_07_two_instances_do_not_pick_the_same_job(recorded):
 def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
     """The plan is held by test_database.py; here: the buffers a claim touches do not grow with the queue. The second claim of a
     connection, for the first one reads the catalog; and not among so few jobs that the indexes have a level less."""
+
     def buffers():
         connection = db.connect()
         with connection.cursor() as cursor:
@@ -127,15 +130,20 @@ def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
             cursor.execute("execute s('60000')")
             cursor.execute("prepare c as " + pg.source("job_claim"))
             for _ in range(2):
-                cursor.execute("explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000, null)")
+                cursor.execute(
+                    "explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000, null)"
+                )
                 plan = cursor.fetchone()[0][0]["Plan"]
         connection.rollback()
         connection.close()
         return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
 
     def fill(n):
-        db.sql(f"select deferred.__enqueue_many(array_fill('noop'::text, array[{n}]), array_fill('{{}}'::json, array[{n}])," +
-               ",".join(["null"] * 14) + ")")
+        db.sql(
+            f"select deferred.__enqueue_many(array_fill('noop'::text, array[{n}]), array_fill('{{}}'::json, array[{n}]),"
+            + ",".join(["null"] * 14)
+            + ")"
+        )
 
     fill(3000)
     small = buffers()
@@ -149,8 +157,13 @@ def test_defect_09_jobs_that_vanish_under_a_claim_leave_no_trace_of_no_job(db):
     wait_for(lambda: db.log() or not run.alive())
     db.sql("select deferred.cancel(id) from deferred.__deferred_hot")
     assert run.wait(60) == 0, run.output()
-    assert db.sql("""select l.job_id from deferred.__deferred_log l left join deferred.__deferred d on d.id = l.job_id
-                     where d.id is null""") == []
+    assert (
+        db.sql(
+            """select l.job_id from deferred.__deferred_log l left join deferred.__deferred d on d.id = l.job_id
+                     where d.id is null"""
+        )
+        == []
+    )
     assert {o for _, _, o in db.log()} <= {"ok", "cancelled"}
     ledger(db)
 
@@ -175,7 +188,9 @@ def test_defect_11_a_job_is_stored_whole_or_not_at_all(db):
     db.sql("alter table deferred.__deferred add constraint no_label check (label is distinct from 'half') not valid")
     with pytest.raises(psycopg2.IntegrityError):
         db.defer("noop", label="half")
-    assert db.sql("select (select count(*) from deferred.__deferred), (select count(*) from deferred.__deferred_hot)") == [(0, 0)]
+    assert db.sql(
+        "select (select count(*) from deferred.__deferred), (select count(*) from deferred.__deferred_hot)"
+    ) == [(0, 0)]
     ledger(db)
 
 
@@ -191,8 +206,10 @@ def test_defect_12_a_failed_job_stays_whatever_its_error_says(db, error):
 def test_defect_13_success_and_removal_are_one_transaction(db):
     """The hot row cannot be removed: then there is no success in the log either, and the reverse."""
     job = db.defer("noop")
-    db.sql("""create function public.no() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$;
-              create trigger no before delete on deferred.__deferred_hot for each row execute function public.no()""")
+    db.sql(
+        """create function public.no() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$;
+              create trigger no before delete on deferred.__deferred_hot for each row execute function public.no()"""
+    )
     db.run(["check_deferred"], env={"DEFERRED_RECONNECT": "1s"})
     assert "ok" not in [o for _, o in db.log(job)] and db.hot() == 1
     db.sql("drop trigger no on deferred.__deferred_hot")
@@ -226,7 +243,7 @@ def test_defect_16_a_defer_does_no_ddl_ids_are_64_bit_and_long_names_are_refused
     db.sql("select setval('deferred.__deferred_id_seq', 5000000000)")
     before = db.one("select count(*) from pg_class")
     job = db.defer("noop")
-    assert job > 2 ** 32 and db.one("select count(*) from pg_class") == before
+    assert job > 2**32 and db.one("select count(*) from pg_class") == before
     check(db)
     assert db.log(job) == [(1, "ok")]
     for option in {"queue": "q" * 89}, {"label": "l" * 1001}, {"key": "k" * 1001}:

@@ -46,7 +46,10 @@ def kill_at_seeded_moments(recorded, rng, jobs, kills, group):
         if db.hot() == 0:
             ids += recorded.defer(20, ms=3)
         seen = len(recorded.lines())
-        run = db.spawn(["check_deferred", "--cnt", "0", "--batch", str(rng.choice([1, 5, 50])), "--runners", "2"], start_new_session=True)
+        run = db.spawn(
+            ["check_deferred", "--cnt", "0", "--batch", str(rng.choice([1, 5, 50])), "--runners", "2"],
+            start_new_session=True,
+        )
         wait_for(lambda: len(recorded.lines()) >= seen + rng.randrange(1, 12) or not run.alive(), 30)
         if group:
             with contextlib.suppress(ProcessLookupError):  # it was quicker
@@ -89,7 +92,7 @@ def test_p1_jobs_of_a_killed_parent_are_claimed_again_at_the_next_start(db):
 
 def test_p3_a_worker_stopped_past_its_lease_records_nothing(recorded):
     db = recorded.db
-    job, = recorded.defer(1, ms=1500)
+    (job,) = recorded.defer(1, ms=1500)
     stopped = db.spawn(["check_deferred", "--lease", "1s"])
     wait_for(lambda: recorded.starts(job))
     group = [stopped.pid] + db.orphans()
@@ -104,7 +107,10 @@ def test_p3_a_worker_stopped_past_its_lease_records_nothing(recorded):
     assert stopped.wait(30) in (0, 69)
     assert other.wait(30) == 0
     assert db.log(job) == [(1, "ok")]
-    assert db.one("select w.pid from deferred.__deferred_log l join deferred.__deferred_worker w on w.id = l.worker") == other.pid
+    assert (
+        db.one("select w.pid from deferred.__deferred_log l join deferred.__deferred_worker w on w.id = l.worker")
+        == other.pid
+    )
     assert len(recorded.starts(job)) == 2
     ledger(db)
 
@@ -144,7 +150,7 @@ def test_p5_other_pidfiles_are_untouched_by_a_takeover(recorded):
     jobs = recorded.defer(3, ms=1200, queue="others")
     others = [db.spawn(["check_deferred", "--queue", "others", "--pidfile", f"{db.dir}/other{i}"]) for i in range(3)]
     wait_for(lambda: len(recorded.starts()) == 3)
-    long_one, = recorded.defer(1, ms=60000)
+    (long_one,) = recorded.defer(1, ms=60000)
     for n in range(4):
         restarted = db.spawn(["check_deferred", "--queue", "default", "--grace", "50ms"])
         wait_for(lambda: len(recorded.starts(long_one)) == n + 1, 20)
@@ -157,17 +163,21 @@ def test_p5_other_pidfiles_are_untouched_by_a_takeover(recorded):
 
 
 if ROOT:
+
     @pytest.mark.slow
     def test_p5_of_four_instances_three_keep_their_leases_while_one_is_restarted_in_a_loop(recorded):
         """Two of them see no process but their own, and each other's numbers are the same."""
         db, program = recorded.db, os.path.join(BUILD, "bin", "check_deferred")
         apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", program]
-        others = [db.spawn([*how, "--queue", "others", "--cnt", "1", "--pidfile", f"{db.dir}/other{i}"])
-                  for i, how in enumerate(([program], apart, apart)) if recorded.defer(1, ms=4000, queue="others")]
+        others = [
+            db.spawn([*how, "--queue", "others", "--cnt", "1", "--pidfile", f"{db.dir}/other{i}"])
+            for i, how in enumerate(([program], apart, apart))
+            if recorded.defer(1, ms=4000, queue="others")
+        ]
         wait_for(lambda: len(recorded.starts()) == 3)
         leases = "select id, attempt, worker, claimed_at from deferred.__held where queue = 'others' order by id"
         before = db.sql(leases)
-        long_one, = recorded.defer(1, ms=60000)
+        (long_one,) = recorded.defer(1, ms=60000)
         for n in range(10):
             restarted = db.spawn(["check_deferred", "--queue", "default", "--grace", "0s"])
             wait_for(lambda: len(recorded.starts(long_one)) == n + 1, 20)
@@ -182,8 +192,11 @@ if ROOT:
         ledger(db)
 
 
-@pytest.mark.parametrize("text", [b"1\n", b"-1\n", b"0\n", b"$(touch pwned)\n", b"SENTINEL\n", b"SENTINEL 1 -1\n", b"9" * 1_000_000, b"\0\0\0", b""],
-                         ids=["init", "minus one", "zero", "shell", "sentinel", "several", "1 MB", "NUL", "empty"])
+@pytest.mark.parametrize(
+    "text",
+    [b"1\n", b"-1\n", b"0\n", b"$(touch pwned)\n", b"SENTINEL\n", b"SENTINEL 1 -1\n", b"9" * 1_000_000, b"\0\0\0", b""],
+    ids=["init", "minus one", "zero", "shell", "sentinel", "several", "1 MB", "NUL", "empty"],
+)
 def test_p6_p7_the_text_of_a_pidfile_is_never_used_for_a_signal(db, text):
     sentinel = db.spawn(["sleep", "1000"])
     with open(db.pidfile, "wb") as f:
@@ -206,7 +219,13 @@ def test_p6_a_holder_that_is_no_check_deferred_is_ended_only_because_it_holds_th
     with open(db.pidfile, "w") as f:
         f.write(str(sentinel.pid))
     os.chmod(db.pidfile, 0o600)
-    holder = db.spawn(["/usr/bin/python3", "-c", f"import fcntl,time;f=open({db.pidfile!r},'r+');fcntl.lockf(f,fcntl.LOCK_EX);print('held',flush=True);time.sleep(1000)"])
+    holder = db.spawn(
+        [
+            "/usr/bin/python3",
+            "-c",
+            f"import fcntl,time;f=open({db.pidfile!r},'r+');fcntl.lockf(f,fcntl.LOCK_EX);print('held',flush=True);time.sleep(1000)",
+        ]
+    )
     wait_for(lambda: "held" in holder.output())
     db.defer("noop")
     check(db, "--grace", "100ms")
@@ -215,6 +234,7 @@ def test_p6_a_holder_that_is_no_check_deferred_is_ended_only_because_it_holds_th
 
 
 if ROOT:
+
     @pytest.mark.parametrize("kind", ["device", "foreign owner", "folder of another user"])
     def test_p8_a_foreign_pidfile_is_refused(db, kind):
         if kind == "device":
@@ -230,11 +250,16 @@ if ROOT:
         ledger(db)
 
     def claimed_by(db, run):
-        return db.sql("select 1 from deferred.__held h join deferred.__deferred_worker w on w.id = h.worker where w.pid = %s", run.pid)
+        return db.sql(
+            "select 1 from deferred.__held h join deferred.__deferred_worker w on w.id = h.worker where w.pid = %s",
+            run.pid,
+        )
 
     def reused_pids(db, rounds):
         """Each start finds the file of a copy that was killed, whose number somebody else has by now."""
-        job, at_pid = db.defer("sleep", '{"ms": 600000}', max_attempts=100 * rounds), os.path.join(BUILD, "tests", "harness", "at_pid")
+        job, at_pid = db.defer("sleep", '{"ms": 600000}', max_attempts=100 * rounds), os.path.join(
+            BUILD, "tests", "harness", "at_pid"
+        )
         sentinels, run = [], db.spawn(["check_deferred", "--grace", "100ms"])
         wait_for(lambda: claimed_by(db, run), 20)
         while len(sentinels) < rounds:
@@ -266,7 +291,18 @@ if ROOT:
         with open(db.pidfile, "w") as held:
             os.chmod(db.pidfile, 0o600)
             fcntl.lockf(held, fcntl.LOCK_EX)
-            done = db.run(["unshare", "--pid", "--fork", "--kill-child", os.path.join(BUILD, "bin", "check_deferred"), "--grace", "200ms"], timeout=30)
+            done = db.run(
+                [
+                    "unshare",
+                    "--pid",
+                    "--fork",
+                    "--kill-child",
+                    os.path.join(BUILD, "bin", "check_deferred"),
+                    "--grace",
+                    "200ms",
+                ],
+                timeout=30,
+            )
         assert done.returncode == 75, done.stderr
         assert "another copy, in another pid namespace, holds" in done.stderr
         assert "end that copy where it runs" in done.stderr
@@ -286,17 +322,24 @@ def test_p9_a_pidfile_that_cannot_be_written_means_no_claim(db):
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_p11_p14_crashes_cost_the_one_attempt(db, isolate):
     db.plugins("unruly")
-    signals = {"segv": {signal.SIGSEGV}, "abort": {signal.SIGABRT}, "fpe": {signal.SIGFPE}, "ill": {signal.SIGILL, signal.SIGTRAP},
-               "stack_overflow": {signal.SIGSEGV, signal.SIGBUS}}
+    signals = {
+        "segv": {signal.SIGSEGV},
+        "abort": {signal.SIGABRT},
+        "fpe": {signal.SIGFPE},
+        "ill": {signal.SIGILL, signal.SIGTRAP},
+        "stack_overflow": {signal.SIGSEGV, signal.SIGBUS},
+    }
     bad = {db.defer(fn, max_attempts=1): expected for fn, expected in signals.items() for _ in range(3)}
     good = [db.defer("noop") for _ in range(60)]
     check(db, "--cnt", "0", f"--isolate={isolate}")
     assert all(db.log(j) == [(1, "ok")] for j in good)
     for job, expected in bad.items():
-        (outcome, number), = db.sql("select outcome, signal from deferred.__deferred_log where job_id = %s", job)
+        ((outcome, number),) = db.sql("select outcome, signal from deferred.__deferred_log where job_id = %s", job)
         assert outcome == "crashed" and number in expected
     # Its functions are found by the name of the plugin, for it is loaded by a descriptor.
-    assert db.one("select bool_and(error ~ 'in plugin unruly 1.0[^\\n]*:\\n') from deferred.__deferred_log where outcome = 'crashed'")
+    assert db.one(
+        "select bool_and(error ~ 'in plugin unruly 1.0[^\\n]*:\\n') from deferred.__deferred_log where outcome = 'crashed'"
+    )
     ledger(db)
 
 
@@ -307,7 +350,7 @@ def test_p12_ending_the_process_is_no_success(db, isolate):
     good = db.defer("noop")
     check(db, "--cnt", "0", f"--isolate={isolate}")
     for job in bad:
-        (outcome, code), = db.sql("select outcome, exit_code from deferred.__deferred_log where job_id = %s", job)
+        ((outcome, code),) = db.sql("select outcome, exit_code from deferred.__deferred_log where job_id = %s", job)
         assert outcome in ("crashed", "failed") and code == 0
     assert db.log(good) == [(1, "ok")]
     ledger(db)
@@ -327,16 +370,18 @@ def test_p13_a_function_whose_time_is_up_is_killed(db, fn, isolate):
 
 
 if not SAN:  # a limit of the address space leaves the sanitizers nothing to work with
+
     def test_p15_a_memory_bomb_meets_its_limit(db):
         db.plugins("unruly")
         db.config('memory_limit = "256m"\n')
         job, good = db.defer("eat_memory", max_attempts=1), [db.defer("noop") for _ in range(10)]
         check(db, "--cnt", "0")
-        (outcome, rss), = db.sql("select outcome, coalesce(max_rss_kb, 0) from deferred.__deferred_log where job_id = %s", job)
+        ((outcome, rss),) = db.sql(
+            "select outcome, coalesce(max_rss_kb, 0) from deferred.__deferred_log where job_id = %s", job
+        )
         assert outcome in ("failed", "crashed") and rss < 300_000
         assert all(db.log(j) == [(1, "ok")] for j in good)
         ledger(db)
-
 
     def peak_kb(pid):
         with open(f"/proc/{pid}/status") as f:
@@ -370,7 +415,10 @@ if not SAN:  # a limit of the address space leaves the sanitizers nothing to wor
         assert grown < 1024, f"{grown} KiB"
         assert db.one("select max(max_rss_kb) from deferred.__deferred_log") < 300_000
         for job in bombs:
-            assert db.sql("select count(*) from deferred.__deferred_log where job_id = %s and outcome in ('failed', 'crashed')", job) == [(1,)]
+            assert db.sql(
+                "select count(*) from deferred.__deferred_log where job_id = %s and outcome in ('failed', 'crashed')",
+                job,
+            ) == [(1,)]
         assert all(db.log(j) == [(1, "ok")] for j in warm + good)
         ledger(db)
 
@@ -381,7 +429,9 @@ def test_p13_a_limit_of_a_hundred_years_is_none(db):
     assert db.log(job) == [(1, "ok")]
 
 
-@pytest.mark.parametrize("fn, params", [("leak_fds", '{"n": 200}'), ("close_all_fds", "{}"), ("junk_on_fds", "{}"), ("print", "{}")])
+@pytest.mark.parametrize(
+    "fn, params", [("leak_fds", '{"n": 200}'), ("close_all_fds", "{}"), ("junk_on_fds", "{}"), ("print", "{}")]
+)
 def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
     db.plugins("unruly")
     before = db.defer("count_fds", priority=2)
@@ -390,7 +440,9 @@ def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
     check(db, "--cnt", "0", "--isolate=job")
     assert all(db.log(j) == [(1, "ok")] for j in [before, *after])
     assert db.log(bad) == [(1, "failed" if fn in ("junk_on_fds", "close_all_fds") else "ok")]
-    assert len(db.sql("select distinct result from deferred.__deferred_log where job_id = any(%s)", [before, *after])) == 1
+    assert (
+        len(db.sql("select distinct result from deferred.__deferred_log where job_id = any(%s)", [before, *after])) == 1
+    )
     ledger(db)
 
 
@@ -399,7 +451,11 @@ def test_p16_the_next_job_finds_a_clean_table_of_descriptors(db, fn, params):
 def test_a_function_that_talks_without_end_holds_up_nothing(db, params):
     db.plugins("unruly")
     db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
-    run = db.spawn(["check_deferred", "--loop", "--runners", "2", "--lease", "5s", "--grace", "1s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = db.spawn(
+        ["check_deferred", "--loop", "--runners", "2", "--lease", "5s", "--grace", "1s"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     talks = db.defer("chatter", params, timeout="10s", max_attempts=1)
     wait_for(lambda: claimed(db))
     other = db.defer("noop")
@@ -419,14 +475,19 @@ def test_a_copy_that_a_function_forks_and_lets_return_does_not_speak_for_the_job
     db.plugins("unruly")
     jobs = [db.defer("fork_and_return", max_attempts=1) for _ in range(20)]
     check(db, "--cnt", "0", f"--isolate={isolate}")
-    assert set(db.sql("select job_id, attempt, outcome::text, result from deferred.__deferred_log")) == {(j, 1, "ok", "original") for j in jobs}
+    assert set(db.sql("select job_id, attempt, outcome::text, result from deferred.__deferred_log")) == {
+        (j, 1, "ok", "original") for j in jobs
+    }
     ledger(db)
 
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_p16_bad_frames_on_the_socket_of_a_runner_are_no_success(db, isolate):
     db.plugins("unruly")
-    bad = [db.defer(fn, params, max_attempts=1) for fn, params in (("junk_on_fds", "{}"), ("junk_on_fds", '{"n": 3}'), ("close_all_fds", "{}"))]
+    bad = [
+        db.defer(fn, params, max_attempts=1)
+        for fn, params in (("junk_on_fds", "{}"), ("junk_on_fds", '{"n": 3}'), ("close_all_fds", "{}"))
+    ]
     good = [db.defer("noop") for _ in range(20)]
     db.config('backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
     wait_for(lambda: check(db, "--cnt", "0", f"--isolate={isolate}") and db.hot() == 0, 20)
@@ -443,10 +504,16 @@ def test_p16_an_answer_that_did_not_arrive_whole_is_no_success(db, isolate):
     db.plugins("unruly")
     job = db.defer("swallow_answer", max_attempts=1)
     check(db, f"--isolate={isolate}")
-    (outcome, result, error), = db.sql("select outcome, result, error from deferred.__deferred_log where job_id = %s", job)
+    ((outcome, result, error),) = db.sql(
+        "select outcome, result, error from deferred.__deferred_log where job_id = %s", job
+    )
     assert (outcome, result) == ("failed", None)
-    assert error.startswith({"child": "the answer of the function did not arrive whole",
-                             "job": "the function wrote into, or closed, a descriptor that is not its own"}[isolate])
+    assert error.startswith(
+        {
+            "child": "the answer of the function did not arrive whole",
+            "job": "the function wrote into, or closed, a descriptor that is not its own",
+        }[isolate]
+    )
     ledger(db)
 
 
@@ -455,7 +522,9 @@ def test_p17_no_process_of_a_job_outlives_its_run(db, isolate):
     db.plugins("unruly")
     db.config('backoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n')
     pidfile = os.path.join(db.dir, "survivor")
-    survivor = db.defer("survivor", '{"file": "%s"}' % pidfile, max_attempts=50)  # it may be found before it has come to write the file
+    survivor = db.defer(
+        "survivor", '{"file": "%s"}' % pidfile, max_attempts=50
+    )  # it may be found before it has come to write the file
     db.defer("fork_bomb_light", max_attempts=1, timeout="2s")
     db.defer("noop")
     wait_for(lambda: check(db, "--cnt", "0", f"--isolate={isolate}") and db.hot() == 0, 60)
@@ -467,6 +536,7 @@ def test_p17_no_process_of_a_job_outlives_its_run(db, isolate):
 
 
 if ROOT:
+
     def processes_of(uid):
         found = 0
         for entry in os.listdir("/proc"):
@@ -493,16 +563,21 @@ if ROOT:
         db.plugins("unruly")
         os.chmod(db.dir, 0o711)
         db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
-        run = db.spawn(["check_deferred", "--loop", "--user", user.pw_name, f"--isolate={isolate}"],
-                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit)))
+        run = db.spawn(
+            ["check_deferred", "--loop", "--user", user.pw_name, f"--isolate={isolate}"],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit)),
+        )
         bomb = db.defer("fork_bomb", params, timeout="1s", max_attempts=1)
         seen = [0]
 
         def ended():
             seen.append(processes_of(user.pw_uid))
             return db.log(bomb)
+
         wait_for(ended, 20)
-        wait_for(lambda: processes_of(user.pw_uid) <= 1, 10, "all of it is gone, but perhaps a runner that waits for work")
+        wait_for(
+            lambda: processes_of(user.pw_uid) <= 1, 10, "all of it is gone, but perhaps a runner that waits for work"
+        )
         good = db.defer("noop")
         wait_for(lambda: db.log(good), 20)
         run.signal(signal.SIGTERM)
@@ -518,7 +593,9 @@ def test_children_it_did_not_start_are_spared(db):
     log, check_deferred = db.dir + "/log", os.path.join(BUILD, "bin", "check_deferred")
     bad = db.defer("fail", '{"error": "no"}', max_attempts=1)
     db.defer("sleep", '{"ms": 1500}')  # long enough for a sweep
-    run = db.spawn(["bash", "-c", f"sleep 60 & echo $! > {db.dir}/beside; exec {check_deferred} --cnt 0 2> >(exec cat > {log})"])
+    run = db.spawn(
+        ["bash", "-c", f"sleep 60 & echo $! > {db.dir}/beside; exec {check_deferred} --cnt 0 2> >(exec cat > {log})"]
+    )
     assert run.wait(30) == 0, run.output()
     with open(db.dir + "/beside") as f:
         beside = int(f.read())
@@ -544,6 +621,7 @@ def test_p18_a_plugin_that_kills_its_parent_costs_one_attempt(db):
 
 
 if ROOT:
+
     def test_p18_as_another_user_it_cannot_kill_its_parent(db):
         db.plugins("unruly")
         os.chmod(db.dir, 0o711)
@@ -588,7 +666,7 @@ def test_p20_a_plugin_that_is_truncated_is_missed_after_a_reload_until_it_is_who
     plugin = os.path.join(db.env["DEFERRED_PLUGIN_DIR"], "unruly.so")
     db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
     run = db.spawn(["check_deferred", "--loop", "--runners", "1", f"--isolate={isolate}"])
-    hit, = recorded.defer(1, ms=500)
+    (hit,) = recorded.defer(1, ms=500)
     wait_for(lambda: recorded.starts(hit))
     shutil.copy(plugin, plugin + ".kept")
     os.truncate(plugin, 0)
@@ -610,16 +688,20 @@ def test_p20_a_plugin_that_is_truncated_is_missed_after_a_reload_until_it_is_who
 
 def loaded(db):
     """Which of these the runners of the test, and their children, have loaded."""
+
     def maps_of(pid):
         with open(f"/proc/{pid}/maps") as f:
             return f.read()
+
     maps = "".join(db.of_orphans(maps_of).values())
     return {name for name in ("sample.so", "unruly.so", "send_mail.so", "libcurl") if name in maps}
 
 
 def at_first_job(db, run):
     """A runner and the process of its job. A child of the runner, which loaded all plugins to see what is in them, is gone."""
-    wait_for(lambda: len(db.orphans()) == 2 and loaded(db) == {"sample.so"} or not run.alive(), 20, "the first job runs")
+    wait_for(
+        lambda: len(db.orphans()) == 2 and loaded(db) == {"sample.so"} or not run.alive(), 20, "the first job runs"
+    )
     assert run.alive(), run.output()
 
 
@@ -656,14 +738,19 @@ def test_p21_a_function_of_two_plugins_is_refused_by_both_names_and_the_rest_is_
     done = check(db, "--cnt", "0", "--runners", "2", f"--isolate={isolate}")
     both = 'function "twin" is both in plugin "twin_a.so" and in plugin "twin_b.so"'
     assert len(re.findall(f"{both}: refused, the rest is served", done.stderr)) == 1
-    assert len(re.findall('function "echo" is both a command of the config file and in a plugin: refused', done.stderr)) == 1
+    assert (
+        len(re.findall('function "echo" is both a command of the config file and in a plugin: refused', done.stderr))
+        == 1
+    )
     assert len(re.findall("job [0-9]+: function .* is both .*; left for workers that have one", done.stderr)) >= 1
     assert db.log() == [(job, 1, "ok") for job in served]
     assert [r[0] for r in db.sql("select id from deferred.__deferred_hot order by id")] == refused
     shown = db.run(["deferred", "show", refused[0]])
     assert f" {both}\n" in shown.stdout and "refused on " in shown.stdout, shown.stdout
     assert "no worker has function" in db.run(["deferred", "show", db.defer("nosuch")]).stdout
-    assert not {"twin", "echo"} & {f["fn"] for f in json.loads(db.run(["deferred", "functions", "--json"]).stdout)["functions"]}
+    assert not {"twin", "echo"} & {
+        f["fn"] for f in json.loads(db.run(["deferred", "functions", "--json"]).stdout)["functions"]
+    }
     by_hand = db.run(["deferred", "run", "twin"])
     assert by_hand.returncode == 69 and both in by_hand.stderr
     ledger(db)
@@ -684,8 +771,12 @@ def test_a_limit_of_processor_time_below_a_second_is_kept(db):
     db.config('function "burn" { command = {"/bin/sh", "-c", "while :; do :; done"} }\ncpu_limit = "150ms"\n')
     jobs = [db.defer(fn, max_attempts=1) for fn in ("spin", "burn", "noop")]
     check(db, "--cnt", "0", "--runners", "3", "--isolate=job", "--timeout=20s")
-    rows = db.sql("select outcome, signal, split_part(error, chr(10), 1), user_us + sys_us < 900000 from deferred.__deferred_log order by job_id")
-    assert rows == [("crashed", signal.SIGXCPU, "killed by signal 24 (CPU time limit exceeded)", True)] * 2 + [("ok", None, None, True)]
+    rows = db.sql(
+        "select outcome, signal, split_part(error, chr(10), 1), user_us + sys_us < 900000 from deferred.__deferred_log order by job_id"
+    )
+    assert rows == [("crashed", signal.SIGXCPU, "killed by signal 24 (CPU time limit exceeded)", True)] * 2 + [
+        ("ok", None, None, True)
+    ]
     assert jobs == sorted(jobs)
     ledger(db)
 
@@ -694,7 +785,10 @@ def test_p22_a_job_waits_for_the_worker_that_has_its_function(db):
     stock = db.env["DEFERRED_PLUGIN_DIR"]
     folder = db.plugins("unruly")
     jobs = [db.defer("count_fds") for _ in range(30)] + [db.defer("noop") for _ in range(30)]
-    poor = [db.spawn(["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/poor{i}"], env={"DEFERRED_PLUGIN_DIR": stock}) for i in range(2)]
+    poor = [
+        db.spawn(["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/poor{i}"], env={"DEFERRED_PLUGIN_DIR": stock})
+        for i in range(2)
+    ]
     rich = db.spawn(["check_deferred", "--cnt", "0"], env={"DEFERRED_PLUGIN_DIR": folder})
     assert [r.wait(60) for r in [*poor, rich]] == [0, 0, 0]
     check(db, "--cnt", "0")
@@ -702,7 +796,15 @@ def test_p22_a_job_waits_for_the_worker_that_has_its_function(db):
     ledger(db)
 
 
-@pytest.mark.parametrize("params", ['{"bytes": 1000000}', '{"bytes": 100, "nul": true}', '{"bytes": 100, "invalid_utf8": true}', '{"bytes": 100000000}'])
+@pytest.mark.parametrize(
+    "params",
+    [
+        '{"bytes": 1000000}',
+        '{"bytes": 100, "nul": true}',
+        '{"bytes": 100, "invalid_utf8": true}',
+        '{"bytes": 100000000}',
+    ],
+)
 def test_p23_a_result_is_cut_and_cleaned_before_it_is_stored(db, params):
     db.plugins("unruly")
     job = db.defer("big_result", params)
@@ -752,12 +854,20 @@ def descriptors(pid):
 
 def test_runners_hold_no_database_secret_and_no_descriptor_of_the_database(db):
     db.defer("sleep", '{"ms": 60000}')
-    run = db.spawn(["check_deferred", "--grace", "100ms"], env={"PGPASSWORD": "s3cret", "DEFERRED_DB": db.conninfo + " password=s3cret"})
+    run = db.spawn(
+        ["check_deferred", "--grace", "100ms"],
+        env={"PGPASSWORD": "s3cret", "DEFERRED_DB": db.conninfo + " password=s3cret"},
+    )
     wait_for(lambda: claimed(db) and db.orphans())
 
     def look(pid):
         with open(f"/proc/{pid}/environ", "rb") as environment, open(f"/proc/{pid}/cmdline", "rb") as arguments:
-            return environment.read(), arguments.read(), [name for name in descriptors(pid) if name.startswith("socket:")]
+            return (
+                environment.read(),
+                arguments.read(),
+                [name for name in descriptors(pid) if name.startswith("socket:")],
+            )
+
     seen = db.of_orphans(look)
     assert seen
     for environment, arguments, sockets in seen.values():
@@ -807,6 +917,7 @@ def test_a_function_gains_no_rights_by_a_program_that_it_starts(db, isolate):
 
 
 if ROOT:
+
     @pytest.mark.parametrize("isolate", ["child", "job"])
     def test_functions_of_another_user_have_nothing_of_ours(db, isolate):
         """Neither the user nor the group nor the further groups check_deferred was started with."""
@@ -826,13 +937,25 @@ def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db
     """Nor of its runner. The environment lies there too, and the kernel guards both in the same way."""
     script = os.path.join(db.dir, "look")
     with open(script, "w") as f:
-        f.write('sleep 60 & another=$!; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat)\n'
-                'tr "\\0" " " < /proc/$(eval echo \\$$1)/environ; status=$?; kill $another; exit $status\n')
-    db.config("".join(f'function "{who}" {{ command = {{"/bin/sh", "{script}", "{who}"}} }}\n' for who in ("another", "runner", "parent")))
+        f.write(
+            'sleep 60 & another=$!; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat)\n'
+            'tr "\\0" " " < /proc/$(eval echo \\$$1)/environ; status=$?; kill $another; exit $status\n'
+        )
+    db.config(
+        "".join(
+            f'function "{who}" {{ command = {{"/bin/sh", "{script}", "{who}"}} }}\n'
+            for who in ("another", "runner", "parent")
+        )
+    )
     jobs = {who: db.defer(who, max_attempts=1) for who in ("another", "runner", "parent")}
-    run = db.spawn([*UNPRIVILEGED, os.path.join(BUILD, "bin", "check_deferred"), "--cnt", "0"], env={"SECRET": "s3cret"})
+    run = db.spawn(
+        [*UNPRIVILEGED, os.path.join(BUILD, "bin", "check_deferred"), "--cnt", "0"], env={"SECRET": "s3cret"}
+    )
     assert run.wait(30) == 0, run.output()
-    said = {who: db.one("select concat(result, error) from deferred.__deferred_log where job_id = %s", job) for who, job in jobs.items()}
+    said = {
+        who: db.one("select concat(result, error) from deferred.__deferred_log where job_id = %s", job)
+        for who, job in jobs.items()
+    }
     assert "DEFERRED_INSTANCE=" in said["another"], said  # what is tried can be done
     assert all("Permission denied" in said[who] and "s3cret" not in said[who] for who in ("runner", "parent")), said
     ledger(db)
@@ -846,5 +969,3 @@ def test_every_child_is_in_a_process_group_of_its_own(db):
     run.signal(signal.SIGTERM)
     run.wait(20)
     ledger(db)
-
-

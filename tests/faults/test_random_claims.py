@@ -26,8 +26,22 @@ class Worker:
     """One claim_call. It has one line in work at most; what it holds is known from its answers only."""
 
     def __init__(self, db, window):
-        self.process = subprocess.Popen([os.path.join(BUILD, "tests", "harness", "claim_call"), "-l", str(LEASE_MS), "-w", str(window), "-k", "3", db.conninfo],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=db.env)
+        self.process = subprocess.Popen(
+            [
+                os.path.join(BUILD, "tests", "harness", "claim_call"),
+                "-l",
+                str(LEASE_MS),
+                "-w",
+                str(window),
+                "-k",
+                "3",
+                db.conninfo,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=db.env,
+        )
         self.held = {}  # id: when the lease was asked for, at the latest
         self.asked = self.asked_at = None
         self.busy = True  # until the first line, which has its id
@@ -42,7 +56,9 @@ class Worker:
             pass
 
     def is_giving_up(self, job):
-        return self.busy and self.asked and any(job in self.asked.get(verb, []) for verb in ("finish", "retry", "release"))
+        return (
+            self.busy and self.asked and any(job in self.asked.get(verb, []) for verb in ("finish", "retry", "release"))
+        )
 
     def answer(self):
         """The answer, {} for the first line; None: it has died."""
@@ -67,11 +83,11 @@ class World:
     def __init__(self, db, rng, workers, can_stop):
         self.db, self.rng, self.n, self.can_stop = db, rng, workers, can_stop
         self.workers = [self.worker() for _ in range(workers)]
-        self.accepted = set()   # a worker was told that its ok counts
-        self.touched = set()    # by hand: may be held and ready again at once
-        self.stored = set()     # committed
-        self.once = set()       # of these, with one attempt
-        self.open = []          # (connection, ids, ids of one attempt, prepared name or None)
+        self.accepted = set()  # a worker was told that its ok counts
+        self.touched = set()  # by hand: may be held and ready again at once
+        self.stored = set()  # committed
+        self.once = set()  # of these, with one attempt
+        self.open = []  # (connection, ids, ids of one attempt, prepared name or None)
         self.locks = []
         self.prepared = 0
         self.counts = {}
@@ -86,8 +102,13 @@ class World:
 
     def defer(self, cursor):
         n, once = self.rng.choice([1, 1, 3, 20]), self.rng.random() < 0.05
-        opts = {"queue": self.rng.choice(QUEUES), "priority": self.rng.choice([0, 0, 3]), "max_attempts": 1 if once else 10000, "backoff_floor": "1ms",
-                "backoff_ceiling": "1ms"}
+        opts = {
+            "queue": self.rng.choice(QUEUES),
+            "priority": self.rng.choice([0, 0, 3]),
+            "max_attempts": 1 if once else 10000,
+            "backoff_floor": "1ms",
+            "backoff_ceiling": "1ms",
+        }
         if self.rng.random() < 0.1:
             opts["delay"] = f"{self.rng.randrange(2000)}ms"
         cursor.execute("select deferred.defer('f', '{}', %s) from generate_series(1, %s)", (json.dumps(opts), n))
@@ -154,14 +175,18 @@ class World:
                 self.count("cancelled", self.db.one("select count(*) from deferred.cancel(%s) c where c", job))
         elif what == "lock" and len(self.locks) < 3:
             c = psycopg2.connect(self.db.conninfo)
-            c.cursor().execute("select from deferred.__deferred_hot where id = any (%s) for update skip locked", (self.some_hot(),))
+            c.cursor().execute(
+                "select from deferred.__deferred_hot where id = any (%s) for update skip locked", (self.some_hot(),)
+            )
             self.locks.append(c)
         elif what == "unlock" and self.locks:
             c = self.locks.pop(self.rng.randrange(len(self.locks)))
             c.rollback()
             c.close()
         elif what == "retry":
-            for job, in self.db.sql("select job_id from deferred.__deferred_log where final and outcome <> 'ok' order by random() limit 1"):
+            for (job,) in self.db.sql(
+                "select job_id from deferred.__deferred_log where final and outcome <> 'ok' order by random() limit 1"
+            ):
                 self.touched.add(job)
                 try:
                     self.db.sql("select deferred.retry(%s)", job)
@@ -181,13 +206,18 @@ class World:
             taken = held[:n]
             del held[:n]
             return taken
+
         for verb, share in (("finish", 1), ("retry", 0.3), ("release", 0.3)):
             of = some(share) if held and self.rng.random() < 0.6 else []
             if of:
                 asked.append((verb, [self.rng.choice([0, 20]), *of] if verb == "retry" else of))
         if held and self.rng.random() < 0.3:
             asked.append(("renew", held))
-        asked += [(verb, []) for verb, share in (("lost", 0.2), ("promote", 0.3), ("rollback", 0.03)) if self.rng.random() < share]
+        asked += [
+            (verb, [])
+            for verb, share in (("lost", 0.2), ("promote", 0.3), ("rollback", 0.03))
+            if self.rng.random() < share
+        ]
         if self.rng.random() < 0.7:
             asked.append(("claim", [self.rng.choice([1, 3, 10, 60])]))
         if self.rng.random() < 0.3:
@@ -221,9 +251,12 @@ class World:
                     since = other.held.get(job)
                     if since is not None and job not in self.touched and other is not w and not other.is_giving_up(job):
                         # Or what is heard now is the older one of the two, and its lease is over: a lease counts from when it was asked for.
-                        assert now >= min(since, w.asked_at) + LEASE_MS / 1000, \
-                            f"job {job} is leased twice: asked for {(now - since) * 1000:.0f} ms ago, and {(now - w.asked_at) * 1000:.0f} ms ago"
-                assert job not in self.accepted or job in self.touched, f"job {job} is claimed after its ok was accepted"
+                        assert (
+                            now >= min(since, w.asked_at) + LEASE_MS / 1000
+                        ), f"job {job} is leased twice: asked for {(now - since) * 1000:.0f} ms ago, and {(now - w.asked_at) * 1000:.0f} ms ago"
+                assert (
+                    job not in self.accepted or job in self.touched
+                ), f"job {job} is claimed after its ok was accepted"
                 w.held[job] = w.asked_at
             self.count("claimed", len(answer["claimed"]))
 
@@ -245,8 +278,10 @@ class World:
             self.replace(self.rng.choice(self.workers))
         elif what < 0.9 or not self.can_stop:
             self.count("terminated")
-            self.db.sql("""select pg_terminate_backend(pid) from (select pid from pg_stat_activity where application_name like '%claim_call%'
-                           and datname = current_database() order by random() limit 1) x""")
+            self.db.sql(
+                """select pg_terminate_backend(pid) from (select pid from pg_stat_activity where application_name like '%claim_call%'
+                           and datname = current_database() order by random() limit 1) x"""
+            )
         else:
             self.stop()
 
@@ -304,12 +339,17 @@ class World:
             w.send([("lost", []), ("promote", []), ("claim", [1000]), ("limited", [5])])
             self.hear(w)
             return not w.held and self.db.hot() == 0
+
         wait_for(empty, 60, "everything is done")
         w.kill()
 
     def check(self):
         assert self.db.sql("select invariant, job_id, detail from deferred.check_ledger()") == []
-        ends = dict(self.db.sql("select job_id, array_agg(outcome order by outcome) from deferred.__deferred_log where final group by job_id"))
+        ends = dict(
+            self.db.sql(
+                "select job_id, array_agg(outcome order by outcome) from deferred.__deferred_log where final group by job_id"
+            )
+        )
         jobs = {r[0] for r in self.db.sql("select id from deferred.__deferred")}
         assert jobs == self.stored, "stored is what was committed"
         for job in jobs:
@@ -318,7 +358,11 @@ class World:
                 assert ok == 1, (job, ends[job])
             elif job not in self.touched and job not in self.once:
                 assert ends[job] == ["ok"], (job, ends[job])
-            assert ok <= 1 and set(ends[job]) <= {"ok", "cancelled", "lost"} and ("lost" not in ends[job] or job in self.once), (job, ends[job])
+            assert (
+                ok <= 1
+                and set(ends[job]) <= {"ok", "cancelled", "lost"}
+                and ("lost" not in ends[job] or job in self.once)
+            ), (job, ends[job])
 
 
 def run(db, rng, steps, workers, can_stop):
@@ -347,6 +391,7 @@ def server():
     def make(**settings):
         servers.append(OwnServer(settings={"max_prepared_transactions": str(PREPARED_MAX), **settings}))
         return servers[-1]
+
     yield make
     for s in servers:
         s.close()

@@ -47,11 +47,17 @@ def test_an_idle_service_survives_restarts_of_the_server(own_server):
             db.stop(mode)
         else:
             db.kill()
-        wait_for(lambda: not run.alive() or run.output().count("warning: connection lost: ") > run.output().count("connected again"), 20,
-                 "it has noticed")
+        wait_for(
+            lambda: not run.alive()
+            or run.output().count("warning: connection lost: ") > run.output().count("connected again"),
+            20,
+            "it has noticed",
+        )
         time.sleep(0.5)
         assert run.alive(), run.output()
-        assert run.output().count("warning: connection lost: ") == run.output().count("connected again") + 1, run.output()
+        assert (
+            run.output().count("warning: connection lost: ") == run.output().count("connected again") + 1
+        ), run.output()
         db.start()
         job = db.defer("noop")
         wait_for(lambda: db.log(job) == [(1, "ok")], 20)
@@ -145,6 +151,7 @@ def defer_until_it_fails(recorded, connection):
             while True:
                 cursor.execute("select deferred.defer('record', %s)", (params,))
                 acknowledged.append(cursor.fetchone()[0])
+
     thread = threading.Thread(target=work)
     thread.start()
     return acknowledged, thread
@@ -159,7 +166,11 @@ def test_a_promoted_standby_is_found_and_nothing_acknowledged_is_missing(own_ser
     try:
         db.sql("alter system set synchronous_standby_names = 'second'")
         db.sql("select pg_reload_conf()")
-        wait_for(lambda: db.one("select count(*) from pg_stat_replication where sync_state = 'sync'"), 20, "the standby is synchronous")
+        wait_for(
+            lambda: db.one("select count(*) from pg_stat_replication where sync_state = 'sync'"),
+            20,
+            "the standby is synchronous",
+        )
         both = f"host={first.folder},{standby.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name}"
         both += " target_session_attrs=read-write"
         ids = recorded.defer(200, ms=5)
@@ -203,8 +214,10 @@ class Silent:
 
 def hosts(db, *before):
     """A connection string with these hosts in front of the server's own."""
-    return (f"host={','.join(['127.0.0.1'] * len(before) + [db.cluster.folder])} port={','.join([str(h.port) for h in before] + [str(pg.PORT)])} "
-            f"user={pg.USER} dbname={db.name}")
+    return (
+        f"host={','.join(['127.0.0.1'] * len(before) + [db.cluster.folder])} port={','.join([str(h.port) for h in before] + [str(pg.PORT)])} "
+        f"user={pg.USER} dbname={db.name}"
+    )
 
 
 def test_a_run_that_is_cut_off_gets_past_a_host_that_is_silent(db):
@@ -237,7 +250,9 @@ def test_a_service_gets_past_hosts_that_are_silent(db):
 
 def terminate_workers(db):
     # Of this database alone: other tests share the server.
-    db.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()")
+    db.sql(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()"
+    )
 
 
 def test_one_that_is_to_stop_sleeps_while_its_job_ends(db):
@@ -306,7 +321,9 @@ def test_who_is_not_let_in_again_says_so_when_a_restart_would_be_over(db):
             wait_for(lambda: "no connection for" in run.output(), 20)
         finally:
             cursor.execute(f"alter database {db.name} allow_connections true")
-    assert re.search(r"warning: no connection for [2-9] s: .*is not currently accepting connections; trying again", run.output()), run.output()
+    assert re.search(
+        r"warning: no connection for [2-9] s: .*is not currently accepting connections; trying again", run.output()
+    ), run.output()
     assert run.output().count("connection lost: terminating connection") == 1
     wait_for(lambda: "connected again" in run.output())
     stop(run)
@@ -320,7 +337,9 @@ def test_sessions_terminated_again_and_again_are_opened_again(recorded):
     for _ in range(6):
         seen = len(recorded.lines())
         wait_for(lambda: len(recorded.lines()) > seen + 10 or db.hot() == 0, 30)
-        db.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
+        db.sql(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
     drained(db)
     stop(run)
     recorded.assert_all_ok(ids)
@@ -330,7 +349,7 @@ def test_sessions_terminated_again_and_again_are_opened_again(recorded):
 def test_a_stopped_service_that_wakes_after_its_lease_kills_its_runner_and_goes_on(recorded):
     db = recorded.db
     db.config(SETTINGS + 'lease = "1s"\n')
-    job, = recorded.defer(1, ms=4000)
+    (job,) = recorded.defer(1, ms=4000)
     run = service(db)
     wait_for(lambda: recorded.starts(), 20)
     os.killpg(os.getpgid(run.pid), 0)
@@ -391,8 +410,10 @@ def test_random_traffic_never_waits_for_a_poll(recorded, rng):
     committed = time.monotonic()
     wait_for(lambda: db.hot() == 0, 20)
     assert time.monotonic() - committed < 5
-    late = db.sql("""select l.job_id, extract(epoch from l.started_at - d.created_at)::float8 from deferred.__deferred_log l
-                     join deferred.__deferred d on d.id = l.job_id where l.started_at - d.created_at > interval '2 s'""")
+    late = db.sql(
+        """select l.job_id, extract(epoch from l.started_at - d.created_at)::float8 from deferred.__deferred_log l
+                     join deferred.__deferred d on d.id = l.job_id where l.started_at - d.created_at > interval '2 s'"""
+    )
     assert late == []
     assert len(ids) > 100
     for run in runs:

@@ -36,7 +36,11 @@ def reconfigure(db, more):
 
 def service(db, *args):
     run = db.spawn(["check_deferred", "--loop", *args])
-    wait_for(lambda: not run.alive() or db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid), 20, "it has registered")
+    wait_for(
+        lambda: not run.alive() or db.sql("select 1 from deferred.__deferred_worker where pid = %s", run.pid),
+        20,
+        "it has registered",
+    )
     assert run.alive(), run.output()
     return run
 
@@ -71,7 +75,10 @@ def cancel(db, *jobs):
 
 
 def rows(db, job):
-    return db.sql("select attempt, outcome, final from deferred.__deferred_log where job_id = %s order by attempt, finished_at", job)
+    return db.sql(
+        "select attempt, outcome, final from deferred.__deferred_log where job_id = %s order by attempt, finished_at",
+        job,
+    )
 
 
 def effects(db):
@@ -88,6 +95,7 @@ def waits(db):
 
 
 # ---- cancel
+
 
 @pytest.mark.parametrize("fn", ["until_cancelled", "until_cancelled_apart"])
 @pytest.mark.parametrize("listens", [True, False], ids=["listening", "polling"])
@@ -108,7 +116,9 @@ def test_a_function_learns_that_its_job_is_cancelled_and_its_runner_lives(runnin
     stop(run)
     assert set(runner) & set(running.orphans() or runner), "it was not killed"
     assert rows(running, job) == [(1, "cancelled", True)]
-    assert running.sql("select error from deferred.__deferred_log where job_id = %s", job) == [("cancelled by deferred",)]
+    assert running.sql("select error from deferred.__deferred_log where job_id = %s", job) == [
+        ("cancelled by deferred",)
+    ]
     assert "cancelled; it is to stop" in run.output() and "cancelled: it has come to its end" in run.output()
     ledger(running)
 
@@ -174,13 +184,20 @@ def test_a_command_that_ignores_sigterm_is_killed_with_its_children(running):
 
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_a_command_whose_time_is_up_may_clean_up(running, isolate):
-    clean = "trap 'sleep 0.3; echo cleaned >> %s; exit 0' TERM; echo begun >> %s; while :; do sleep 0.05; done".replace("%s", file_of(running))
-    reconfigure(running, f'kill_after = "10s"\nisolate = "{isolate}"\nfunction "clean" {{ command = {{"/bin/sh", "-c", "{clean}"}} timeout = "300ms" }}\n')
+    clean = "trap 'sleep 0.3; echo cleaned >> %s; exit 0' TERM; echo begun >> %s; while :; do sleep 0.05; done".replace(
+        "%s", file_of(running)
+    )
+    reconfigure(
+        running,
+        f'kill_after = "10s"\nisolate = "{isolate}"\nfunction "clean" {{ command = {{"/bin/sh", "-c", "{clean}"}} timeout = "300ms" }}\n',
+    )
     job = defer(running, "clean", max_attempts=1)
     done = running.run(["check_deferred"])
     assert done.returncode == 0, done.stderr
     assert said(running) == ["begun", "cleaned"]
-    assert running.sql("select outcome, error from deferred.__deferred_log where job_id = %s", job) == [("timeout", "time limit of 300 ms exceeded")]
+    assert running.sql("select outcome, error from deferred.__deferred_log where job_id = %s", job) == [
+        ("timeout", "time limit of 300 ms exceeded")
+    ]
     ledger(running)
 
 
@@ -253,6 +270,7 @@ def test_notifications_from_anybody_cancel_nothing_and_do_not_keep_a_worker_busy
     def renewals():
         running.sql("select pg_stat_clear_snapshot()")
         return running.one("select n_tup_upd from pg_stat_user_tables where relname = '__deferred_hot'")
+
     before = renewals()
     until = time.monotonic() + 2
     while time.monotonic() < until:
@@ -268,9 +286,12 @@ def test_notifications_from_anybody_cancel_nothing_and_do_not_keep_a_worker_busy
 
 # ---- progress
 
+
 def progress(db, job):
     shown = json.loads(db.run(["deferred", "show", "--json", job]).stdout)["progress"]
-    listed = [j["progress"] for j in json.loads(db.run(["deferred", "ls", "--running", "--json"]).stdout) if j["id"] == job]
+    listed = [
+        j["progress"] for j in json.loads(db.run(["deferred", "ls", "--running", "--json"]).stdout) if j["id"] == job
+    ]
     return shown, listed[0] if listed else None
 
 
@@ -325,8 +346,10 @@ def test_jobs_that_say_nothing_of_their_progress_cost_nothing(running):
 
 @pytest.mark.slow
 def test_a_command_tells_its_progress_by_lines(running):
-    script = ("trap 'exit 0' TERM; echo 1/4 reading >&$DEFERRED_PROGRESS_FD; echo begun >> %s; sleep 2; echo 3/4 >&3; "
-              "sleep 2; echo 3d printing >&3; sleep 2").replace("%s", file_of(running))
+    script = (
+        "trap 'exit 0' TERM; echo 1/4 reading >&$DEFERRED_PROGRESS_FD; echo begun >> %s; sleep 2; echo 3/4 >&3; "
+        "sleep 2; echo 3d printing >&3; sleep 2"
+    ).replace("%s", file_of(running))
     reconfigure(running, f'function "lines" {{ command = {{"/bin/sh", "-c", "{script}"}} }}\n')
     run = service(running)
     job = defer(running, "lines")
@@ -360,8 +383,11 @@ def test_what_a_dead_worker_left_of_its_progress_is_not_shown_and_goes(running):
 
 # ---- a longer lease
 
+
 @pytest.mark.slow
-@pytest.mark.parametrize("longer", [True, pytest.param(False, marks=pytest.mark.long)], ids=["extended", "not extended"])
+@pytest.mark.parametrize(
+    "longer", [True, pytest.param(False, marks=pytest.mark.long)], ids=["extended", "not extended"]
+)
 def test_a_function_with_an_extended_lease_outlives_a_server_that_is_away(own_server, longer):
     db = prepared(own_server, 'reconnect = "60s"\n')
     run = service(db)
@@ -384,10 +410,14 @@ def test_extending_a_lease_that_is_lost_fails(running):
     job = defer(running, "extend", lease_ms=0)
     wait_for(lambda: rows(running, job), 20)
     stop(run)
-    assert "out of range (1 to 604800000)" in running.sql("select error from deferred.__deferred_log where job_id = %s", job)[0][0]
+    assert (
+        "out of range (1 to 604800000)"
+        in running.sql("select error from deferred.__deferred_log where job_id = %s", job)[0][0]
+    )
 
 
 # ---- finished in its own transaction
+
 
 def run_own(db, *args, cnt="1", **params):
     job = defer(db, "own", **params)
@@ -399,8 +429,9 @@ def run_own(db, *args, cnt="1", **params):
 def test_work_and_success_are_committed_together(running):
     job, done = run_own(running, how="commit", cnt="0")
     assert effects(running) == [(job, 1)] and rows(running, job) == [(1, "ok", True)]
-    assert running.sql("select result, run_us > 0, worker is not null, receipt is not null, started_at <= finished_at from deferred.__deferred_log") == [
-        ("by itself", True, True, True, True)]
+    assert running.sql(
+        "select result, run_us > 0, worker is not null, receipt is not null, started_at <= finished_at from deferred.__deferred_log"
+    ) == [("by itself", True, True, True, True)]
     assert "1 attempt, 1 ok" in done.stderr and "refused" not in done.stderr and "lost" not in done.stderr
     ledger(running)
 
@@ -460,7 +491,13 @@ def test_who_meets_the_open_transaction_waits_and_finds_it_done(running, what):
     met = []
     other = threading.Thread(target=lambda: met.append(running.run(["deferred", what, job])))
     other.start()
-    wait_for(lambda: running.sql("select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"), 20, "it waits")
+    wait_for(
+        lambda: running.sql(
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        ),
+        20,
+        "it waits",
+    )
     go(running)
     other.join(20)
     stop(run)
@@ -540,7 +577,7 @@ def kill_at_random(db, rng, n, kills):
         before = len(db.log())
         wait_for(lambda: len(db.log()) >= before + rng.randrange(1, 6) or not run.alive(), 30)
         time.sleep(rng.random() * 0.01)
-        for pid in ([run.pid] if rng.random() < 0.5 else db.orphans()[:1]):
+        for pid in [run.pid] if rng.random() < 0.5 else db.orphans()[:1]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if rng.random() < 0.5:
@@ -550,12 +587,20 @@ def kill_at_random(db, rng, n, kills):
     def drained():
         assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
         return db.hot() == 0
+
     wait_for(drained, 60)
     done = db.sql("select job, count(*) from app.effect group by job")
     assert sorted(done) == [(job, 1) for job in sorted(jobs)]
-    assert db.sql("select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok'") == [(len(jobs), len(jobs))]
+    assert db.sql("select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok'") == [
+        (len(jobs), len(jobs))
+    ]
     # The effect is that of the very attempt which is recorded as ok.
-    assert db.sql("select e.job from app.effect e join deferred.__deferred_log l on l.job_id = e.job and l.outcome = 'ok' and l.attempt <> e.attempt") == []
+    assert (
+        db.sql(
+            "select e.job from app.effect e join deferred.__deferred_log l on l.job_id = e.job and l.outcome = 'ok' and l.attempt <> e.attempt"
+        )
+        == []
+    )
     ledger(db)
 
 

@@ -24,7 +24,11 @@ def stop(run):
 def test_who_holds_what_is_to_be_recorded_and_why_a_session_ended(db):
     db.config(CONFIG)
     run = db.spawn(["check_deferred", "--loop"])
-    pid = wait_for(lambda: db.sql("select pid from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()"))[0][0]
+    pid = wait_for(
+        lambda: db.sql(
+            "select pid from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()"
+        )
+    )[0][0]
     noop = db.defer("noop")
     wait_for(lambda: db.log(noop))
     db.sql("select pg_terminate_backend(%s)", pid)
@@ -34,9 +38,11 @@ def test_who_holds_what_is_to_be_recorded_and_why_a_session_ended(db):
     holder = db.connect(application_name="editor")
     cursor = holder.cursor()
     cursor.execute("select 1 from deferred.__deferred_hot where id = %s for update", (job,))
-    told(run,
+    told(
+        run,
         rf"its result \(ok\) waits to be recorded: another transaction holds a lock \(canceling statement due to lock timeout\): held by session {holder.info.backend_pid} of "
-              r"\w+ \(editor\), idle in transaction for \d+ s\n")
+        r"\w+ \(editor\), idle in transaction for \d+ s\n",
+    )
     holder.close()
     wait_for(lambda: db.log(job) == [(1, "ok")])
     stop(run)
@@ -57,10 +63,16 @@ def test_a_standby_that_is_away_is_named_and_waited_for_no_longer_than_asked(own
     runs = [db.spawn(["deferred", "add", "noop"]), db.spawn(["deferred", "add", "noop", "--lock-timeout", "5s"])]
     for add in runs:
         assert add.wait(20) == UNAVAILABLE
-        assert "stored on one server only, outcome unknown: no synchronous standby has confirmed it for 200 ms" in add.output()
+        assert (
+            "stored on one server only, outcome unknown: no synchronous standby has confirmed it for 200 ms"
+            in add.output()
+        )
     shown = db.run(["deferred", "status", "--json"])
     assert shown.returncode == 0 and json.loads(shown.stdout), shown
-    told(run, r'warning: the server has not answered for [2-5] s: it waits for a synchronous standby to confirm a commit, and none of "nobody" does\n')
+    told(
+        run,
+        r'warning: the server has not answered for [2-5] s: it waits for a synchronous standby to confirm a commit, and none of "nobody" does\n',
+    )
     db.sql("alter system reset synchronous_standby_names")
     db.sql("select pg_reload_conf()")
     wait_for(lambda: db.hot() == 0)

@@ -63,8 +63,10 @@ def test_a_service_keeps_its_word_when_settings_are_read_again(db):
 
 
 # What a function sees of its surroundings: a command tells.
-TELL = ("import os, json; print(json.dumps({'uid': os.getuid(), 'groups': os.getgroups(), 'cwd': os.getcwd(), 'umask': os.umask(0), "
-        "'env': {k: os.environ.get(k) for k in ('HOME', 'USER', 'LOGNAME', 'SHELL')}}))")
+TELL = (
+    "import os, json; print(json.dumps({'uid': os.getuid(), 'groups': os.getgroups(), 'cwd': os.getcwd(), 'umask': os.umask(0), "
+    "'env': {k: os.environ.get(k) for k in ('HOME', 'USER', 'LOGNAME', 'SHELL')}}))"
+)
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def tell(db):
         job = db.defer("tell")
         done = db.run(["check_deferred"], env=env, **kw)
         assert done.returncode == 0, done.stderr
-        first, = db.sql("select result, error from deferred.__deferred_log where job_id = %s", job)
+        (first,) = db.sql("select result, error from deferred.__deferred_log where job_id = %s", job)
         by_hand = db.run(["deferred", "run", "tell"], env=env, **kw)
         assert by_hand.returncode == 0, by_hand.stderr
         assert json.loads(first[0]) == json.loads(by_hand.stdout)
@@ -90,17 +92,41 @@ def tell(db):
 def test_functions_have_the_surroundings_of_their_user(db, tell):
     private = os.path.join(db.dir, "private")
     os.mkdir(private, 0o700)
-    told = tell({**REFUSED, "DEFERRED_USER": "nobody", "HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash"},
-                cwd=private, preexec_fn=lambda: os.umask(0o077))
+    told = tell(
+        {
+            **REFUSED,
+            "DEFERRED_USER": "nobody",
+            "HOME": "/root",
+            "USER": "root",
+            "LOGNAME": "root",
+            "SHELL": "/bin/bash",
+        },
+        cwd=private,
+        preexec_fn=lambda: os.umask(0o077),
+    )
     home = NOBODY.pw_dir if os.path.isdir(NOBODY.pw_dir) else "/"
-    assert told == {"uid": NOBODY.pw_uid, "groups": [NOBODY.pw_gid], "cwd": home, "umask": 0o022,
-                    "env": {"HOME": NOBODY.pw_dir, "USER": "nobody", "LOGNAME": "nobody", "SHELL": NOBODY.pw_shell}}
+    assert told == {
+        "uid": NOBODY.pw_uid,
+        "groups": [NOBODY.pw_gid],
+        "cwd": home,
+        "umask": 0o022,
+        "env": {"HOME": NOBODY.pw_dir, "USER": "nobody", "LOGNAME": "nobody", "SHELL": NOBODY.pw_shell},
+    }
 
 
 def test_without_another_user_they_have_those_of_check_deferred(db, tell):
-    told = tell({"HOME": db.dir, "USER": "me", "LOGNAME": "me", "SHELL": "/bin/x"}, cwd=db.dir, preexec_fn=lambda: os.umask(0o027))
-    assert told == {"uid": 0, "groups": os.getgroups(), "cwd": db.dir, "umask": 0o027,
-                    "env": {"HOME": db.dir, "USER": "me", "LOGNAME": "me", "SHELL": "/bin/x"}}
+    told = tell(
+        {"HOME": db.dir, "USER": "me", "LOGNAME": "me", "SHELL": "/bin/x"},
+        cwd=db.dir,
+        preexec_fn=lambda: os.umask(0o027),
+    )
+    assert told == {
+        "uid": 0,
+        "groups": os.getgroups(),
+        "cwd": db.dir,
+        "umask": 0o027,
+        "env": {"HOME": db.dir, "USER": "me", "LOGNAME": "me", "SHELL": "/bin/x"},
+    }
 
 
 def test_a_plugin_has_them_too(db):
@@ -112,11 +138,15 @@ def test_a_plugin_has_them_too(db):
     db.defer("sleep", '{"ms": 60000}')
     run = db.spawn(["check_deferred", "--grace", "0"], env={**REFUSED, "DEFERRED_USER": "nobody"})
     harness.wait_for(lambda: db.orphans() and db.sql("select 1 from deferred.__held"), 20)
-    pid, = db.orphans()
+    (pid,) = db.orphans()
     with open(f"/proc/{pid}/status") as f:
         status = f.read()
     assert re.search(r"^Umask:\t0022$", status, re.M)
-    for line in (f"Uid:\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}", f"Groups:\t{NOBODY.pw_gid} ", "CapEff:\t0000000000000000"):
+    for line in (
+        f"Uid:\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}\t{NOBODY.pw_uid}",
+        f"Groups:\t{NOBODY.pw_gid} ",
+        "CapEff:\t0000000000000000",
+    ):
         assert line in status, status
     assert os.readlink(f"/proc/{pid}/cwd") == (NOBODY.pw_dir if os.path.isdir(NOBODY.pw_dir) else "/")
     run.signal(15)
@@ -159,7 +189,11 @@ while [ ! -e FOLDER/done ]; do sleep 0.1; done
 
 def in_container(db, args, ids, first):
     """Runs a program in a user namespace that has so many ids, after a first command in it."""
-    run = db.spawn(["unshare", "--user", "sh", "-c", f'read go && {first} && exec "$@"', "sh", *args], env=REFUSED, stdin=subprocess.PIPE)
+    run = db.spawn(
+        ["unshare", "--user", "sh", "-c", f'read go && {first} && exec "$@"', "sh", *args],
+        env=REFUSED,
+        stdin=subprocess.PIPE,
+    )
     own = os.readlink("/proc/self/ns/user")
     harness.wait_for(lambda: os.readlink(f"/proc/{run.pid}/ns/user") != own, 20)
     for name in "uid_map", "gid_map":
@@ -207,8 +241,11 @@ def test_functions_of_one_user_see_nothing_of_each_other(db):
     assert beside_each_other(db) == []
 
 
-@pytest.mark.parametrize("container", [(65535, "true"), (4294967295, "sh -c 'echo 0 >/proc/sys/user/max_user_namespaces'")],
-                         ids=["part of all ids", "no namespaces"])
+@pytest.mark.parametrize(
+    "container",
+    [(65535, "true"), (4294967295, "sh -c 'echo 0 >/proc/sys/user/max_user_namespaces'")],
+    ids=["part of all ids", "no namespaces"],
+)
 def test_where_no_user_namespaces_can_be_made_functions_run_without(db, container):
     assert "environ" in beside_each_other(db, container), "else this shows nothing"
 
@@ -218,14 +255,20 @@ def test_beside_a_program_that_may_gain_rights_functions_are_outside_too(db):
 
 
 def test_in_its_namespace_a_function_sees_files_and_users_as_they_are(db):
-    db.config('function "look" { command = {"/bin/sh", "-c", "stat -c %u:%g /etc/passwd; id -u; id -g; id -G; cat /proc/self/uid_map"} }\n')
+    db.config(
+        'function "look" { command = {"/bin/sh", "-c", "stat -c %u:%g /etc/passwd; id -u; id -g; id -G; cat /proc/self/uid_map"} }\n'
+    )
     os.chmod(db.dir, 0o711)
     job = db.defer("look")
     done = db.run(["check_deferred", "--user", "nobody"], env=REFUSED)
     assert done.returncode == 0, done.stderr
     groups = " ".join(map(str, os.getgrouplist("nobody", NOBODY.pw_gid)))
     result = db.one("select result from deferred.__deferred_log where job_id = %s", job).split("\n")
-    assert result[:4] == ["0:0", str(NOBODY.pw_uid), str(NOBODY.pw_gid), groups] and result[4].split() == ["0", "0", "4294967295"]
+    assert result[:4] == ["0:0", str(NOBODY.pw_uid), str(NOBODY.pw_gid), groups] and result[4].split() == [
+        "0",
+        "0",
+        "4294967295",
+    ]
 
 
 # A program that ends while a process it started lives on, in a session of its own; and one that looks for that process.

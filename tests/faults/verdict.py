@@ -83,11 +83,18 @@ class Verdict:
         self.judge_all()
 
     def read(self):
-        self.stored = {r[0]: r[1:] for r in self.db.sql("""
-            select id, fn, extract(epoch from greatest(created_at, coalesce(run_at, created_at)))::float8 from deferred.__deferred where fn is not null""")}
+        self.stored = {
+            r[0]: r[1:]
+            for r in self.db.sql(
+                """
+            select id, fn, extract(epoch from greatest(created_at, coalesce(run_at, created_at)))::float8 from deferred.__deferred where fn is not null"""
+            )
+        }
         self.log = collections.defaultdict(list)
-        for job, *row in self.db.sql("""
-                select job_id, attempt, outcome, final, extract(epoch from started_at)::float8 from deferred.__deferred_log order by job_id, attempt"""):
+        for job, *row in self.db.sql(
+            """
+                select job_id, attempt, outcome, final, extract(epoch from started_at)::float8 from deferred.__deferred_log order by job_id, attempt"""
+        ):
             self.log[job].append(row)
         self.hot = {r[0] for r in self.db.sql("select id from deferred.__deferred_hot where fn is not null")}
 
@@ -108,7 +115,11 @@ class Verdict:
                 found.append("lost")
             elif job in self.hot:
                 found.append("stuck")
-            if accepted and self.stored.get(job, ("record",))[0] == "record" and not any(run.ended is not None for run in ran):
+            if (
+                accepted
+                and self.stored.get(job, ("record",))[0] == "record"
+                and not any(run.ended is not None for run in ran)
+            ):
                 found.append("never run")
             if len(accepted) > 1 or len(final) > 1:
                 found.append("accepted twice")
@@ -127,9 +138,17 @@ class Verdict:
                 self.waits[kind].append(wait)
             if key is not None:
                 by_key[key] += ran
-            self.jobs.append({"job": job, "kind": kind, "attempts": [row[1] for row in log], "begun": len(ran),
-                              "ended": sum(run.ended is not None for run in ran), "wait_ms": None if wait is None else round(wait * 1000),
-                              "verdict": found or ["ok" if accepted else "dead" if final else "lost by the server"]})
+            self.jobs.append(
+                {
+                    "job": job,
+                    "kind": kind,
+                    "attempts": [row[1] for row in log],
+                    "begun": len(ran),
+                    "ended": sum(run.ended is not None for run in ran),
+                    "wait_ms": None if wait is None else round(wait * 1000),
+                    "verdict": found or ["ok" if accepted else "dead" if final else "lost by the server"],
+                }
+            )
         for runs in by_key.values():  # jobs of one key exclude each other
             self.counts["key"]["overlapping"] += len(overlaps(runs))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzz - what the fuzz targets share. A target is one function that takes any bytes, aborts where a promise is broken, and
- * leaves nothing behind. It is linked with libFuzzer where clang is installed, else with driver.c.
+ * fuzz - what the fuzz targets share. A target is one function that takes any bytes, aborts where a promise is broken,
+ * and leaves nothing behind. It is linked with libFuzzer where clang is installed, else with driver.c.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -17,12 +17,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define HOLDS(condition)                                                                        \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
+#define HOLDS(condition) \
+	do { \
+		if (!(condition)) { \
 			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-			abort();                                                                \
-		}                                                                               \
+			abort(); \
+		} \
 	} while (0)
 
 /* "METHOD TARGET ...\r\nName: value\r\n...": lines end at LF, one CR before it is taken off. */
@@ -33,7 +33,8 @@ static inline enum fault fuzz_request(struct request *r, struct arena *arena, co
 	char method[32] = "";
 
 	if (space) {
-		memcpy(method, text, (size_t)(space - text) < sizeof(method) ? (size_t)(space - text) : sizeof(method) - 1);
+		memcpy(method, text,
+		       (size_t)(space - text) < sizeof(method) ? (size_t)(space - text) : sizeof(method) - 1);
 		p = space + 1;
 	}
 	target_end = memchr(p, ' ', (size_t)(line_end - p));
@@ -49,7 +50,8 @@ static inline enum fault fuzz_request(struct request *r, struct arena *arena, co
 		if (len == 0)
 			break;
 		colon = memchr(start, ':', len);
-		request_header(r, start, colon ? (size_t)(colon - start) : len, colon ? colon + 1 : "", colon ? (size_t)(start + len - colon) - 1 : 0);
+		request_header(r, start, colon ? (size_t)(colon - start) : len, colon ? colon + 1 : "",
+			       colon ? (size_t)(start + len - colon) - 1 : 0);
 	}
 	return address_read(r);
 }

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	for (size_t i = 0; i < sizeof(keys.key); i++)
 		keys.key[i / SIGN_KEY_MAX][i % SIGN_KEY_MAX] = (unsigned char)(i * 7 + 3);
-	target = arena_printf(&arena, "/acct/queue/messages%s", by_query ? arena_copy(&arena, (const char *)data, size) : "");
+	target = arena_printf(&arena, "/acct/queue/messages%s",
+			      by_query ? arena_copy(&arena, (const char *)data, size) : "");
 	request_line(&r, &arena, "GET", target, strlen(target));
 	request_header(&r, "Host", 4, "127.0.0.1", 9);
 	request_header(&r, "x-ms-date", 9, date, sizeof(date) - 1);

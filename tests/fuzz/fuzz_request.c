@@ -31,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			reply_init(&reply, &arena);
 			queue_metadata_headers(json, &reply);
 			for (size_t i = 0; i < reply.headers_len; i++)
-				HOLDS(strpbrk(reply.headers[i].value, "\r\n") == NULL && strncmp(reply.headers[i].name, "x-ms-meta-", 10) == 0);
+				HOLDS(strpbrk(reply.headers[i].value, "\r\n") == NULL &&
+				      strncmp(reply.headers[i].name, "x-ms-meta-", 10) == 0);
 		}
 	}
 	arena_clear(&arena);

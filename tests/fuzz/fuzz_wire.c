@@ -74,7 +74,8 @@ static const char *skip_request(const char *p, const char *end)
 
 		HOLDS(colon && colon > p && strspn(p, TOKEN) == (size_t)(colon - p));
 		if (colon - p == 14 && strncasecmp(p, "content-length", 14) == 0) {
-			HOLDS(lengths++ == 0 && line > colon + 1 && strspn(colon + 1, "0123456789") == (size_t)(line - colon) - 1);
+			HOLDS(lengths++ == 0 && line > colon + 1 &&
+			      strspn(colon + 1, "0123456789") == (size_t)(line - colon) - 1);
 			length = strtoull(colon + 1, NULL, 10);
 		} else if (colon - p == 17 && strncasecmp(p, "transfer-encoding", 17) == 0) {
 			HOLDS(codings++ == 0 && line - colon == 8 && memcmp(colon + 1, "chunked", 7) == 0);
@@ -94,11 +95,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct wire w, other;
 	size_t len, other_len;
 	unsigned requests = 0;
-	char *out = pass(&w, data, size, size ? size : 1, &len), *same = pass(&other, data, size, 1 + size % 7, &other_len);
+	char *out = pass(&w, data, size, size ? size : 1, &len),
+	     *same = pass(&other, data, size, 1 + size % 7, &other_len);
 	char *copy = malloc(len + 1);
 
 	HOLDS(len == other_len && memcmp(out, same, len) == 0);
-	HOLDS(w.broken == other.broken && w.status == other.status && w.requests == other.requests && w.broken == (w.status >= 400));
+	HOLDS(w.broken == other.broken && w.status == other.status && w.requests == other.requests &&
+	      w.broken == (w.status >= 400));
 	HOLDS(copy);
 	memcpy(copy, out, len);
 	copy[len] = '\0';

@@ -23,6 +23,8 @@ def test_a_target_takes_its_corpus(target):
 def test_changes_of_a_corpus_are_taken_too():
     for target in TARGETS:
         corpus = os.path.join(pg.TOP, "tests", "fuzz", "corpus", target)
-        done = harness.run([os.path.join(harness.BUILD, "tests", "fuzz", target), corpus, "2", "7"])  # whole seconds of the clock
+        done = harness.run(
+            [os.path.join(harness.BUILD, "tests", "fuzz", target), corpus, "2", "7"]
+        )  # whole seconds of the clock
         assert done.returncode == 0, done.stderr
         assert int(done.stdout.split()[0]) > len(os.listdir(corpus))

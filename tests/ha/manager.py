@@ -12,8 +12,14 @@ import pg
 
 PAGE = os.path.join(pg.TOP, "lib", "deferred.7")
 # So that what takes half a minute between hosts takes seconds here.
-SETTINGS = {"health_check_period": 1000, "health_check_timeout": 1000, "health_check_max_retries": 1, "health_check_retry_delay": 300,
-            "node_considered_unhealthy_timeout": 4000, "primary_demote_timeout": 4000}
+SETTINGS = {
+    "health_check_period": 1000,
+    "health_check_timeout": 1000,
+    "health_check_max_retries": 1,
+    "health_check_retry_delay": 300,
+    "node_considered_unhealthy_timeout": 4000,
+    "primary_demote_timeout": 4000,
+}
 
 
 def page_commands():
@@ -26,7 +32,7 @@ def page_commands():
 
 def typed(beginning, **places):
     """The command of the page that begins so, with its words that name places of an installation put in their stead."""
-    line, = [line for line in page_commands() if line.startswith(beginning)]
+    (line,) = [line for line in page_commands() if line.startswith(beginning)]
     for name, place in places.items():
         assert name.replace("_", "/") in line or name in line, (name, line)
     words = shlex.split(line)
@@ -50,14 +56,24 @@ class Node:
         self.process = None
 
     def autoctl(self, beginning, *more, **places):
-        words = [self.data if w == "/srv/pg" else "127.0.0.1" if w in ("db0", "db1") else w for w in typed(beginning, **places)]
+        words = [
+            self.data if w == "/srv/pg" else "127.0.0.1" if w in ("db0", "db1") else w
+            for w in typed(beginning, **places)
+        ]
         return pg.call(pg.as_server([*words, *more]), self.cluster.env)
 
     def run(self):
         """pg_autoctl keeps the server running, and does what the monitor says."""
         words = [self.data if w == "/srv/pg" else w for w in typed("pg_autoctl run")]
         with open(os.path.join(self.cluster.folder, self.name + ".log"), "a") as log:
-            self.process = subprocess.Popen(pg.as_server(words), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.cluster.env}, cwd="/")
+            self.process = subprocess.Popen(
+                pg.as_server(words),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.cluster.env},
+                cwd="/",
+            )
 
     def server_pid(self):
         try:
@@ -93,7 +109,19 @@ class Node:
 
     def start_unmanaged(self):
         """The server alone, as on a host that was cut off and has its manager no more."""
-        pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_ctl"), "-D", self.data, "-w", "-l", os.path.join(self.cluster.folder, self.name + ".alone.log"), "start"]))
+        pg.call(
+            pg.as_server(
+                [
+                    os.path.join(pg.bindir(), "pg_ctl"),
+                    "-D",
+                    self.data,
+                    "-w",
+                    "-l",
+                    os.path.join(self.cluster.folder, self.name + ".alone.log"),
+                    "start",
+                ]
+            )
+        )
 
     def stop_unmanaged(self):
         pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_ctl"), "-D", self.data, "-w", "-m", "immediate", "stop"]))
@@ -115,8 +143,13 @@ class Managed:
 
     def __init__(self, folder, nodes, ports):
         self.folder = folder
-        self.env = {"HOME": folder, "XDG_CONFIG_HOME": folder + "/config", "XDG_DATA_HOME": folder + "/share", "XDG_RUNTIME_DIR": folder,
-                    "PATH": pg.bindir() + ":" + os.environ["PATH"]}
+        self.env = {
+            "HOME": folder,
+            "XDG_CONFIG_HOME": folder + "/config",
+            "XDG_DATA_HOME": folder + "/share",
+            "XDG_RUNTIME_DIR": folder,
+            "PATH": pg.bindir() + ":" + os.environ["PATH"],
+        }
         self.monitor = Node(self, "monitor", ports[0])
         self.nodes = [Node(self, f"node{i + 1}", ports[i + 1]) for i in range(nodes)]
         self.ports = [n.port for n in self.nodes]  # that programs connect to
@@ -130,14 +163,35 @@ class Managed:
             self.ask(f"alter system set pgautofailover.{name} = {ms}")
         self.ask("select pg_reload_conf()")
         for node in self.nodes:
-            node.autoctl("pg_autoctl create postgres", "--pgport", str(node.port), "--name", node.name, **{"@db0": f"@127.0.0.1:{self.monitor.port}"})
+            node.autoctl(
+                "pg_autoctl create postgres",
+                "--pgport",
+                str(node.port),
+                "--name",
+                node.name,
+                **{"@db0": f"@127.0.0.1:{self.monitor.port}"},
+            )
             node.run()
             self.wait(lambda: self.state(node) in ("single", "wait_primary", "primary", "secondary"))
         self.wait(self.settled)
 
     def ask(self, query):
-        return pg.call([os.path.join(pg.bindir(), "psql"), "-XAtq", "-h", "127.0.0.1", "-p", str(self.monitor.port), "-U", "postgres",
-                        "-d", "pg_auto_failover", "-c", query]).strip()
+        return pg.call(
+            [
+                os.path.join(pg.bindir(), "psql"),
+                "-XAtq",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                str(self.monitor.port),
+                "-U",
+                "postgres",
+                "-d",
+                "pg_auto_failover",
+                "-c",
+                query,
+            ]
+        ).strip()
 
     def state(self, node):
         return self.ask(f"select reportedstate from pgautofailover.node where nodename = '{node.name}'")
@@ -146,8 +200,10 @@ class Managed:
         return self.ask(f"select goalstate from pgautofailover.node where nodename = '{node.name}'")
 
     def events(self):
-        return self.ask("select to_char(eventtime, 'HH24:MI:SS.MS ') || nodename || ' ' || reportedstate || ' -> ' || goalstate || ': ' || description "
-                        "from pgautofailover.event order by eventid").splitlines()
+        return self.ask(
+            "select to_char(eventtime, 'HH24:MI:SS.MS ') || nodename || ' ' || reportedstate || ' -> ' || goalstate || ': ' || description "
+            "from pgautofailover.event order by eventid"
+        ).splitlines()
 
     def settled(self):
         return sorted(self.state(n) for n in self.nodes) == ["primary"] + ["secondary"] * (len(self.nodes) - 1)
@@ -158,7 +214,10 @@ class Managed:
     def conninfo(self, dbname):
         """That of the page, with the ports of these nodes."""
         line = re.search(r'conninfo = "(host=db1,db2 [^"]*)"', open(PAGE).read())[1]
-        line = line.replace("host=db1,db2", "host=" + ",".join(["127.0.0.1"] * len(self.ports)) + " port=" + ",".join(map(str, self.ports)))
+        line = line.replace(
+            "host=db1,db2",
+            "host=" + ",".join(["127.0.0.1"] * len(self.ports)) + " port=" + ",".join(map(str, self.ports)),
+        )
         return line.replace("dbname=app", f"dbname={dbname}").replace("user=worker", "user=postgres")
 
     @staticmethod

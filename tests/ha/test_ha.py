@@ -21,7 +21,10 @@ import manager
 import pg
 from front import Front
 
-pytestmark = [pytest.mark.by_hand, pytest.mark.skipif("DEFERRED_HA" not in os.environ, reason="for make check-ha, which installs the manager")]
+pytestmark = [
+    pytest.mark.by_hand,
+    pytest.mark.skipif("DEFERRED_HA" not in os.environ, reason="for make check-ha, which installs the manager"),
+]
 SETTINGS = 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n'
 QUEUE = "work"
 
@@ -60,12 +63,20 @@ def poolers(cluster):
         for node, port in zip(cluster.nodes, ports):
             path = os.path.join(cluster.folder, f"bouncer.{node.name}.ini")
             with open(path, "w") as f:
-                f.write(f"[pgbouncer]\nadmin_users = postgres\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n"
-                        "ignore_startup_parameters = extra_float_digits,options\nserver_login_retry = 1\nquery_wait_timeout = 5\nserver_connect_timeout = 2\n"
-                        f"[databases]\napp = host=127.0.0.1 port={node.port} dbname=app user=postgres\n")
+                f.write(
+                    f"[pgbouncer]\nadmin_users = postgres\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n"
+                    "ignore_startup_parameters = extra_float_digits,options\nserver_login_retry = 1\nquery_wait_timeout = 5\nserver_connect_timeout = 2\n"
+                    f"[databases]\napp = host=127.0.0.1 port={node.port} dbname=app user=postgres\n"
+                )
             pg.give_to_server(path)
-            started.append(subprocess.Popen(pg.as_server(["/usr/sbin/pgbouncer", "-q", path]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                            stderr=subprocess.DEVNULL))
+            started.append(
+                subprocess.Popen(
+                    pg.as_server(["/usr/sbin/pgbouncer", "-q", path]),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
         for port, process in zip(ports, started):
             harness.wait_for(lambda: answers(port) or process.poll() is not None, 20, "a pooler that answers")
             assert process.poll() is None
@@ -91,7 +102,9 @@ class Site(harness.Db):
         end = time.monotonic() + 30
         while True:
             try:
-                with contextlib.closing(psycopg2.connect(self.conninfo_direct)) as connection, connection, connection.cursor() as cursor:
+                with contextlib.closing(
+                    psycopg2.connect(self.conninfo_direct)
+                ) as connection, connection, connection.cursor() as cursor:
                     cursor.execute(query, args or None)
                     return cursor.fetchall() if cursor.description else []
             except psycopg2.OperationalError:
@@ -128,8 +141,10 @@ def defer_job(worker, label, state, site):
         connection.autocommit = True
         state["connection"] = connection
     with state["connection"].cursor() as cursor:
-        cursor.execute("select current_setting('synchronous_standby_names') = '', current_setting('port') from deferred.defer('noop', '{}'::json, %s::json)",
-                       (psycopg2.extras.Json({"label": label}),))
+        cursor.execute(
+            "select current_setting('synchronous_standby_names') = '', current_setting('port') from deferred.defer('noop', '{}'::json, %s::json)",
+            (psycopg2.extras.Json({"label": label}),),
+        )
         alone, worker.by[label] = cursor.fetchone()
     worker.acknowledged[label] = time.time()
     if alone:
@@ -158,7 +173,9 @@ class Load:
         self.front = Front(site, config="")
         site.config(SETTINGS + open(site.config_file).read())
         self.front.client().create(QUEUE)
-        self.producers = [Worker(lambda w, label, state: defer_job(w, label, state, site), f"producer {i}") for i in range(3)]
+        self.producers = [
+            Worker(lambda w, label, state: defer_job(w, label, state, site), f"producer {i}") for i in range(3)
+        ]
         self.puts = Worker(lambda w, label, state: put_message(w, label, state, self.front), "message")
         self.takes = Worker(lambda w, label, state: take_message(w, label, state, self.front), "take")
         self.codes = []
@@ -172,7 +189,9 @@ class Load:
         return self.site.spawn(["check_deferred", "--loop", "--pidfile", f"{self.site.dir}/{name}"])
 
     def start_of_cron(self, worker, label, state):
-        self.codes.append(self.site.run(["check_deferred", "--cnt", "50", "--pidfile", f"{self.site.dir}/cron"]).returncode)
+        self.codes.append(
+            self.site.run(["check_deferred", "--cnt", "50", "--pidfile", f"{self.site.dir}/cron"]).returncode
+        )
         time.sleep(0.2)
 
     def acknowledged(self):
@@ -185,14 +204,17 @@ class Load:
 
         def near(at):
             i = bisect.bisect(alone, at)
-            return any(abs(at - t) < 0.5 for t in alone[max(i - 1, 0):i + 1])
+            return any(abs(at - t) < 0.5 for t in alone[max(i - 1, 0) : i + 1])
+
         return {label for label in labels if not near(acknowledged[label])}
 
     def go_on_after(self, moment):
         try:
             harness.wait_for(lambda: self.all_go_on_after(moment), 90)
         except AssertionError:
-            raise AssertionError(f"who defers does not go on after {moment}: {[(w.label, w.last) for w in self.threads]}") from None
+            raise AssertionError(
+                f"who defers does not go on after {moment}: {[(w.label, w.last) for w in self.threads]}"
+            ) from None
 
     def all_go_on_after(self, moment):
         return all(any(at > moment for at in list(w.acknowledged.values())) for w in [*self.producers, self.puts])
@@ -203,8 +225,17 @@ class Load:
             thread.over = True
         for thread in [*self.producers, self.puts]:
             thread.join(60)
-        harness.wait_for(lambda: self.site.ask("select count(*) from deferred.__deferred_hot where fn is not null")[0][0] == 0, 120, "all jobs run")
-        harness.wait_for(lambda: set(self.puts.acknowledged) <= set(self.takes.acknowledged) or self.front.client().count(QUEUE) == 0, 120, "all messages taken")
+        harness.wait_for(
+            lambda: self.site.ask("select count(*) from deferred.__deferred_hot where fn is not null")[0][0] == 0,
+            120,
+            "all jobs run",
+        )
+        harness.wait_for(
+            lambda: set(self.puts.acknowledged) <= set(self.takes.acknowledged)
+            or self.front.client().count(QUEUE) == 0,
+            120,
+            "all messages taken",
+        )
         for thread in self.threads:
             thread.over = True
             thread.join(60)
@@ -226,11 +257,13 @@ def taking_writes(nodes, limit_s=120):
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
         for node in nodes:
-            with contextlib.suppress(psycopg2.Error), \
-                    contextlib.closing(psycopg2.connect(f"host=127.0.0.1 port={node.port} user=postgres dbname=app connect_timeout=1")) as connection, \
-                    connection.cursor() as cursor:
+            with contextlib.suppress(psycopg2.Error), contextlib.closing(
+                psycopg2.connect(f"host=127.0.0.1 port={node.port} user=postgres dbname=app connect_timeout=1")
+            ) as connection, connection.cursor() as cursor:
                 # Between its promotion and the word of the monitor the manager has it read only.
-                cursor.execute("select clock_timestamp(), pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool")
+                cursor.execute(
+                    "select clock_timestamp(), pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool"
+                )
                 at, waits = cursor.fetchone()
                 if not waits:
                     return node, at
@@ -248,11 +281,15 @@ def killed(cluster, old):
 
 
 def told(cluster, what, load, lost, site, at, began):
-    after = site.ask("select min(extract(epoch from started_at - %s)) from deferred.__deferred_log where started_at > %s", at, at)[0][0]
+    after = site.ask(
+        "select min(extract(epoch from started_at - %s)) from deferred.__deferred_log where started_at > %s", at, at
+    )[0][0]
     commit = min(when for when in load.acknowledged().values() if when > at.timestamp()) - at.timestamp()
-    print(f"\n{what}, {len(cluster.nodes)} nodes: {len(load.acknowledged())} jobs and {len(load.puts.acknowledged)} messages acknowledged, {len(lost)} lost, "
-          f"{sum(w.unknown for w in load.threads)} calls without an answer; promoted {began:.1f} s after, first commit "
-          f"acknowledged {commit:.2f} s and first job {after:.2f} s after the promotion")
+    print(
+        f"\n{what}, {len(cluster.nodes)} nodes: {len(load.acknowledged())} jobs and {len(load.puts.acknowledged)} messages acknowledged, {len(lost)} lost, "
+        f"{sum(w.unknown for w in load.threads)} calls without an answer; promoted {began:.1f} s after, first commit "
+        f"acknowledged {commit:.2f} s and first job {after:.2f} s after the promotion"
+    )
 
 
 def loss_told(cluster, load, lost):
@@ -268,9 +305,19 @@ def loss_told(cluster, load, lost):
 
 
 def nothing_is_wrong(site, load):
-    ran = {row[0] for row in site.ask("""select d.label from deferred.__deferred d
-                                         where exists (select from deferred.__deferred_log l where l.job_id = d.id and l.outcome = 'ok')""")}
-    assert site.ask("select count(*) - count(distinct job_id) from deferred.__deferred_log where outcome = 'ok' and final")[0][0] == 0, "recorded twice"
+    ran = {
+        row[0]
+        for row in site.ask(
+            """select d.label from deferred.__deferred d
+                                         where exists (select from deferred.__deferred_log l where l.job_id = d.id and l.outcome = 'ok')"""
+        )
+    }
+    assert (
+        site.ask(
+            "select count(*) - count(distinct job_id) from deferred.__deferred_log where outcome = 'ok' and final"
+        )[0][0]
+        == 0
+    ), "recorded twice"
     assert site.ask("select * from deferred.check_ledger()") == []
     return (set(load.acknowledged()) - ran) | (set(load.puts.acknowledged) - set(load.takes.acknowledged))
 
@@ -316,7 +363,14 @@ def test_nothing_acknowledged_is_lost_when_the_manager_promotes(nodes):
 
 
 def commits_wait(cluster):
-    ask = [os.path.join(pg.bindir(), "psql"), "-XAt", "-d", cluster.conninfo("app"), "-c", manager.typed("psql -d app -c")[-1]]
+    ask = [
+        os.path.join(pg.bindir(), "psql"),
+        "-XAt",
+        "-d",
+        cluster.conninfo("app"),
+        "-c",
+        manager.typed("psql -d app -c")[-1],
+    ]
     harness.wait_for(lambda: re.search(r"\|(sync|quorum)$", pg.call(ask), re.M), 60, "commits wait for a standby")
 
 
@@ -325,7 +379,7 @@ def given_up_while_alone(cluster, old):
     The standby is away for a while, so the manager has commits wait for nobody. It is there again, but before they wait for it the primary's host
     is too busy for new connections and for the manager, while sessions go on: the standby is promoted as it is, and they are acknowledged yet.
     """
-    standby, = [n for n in cluster.nodes if n is not old]
+    (standby,) = [n for n in cluster.nodes if n is not old]
     away = standby.processes()
     manager.send(away, signal.SIGSTOP)
     cluster.wait(lambda: cluster.state(old) == "wait_primary")
@@ -369,14 +423,19 @@ def test_through_a_pooler_in_transaction_mode_beside_each_server():
         pg.migrate(cluster.conninfo("app"))
         direct = cluster.conninfo("app")
         with poolers(cluster) as bouncers:
+
             def lost(cluster, old):
                 bouncers[old].kill()
                 old.kill()
+
             lost.__name__ = "killed, behind PgBouncer"
 
             def reconnect(new):
-                words = manager.typed("psql -h db2 -p 6432", db2="127.0.0.1", **{"6432": cluster.ports[cluster.nodes.index(new)]})
+                words = manager.typed(
+                    "psql -h db2 -p 6432", db2="127.0.0.1", **{"6432": cluster.ports[cluster.nodes.index(new)]}
+                )
                 pg.call([os.path.join(pg.bindir(), words[0]), "-U", "postgres", *words[1:]])
+
             through(cluster, lost, direct, reconnect)
 
 
@@ -385,17 +444,26 @@ def test_without_a_synchronous_standby_what_the_server_lost_is_lost_and_nothing_
         pg.migrate(cluster.conninfo("app"))
         for node in cluster.nodes:
             # What it prints besides is not always text.
-            subprocess.run(pg.as_server(["pg_autoctl", "set", "node", "replication-quorum", "false", "--pgdata", node.data]), env={**os.environ, **cluster.env},
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", check=True)
+            subprocess.run(
+                pg.as_server(["pg_autoctl", "set", "node", "replication-quorum", "false", "--pgdata", node.data]),
+                env={**os.environ, **cluster.env},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                check=True,
+            )
         site = Site(cluster)
         harness.wait_for(lambda: site.ask("show synchronous_standby_names")[0][0] == "", 60, "commits wait for nobody")
         try:
             load = Load(site)
             time.sleep(3)
             old = cluster.primary()
-            standby, = [n for n in cluster.nodes if n is not old]
+            (standby,) = [n for n in cluster.nodes if n is not old]
             # What is acknowledged while the standby receives nothing is what it will lack.
-            receiver, = [p for p in pg.children_of(standby.server_pid()) if "walreceiver" in open(f"/proc/{p}/cmdline").read()]
+            (receiver,) = [
+                p for p in pg.children_of(standby.server_pid()) if "walreceiver" in open(f"/proc/{p}/cmdline").read()
+            ]
             os.kill(receiver, signal.SIGSTOP)
             time.sleep(0.5)
             start = time.monotonic()
@@ -415,12 +483,20 @@ def test_without_a_synchronous_standby_what_the_server_lost_is_lost_and_nothing_
             assert not jobs & here, "what came over was run"
             old.start_unmanaged()
             try:
-                with contextlib.closing(psycopg2.connect(f"host=127.0.0.1 port={old.port} user=postgres dbname=app")) as connection, connection.cursor() as cursor:
-                    cursor.execute("select id, label from deferred.__deferred where label = any (%s) order by id", (list(jobs),))
+                with contextlib.closing(
+                    psycopg2.connect(f"host=127.0.0.1 port={old.port} user=postgres dbname=app")
+                ) as connection, connection.cursor() as cursor:
+                    cursor.execute(
+                        "select id, label from deferred.__deferred where label = any (%s) order by id", (list(jobs),)
+                    )
                     named = cursor.fetchall()
             finally:
                 old.stop_unmanaged()
-            print("  lost jobs, as the old primary has them: " + ", ".join(f"{i} ({label})" for i, label in named[:10]) + (" ..." if len(named) > 10 else ""))
+            print(
+                "  lost jobs, as the old primary has them: "
+                + ", ".join(f"{i} ({label})" for i, label in named[:10])
+                + (" ..." if len(named) > 10 else "")
+            )
             assert {label for _, label in named} == jobs
         finally:
             site.close()
@@ -441,7 +517,11 @@ def test_an_old_primary_that_takes_writes_again_is_refused_by_who_runs_and_by_wh
             harness.wait_for(lambda: ask_quietly(site, for_cron), 60, "somebody takes writes")
             harness.wait_for(lambda: site.run(cron).returncode == 0, 60, "the new primary is worked for")
             served = site.ask("select deferred.defer('noop')")[0][0]
-            harness.wait_for(lambda: site.ask("select outcome from deferred.__deferred_log where job_id = %s", served) == [("ok",)], 60, "by the service too")
+            harness.wait_for(
+                lambda: site.ask("select outcome from deferred.__deferred_log where job_id = %s", served) == [("ok",)],
+                60,
+                "by the service too",
+            )
             first = f"host=127.0.0.1 port={old.port} user=postgres dbname=app"
             old.start_unmanaged()
             try:
@@ -450,22 +530,35 @@ def test_an_old_primary_that_takes_writes_again_is_refused_by_who_runs_and_by_wh
                     assert cursor.fetchone() == (False,), "it takes writes, and comes first"
                     cursor.execute("set synchronous_commit = local")
                     for queue in ("cron", "default"):
-                        cursor.execute("select deferred.defer('noop', '{}'::json, %s::json)", (psycopg2.extras.Json({"queue": queue, "label": "nobody"}),))
+                        cursor.execute(
+                            "select deferred.defer('noop', '{}'::json, %s::json)",
+                            (psycopg2.extras.Json({"queue": queue, "label": "nobody"}),),
+                        )
                     connection.commit()
                 done = site.run(cron)
                 print("\na start says: " + done.stderr.strip().splitlines()[-1])
                 assert done.returncode == 69 and "old primary refused" in done.stderr
-                with contextlib.closing(psycopg2.connect(f"host=127.0.0.1 port={new.port} user=postgres dbname=app")) as connection, connection.cursor() as cursor:
-                    cursor.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'check_deferred%' or application_name like 'deferred%'")
+                with contextlib.closing(
+                    psycopg2.connect(f"host=127.0.0.1 port={new.port} user=postgres dbname=app")
+                ) as connection, connection.cursor() as cursor:
+                    cursor.execute(
+                        "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'check_deferred%' or application_name like 'deferred%'"
+                    )
                     connection.commit()
                 harness.wait_for(lambda: "old primary refused" in service.output(), 30, "the service says it")
                 with contextlib.closing(psycopg2.connect(first)) as connection, connection.cursor() as cursor:
-                    cursor.execute("select count(*) from deferred.__deferred_lease l join deferred.__deferred d on d.id = any (l.ids) where d.label = 'nobody'")
+                    cursor.execute(
+                        "select count(*) from deferred.__deferred_lease l join deferred.__deferred d on d.id = any (l.ids) where d.label = 'nobody'"
+                    )
                     assert cursor.fetchone() == (0,)
             finally:
                 old.stop_unmanaged()
             job = site.ask("select deferred.defer('noop')")[0][0]
-            harness.wait_for(lambda: site.ask("select outcome from deferred.__deferred_log where job_id = %s", job) == [("ok",)], 60, "the service works for the new one")
+            harness.wait_for(
+                lambda: site.ask("select outcome from deferred.__deferred_log where job_id = %s", job) == [("ok",)],
+                60,
+                "the service works for the new one",
+            )
         finally:
             site.close()
 
@@ -477,8 +570,16 @@ def ask_quietly(site, query):
 
 
 def test_every_command_of_the_page_is_typed_here():
-    typed = {"pg_autoctl create monitor", "pg_autoctl create postgres", "pg_autoctl run", "pg_autoctl show state", "pg_autoctl show settings", "pg_autoctl perform failover",
-             "psql -d app -c", "psql -h db2 -p 6432"}
+    typed = {
+        "pg_autoctl create monitor",
+        "pg_autoctl create postgres",
+        "pg_autoctl run",
+        "pg_autoctl show state",
+        "pg_autoctl show settings",
+        "pg_autoctl perform failover",
+        "psql -d app -c",
+        "psql -h db2 -p 6432",
+    }
     assert {next(t for t in typed if line.startswith(t)) for line in manager.page_commands()} == typed
     with cluster_of(2) as cluster:
         shown = cluster.monitor.autoctl("pg_autoctl show state")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* at_pid PID PROGRAM [ARG]... - run a program as the process with that number, and as long as this one; 2 where the number is taken.
+/* at_pid PID PROGRAM [ARG]... - run a program as the process with that number, and as long as this one; 2 where the
+ * number is taken.
  * Linux gives it to who may restore checkpoints, as root may. */
 #include <errno.h>
 #include <linux/sched.h>

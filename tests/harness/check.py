@@ -48,8 +48,13 @@ def unit_tests(build, cluster, named=("tests/lib/*_test.c", "tests/lib/*_test.sh
     """Returns (passed, failed) of the TAP tests whose sources are named."""
     dbname = "unit_" + os.path.basename(build)
     pg.migrate(cluster.create_db(dbname), os.path.join(pg.TOP, build))
-    env = {**harness.base_env(), "DEFERRED_TEST_DB": cluster.conninfo(dbname), "DEFERRED_BUILD": build, "DEFERRED_CONFIG": "/dev/null",
-           **(harness.sanitizer_env(True) if os.path.basename(build) == "san" else {})}
+    env = {
+        **harness.base_env(),
+        "DEFERRED_TEST_DB": cluster.conninfo(dbname),
+        "DEFERRED_BUILD": build,
+        "DEFERRED_CONFIG": "/dev/null",
+        **(harness.sanitizer_env(True) if os.path.basename(build) == "san" else {}),
+    }
     sources = sorted(source for name in named for source in glob.glob(name))
     return prove(build, [os.path.join(build, s[:-2]) if s.endswith(".c") else s for s in sources], env)
 
@@ -63,8 +68,15 @@ def thread_tests(build):
 def prove(build, programs, env):
     if not programs:
         return 0, 0
-    done = subprocess.run(["prove", "-v", "--merge"] + programs, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace")
+    done = subprocess.run(
+        ["prove", "-v", "--merge"] + programs,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
     passed = len(re.findall(r"(?m)^ok \d", done.stdout))
     failed = len(re.findall(r"(?m)^not ok \d", done.stdout))
     if done.returncode != 0:
@@ -77,9 +89,15 @@ def prove(build, programs, env):
 
 
 def passes_alone(build, test):
-    return all(subprocess.run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
-                              env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1"},
-                              stdin=subprocess.DEVNULL).returncode == 0 for _ in range(2))
+    return all(
+        subprocess.run(
+            [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
+            env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL,
+        ).returncode
+        == 0
+        for _ in range(2)
+    )
 
 
 def integration_tests(build, markers, arguments, shortened=False):
@@ -87,10 +105,32 @@ def integration_tests(build, markers, arguments, shortened=False):
     report = os.path.join(pg.TOP, build, "tests", "pytest.xml")
     if os.path.exists(report):
         os.unlink(report)
-    subprocess.run([PYTHON, "-m", "pytest", "-q", "-n", str(AT_A_TIME), "-m", markers, "--junitxml", report, "-o", "junit_family=xunit1",
-                    "--durations=5", "-rfE"] + arguments,
-                   env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1", **({"DEFERRED_TEST_SHORTENED": "1"} if shortened else {})},
-                   stdin=subprocess.DEVNULL)
+    subprocess.run(
+        [
+            PYTHON,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            str(AT_A_TIME),
+            "-m",
+            markers,
+            "--junitxml",
+            report,
+            "-o",
+            "junit_family=xunit1",
+            "--durations=5",
+            "-rfE",
+        ]
+        + arguments,
+        env={
+            **os.environ,
+            "DEFERRED_BUILD": build,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **({"DEFERRED_TEST_SHORTENED": "1"} if shortened else {}),
+        },
+        stdin=subprocess.DEVNULL,
+    )
     try:
         suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
     except (OSError, xml.etree.ElementTree.ParseError):
@@ -98,9 +138,14 @@ def integration_tests(build, markers, arguments, shortened=False):
         return 0, 1, 0, []
     count = {k: int(suite.get(k)) for k in ("tests", "failures", "errors", "skipped")}
     failed = count["failures"] + count["errors"]
-    bad = [case for case in suite.iter("testcase") if case.find("failure") is not None or case.find("error") is not None]
-    timed = [case.get("classname").replace(".", "/") + ".py::" + case.get("name") for case in bad
-             if case.get("classname").startswith(TIMED)]
+    bad = [
+        case for case in suite.iter("testcase") if case.find("failure") is not None or case.find("error") is not None
+    ]
+    timed = [
+        case.get("classname").replace(".", "/") + ".py::" + case.get("name")
+        for case in bad
+        if case.get("classname").startswith(TIMED)
+    ]
     alone = [f"{build}: {test}" for test in timed if len(timed) <= TIMED_MAX and passes_alone(build, test)]
     failed -= len(alone)
     return max(count["tests"] - failed - count["skipped"], 0), failed, count["skipped"], alone
@@ -140,7 +185,7 @@ def main():
     parser.add_argument("builds", nargs="+")
     arguments = sys.argv[1:]
     cut = arguments.index("--") if "--" in arguments else len(arguments)
-    args, narrowed = parser.parse_args(arguments[:cut]), arguments[cut + 1:]
+    args, narrowed = parser.parse_args(arguments[:cut]), arguments[cut + 1 :]
     units = [a for a in narrowed if re.fullmatch(r"tests/lib/\w+_test\.(c|sh)", a)]
     rest = [a for a in narrowed if a not in units]
     quick = args.quick and not narrowed
@@ -177,8 +222,11 @@ def main():
     finally:
         del os.environ["DEFERRED_TEST_ROOT"]
         pg.sweep(root)
-    print(f"{time.monotonic() - began:.0f} s" + (f", {skipped} skipped" if skipped else "") +
-          ("; the slow ones, and all of them under the sanitizers, are run by `make check WHOLE=1`" if quick else ""))
+    print(
+        f"{time.monotonic() - began:.0f} s"
+        + (f", {skipped} skipped" if skipped else "")
+        + ("; the slow ones, and all of them under the sanitizers, are run by `make check WHOLE=1`" if quick else "")
+    )
     if narrowed and not (units and rest):
         print(f"no {'test of pytest' if units else 'unit test'} was named, so none ran")
     lines, bad = verdict(passed, failed, alone)

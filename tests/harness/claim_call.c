@@ -6,17 +6,20 @@
  *
  * A line is one cycle; its parts, separated by ";", are sent in the order of a real one, whatever theirs is:
  *
- *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   lost   promote   claim N   limited N   rollback
+ *     finish ID...   retry DELAY_MS ID...   release ID...   renew ID...   lost   promote   claim N   limited N  
+ *     rollback
  *
- * As in a real one what is claimed, also under limits, is a transaction of its own behind the others. rollback has the server refuse the
- * last transaction behind all the rest. Every LOOK-EVERY-th claim (1) looks for lanes, the others ask those that gave something before.
+ * As in a real one what is claimed, also under limits, is a transaction of its own behind the others. rollback has the
+ * server refuse the last transaction behind all the rest. Every LOOK-EVERY-th claim (1) looks for lanes, the others ask
+ * those that gave something before.
  * Ids are those of jobs claimed before. A lease of which nothing is held any more is closed with what ended last of it.
- * A line of its own: forget (the lanes), reconnect (and forget, as a worker does), peek ({"work": BOOL}: is there any?), holds (print
- * ids held).
+ * A line of its own: forget (the lanes), reconnect (and forget, as a worker does), peek ({"work": BOOL}: is there
+ * any?), holds (print ids held).
  *
  * Each line is answered by one of JSON: {"claimed": [[ID, QUEUE, PRIORITY, ATTEMPT], ...], "recorded": [ID, ...],
- * "locked": [ID, ...], "renewed": [ID, ...], "promoted": N, "lanes": N, "busy": BOOL, "waiting": N, "recorded_ok": BOOL,
- * "claimed_ok": BOOL, "error": TEXT}. lanes: those that gave something; waiting: what the claim has left, as far as it looked.
+ * "locked": [ID, ...], "renewed": [ID, ...], "promoted": N, "lanes": N, "busy": BOOL, "waiting": N, "recorded_ok":
+ * BOOL, "claimed_ok": BOOL, "error": TEXT}. lanes: those that gave something; waiting: what the claim has left, as far
+ * as it looked.
  * The first line, before any was read, has the worker's id. Exit: 0 at the end of input, 1 failure, 2 usage.
  */
 #include "store/cycle.h"
@@ -153,9 +156,21 @@ static void read_part(struct asked *asked, char *part)
 static int add_claim(struct store_cycle *cycle, const struct asked *asked, struct deferred_error *err)
 {
 	bool look = ++claims % (unsigned int)look_every == 0;
-	struct store_claim claim = { .worker = worker, .lease_ms = lease_ms, .seed = (int64_t)clock_ns(), .window = window, .n = asked->claim,
-				     .limited = asked->limited, .rated = asked->limited, .alone = INT32_MAX, .bytes = INT32_MAX, .known = known_len ? known : NULL,
-				     .known_len = known_len, .lanes = &lanes, .look = look || lanes.n == 0, .round = "", .lanes_round = "" };
+	struct store_claim claim = { .worker = worker,
+				     .lease_ms = lease_ms,
+				     .seed = (int64_t)clock_ns(),
+				     .window = window,
+				     .n = asked->claim,
+				     .limited = asked->limited,
+				     .rated = asked->limited,
+				     .alone = INT32_MAX,
+				     .bytes = INT32_MAX,
+				     .known = known_len ? known : NULL,
+				     .known_len = known_len,
+				     .lanes = &lanes,
+				     .look = look || lanes.n == 0,
+				     .round = "",
+				     .lanes_round = "" };
 
 	return store_cycle_claim(cycle, &scope, &claim, err);
 }
@@ -194,7 +209,8 @@ static bool is_recorded(const struct asked *asked, const struct job *job)
 	return false;
 }
 
-/* Leases of which nothing will be held. Those of jobs given back are closed by the next cycle, for somebody may have a row locked. */
+/* Leases of which nothing will be held. Those of jobs given back are closed by the next cycle, for somebody may have a
+ * row locked. */
 static int add_close(struct store_cycle *cycle, const struct asked *asked, struct deferred_error *err)
 {
 	struct store_ids kept = { 0 };
@@ -310,7 +326,8 @@ static void free_attempts(struct attempt **a, size_t n, bool with_job)
 static void add_claimed(json_t *list, const struct job *jobs)
 {
 	for (const struct job *job = jobs; job; job = job->next)
-		json_array_append_new(list, json_pack("[Isii]", (json_int_t)job->id, job->queue, job->priority, (int)job->attempt));
+		json_array_append_new(
+			list, json_pack("[Isii]", (json_int_t)job->id, job->queue, job->priority, (int)job->attempt));
 }
 
 /* Of the jobs asked to be renewed, those that are ours. */

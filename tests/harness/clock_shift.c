@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock_shift - preloaded into a program, it moves the clock that tells the time of day by the seconds that the file $CLOCK_SHIFT
- * holds, eight bytes in the byte order of the machine. The file is looked at with each call, so the clock jumps when it is
- * written. Clocks that only measure are left alone, as they are where a machine's time is set.
+ * clock_shift - preloaded into a program, it moves the clock that tells the time of day by the seconds that the file
+ * $CLOCK_SHIFT holds, eight bytes in the byte order of the machine. The file is looked at with each call, so the clock
+ * jumps when it is written. Clocks that only measure are left alone, as they are where a machine's time is set.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

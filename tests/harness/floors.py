@@ -20,9 +20,17 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 # Floor: what it may include, beside itself and what others see (lib/include). port is the doors to foreign libraries, store the
 # statements, run the child processes; engine alone sees both. http is
 # what programs that serve HTTP share, and in no library.
-LIB = {"base": (), "port": ("base",), "store": ("base", "port"), "run": ("base", "port"),
-       "http": ("base", "port"), "engine": ("base", "port", "store", "run"), "api": ("base", "port", "store"), "program": ("base", "port", "store"),
-       "plugins": ("base", "port")}
+LIB = {
+    "base": (),
+    "port": ("base",),
+    "store": ("base", "port"),
+    "run": ("base", "port"),
+    "http": ("base", "port"),
+    "engine": ("base", "port", "store", "run"),
+    "api": ("base", "port", "store"),
+    "program": ("base", "port", "store"),
+    "plugins": ("base", "port"),
+}
 FILES_MAX, MAKEFILE_MAX = 40, 250
 TO_SPLIT = {"bin/deferred", "lib/base", "lib/store"}
 # Each program may include all of the library; the HTTP front has floors of its own.
@@ -48,15 +56,19 @@ def untested():
     """Sources of the library that no test names. One is named by a file of tests, NAME_test.c or test_NAME.py, with the floor in front
     (store_worker_test.c) where another floor has a source of that name; or by a mutant that breaks it, for that names a test. What
     serves HTTP is tested from outside, by tests/http and tests/web."""
-    sources = sorted(path for path in glob.glob(os.path.join(TOP, "lib", "**", "*.c"), recursive=True) if os.path.basename(os.path.dirname(path)) != "http")
-    names = collections.Counter(os.path.basename(path)[:-len(".c")] for path in sources)
+    sources = sorted(
+        path
+        for path in glob.glob(os.path.join(TOP, "lib", "**", "*.c"), recursive=True)
+        if os.path.basename(os.path.dirname(path)) != "http"
+    )
+    names = collections.Counter(os.path.basename(path)[: -len(".c")] for path in sources)
     tests = {os.path.basename(path) for path in glob.glob(os.path.join(TOP, "tests", "*", "*.*"))}
     broken = set()
     for path in glob.glob(os.path.join(TOP, "tests", "mutants", "*.txt")):
         with open(path) as f:
             broken.update(re.findall(r"(?m)^file: (\S+)", f.read()))
     for path in sources:
-        name, floor = os.path.basename(path)[:-len(".c")], os.path.basename(os.path.dirname(path))
+        name, floor = os.path.basename(path)[: -len(".c")], os.path.basename(os.path.dirname(path))
         known = {f"{floor}_{name}", *([name] if names[name] == 1 else [])}
         if os.path.relpath(path, TOP) not in broken and not any({f"{n}_test.c", f"test_{n}.py"} & tests for n in known):
             yield f"{os.path.relpath(path, TOP)}: no test names it: neither {' nor '.join(f'tests/lib/{n}_test.c' for n in sorted(known))}, nor a mutant"
@@ -65,10 +77,16 @@ def untested():
 def misnamed():
     """Files that a comment of lib or bin names, and that are neither in the tree nor headers of others. A name without a
     folder may lie in any; "*" and NAME stand for any name. An example that is compiled by "cc" need not be there."""
-    sources = [path for folder in ("lib", "bin")
-               for path in glob.glob(os.path.join(TOP, folder, "**", "*.[ch]"), recursive=True)]
-    there = [os.path.relpath(path, TOP) for folder in ("lib", "bin", "sql", "tests", "cron")
-             for path in glob.glob(os.path.join(TOP, folder, "**", "*.*"), recursive=True)]
+    sources = [
+        path
+        for folder in ("lib", "bin")
+        for path in glob.glob(os.path.join(TOP, folder, "**", "*.[ch]"), recursive=True)
+    ]
+    there = [
+        os.path.relpath(path, TOP)
+        for folder in ("lib", "bin", "sql", "tests", "cron")
+        for path in glob.glob(os.path.join(TOP, folder, "**", "*.*"), recursive=True)
+    ]
     there += ["build/gen/sql.h"]
     for path in sources:
         with open(path) as f:
@@ -105,7 +123,9 @@ def crowded():
 
 def main():
     found = [*crowded(), *wrong("lib", LIB, LIB), *wrong("bin/deferred_http", HTTP, HTTP), *untested(), *misnamed()]
-    found += [f"{os.path.relpath(path, TOP)}: lies on no floor" for path in glob.glob(os.path.join(TOP, "lib", "*.[ch]"))]
+    found += [
+        f"{os.path.relpath(path, TOP)}: lies on no floor" for path in glob.glob(os.path.join(TOP, "lib", "*.[ch]"))
+    ]
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 

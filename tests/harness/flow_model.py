@@ -13,17 +13,25 @@ MET = {"ok": ("ok",), "failed": ("failed",), "ended": ("ok", "failed", "skipped"
 
 class Flow:
     """One in the database and in the model. parents[n] are (job, condition) of job n. call: what of a fate that is drawn for it; opened: share of
-    flows that are opened and closed, and so have their callbacks wait for all of it by other means, with the same ends."""
+    flows that are opened and closed, and so have their callbacks wait for all of it by other means, with the same ends.
+    """
 
     def __init__(self, db, rng, call=lambda fate: {"fn": "a"}, fates=FATES, opened=0.4):
         n = rng.randint(1, 14)
         self.fates = [rng.choice(fates) for _ in range(n)]
-        self.parents = [[(p, rng.choice(CONDITIONS)) for p in rng.sample(range(i), rng.randint(0, min(i, 3)))] for i in range(n)]
+        self.parents = [
+            [(p, rng.choice(CONDITIONS)) for p in rng.sample(range(i), rng.randint(0, min(i, 3)))] for i in range(n)
+        ]
         callbacks = [rng.choice(("ok", "failed", "ended")) for _ in range(rng.randint(0, 3))]
         self.fates += [rng.choice(fates) for _ in callbacks]
         outside = []
-        flow = {"jobs": [{**call(self.fates[i]), "name": f"n{i}", "after": [{"job": f"n{p}", "on": on} for p, on in above]} for i, above in enumerate(self.parents)],
-                "then": [{**call(fate), "on": on} for fate, on in zip(self.fates[n:], callbacks)]}
+        flow = {
+            "jobs": [
+                {**call(self.fates[i]), "name": f"n{i}", "after": [{"job": f"n{p}", "on": on} for p, on in above]}
+                for i, above in enumerate(self.parents)
+            ],
+            "then": [{**call(fate), "on": on} for fate, on in zip(self.fates[n:], callbacks)],
+        }
         self.cancels = rng.random() < 0.4
         if self.cancels:
             flow["on_failure"] = "cancel"
@@ -35,18 +43,34 @@ class Flow:
         self.jobs = [row[0] for row in db.sql("select id from deferred.flow_jobs(%s)", self.id)]
         self.parents += [[(p, f"flow {on}") for p in range(n)] for on in callbacks]
         for _ in range(rng.randint(0, 2)):
-            above = [(p, rng.choice(CONDITIONS)) for p in rng.sample(range(len(self.jobs)), rng.randint(1, min(3, len(self.jobs))))]
+            above = [
+                (p, rng.choice(CONDITIONS))
+                for p in rng.sample(range(len(self.jobs)), rng.randint(1, min(3, len(self.jobs))))
+            ]
             outside.append(above)
             self.fates.append(rng.choice(fates))
             of = call(self.fates[-1])
-            self.jobs.append(db.defer(of.pop("fn"), json.dumps(of.pop("params", {})), after=[{"job": self.jobs[p], "on": on} for p, on in above], **of))
+            self.jobs.append(
+                db.defer(
+                    of.pop("fn"),
+                    json.dumps(of.pop("params", {})),
+                    after=[{"job": self.jobs[p], "on": on} for p, on in above],
+                    **of,
+                )
+            )
         self.parents += outside
 
     def stopped(self, db):
         """Who was cancelled because another one failed."""
         failed = db.one("select failed from deferred.__deferred_flow where id = %s", self.id)
-        jobs = [row[0] for row in db.sql("select job_id from deferred.__deferred_log where job_id = any (%s) and error = format('cancelled: job %%s of its flow failed', %s::bigint)",
-                                         self.jobs, failed)]
+        jobs = [
+            row[0]
+            for row in db.sql(
+                "select job_id from deferred.__deferred_log where job_id = any (%s) and error = format('cancelled: job %%s of its flow failed', %s::bigint)",
+                self.jobs,
+                failed,
+            )
+        ]
         return {self.jobs.index(job) for job in jobs}
 
     def check(self, db, ends):
@@ -54,7 +78,7 @@ class Flow:
         stopped = self.stopped(db)
         assert all(n < len(self.spared) and not self.spared[n] for n in stopped) and (self.cancels or not stopped)
         failed = db.one("select failed from deferred.__deferred_flow where id = %s", self.id)
-        assert (failed is not None) == (self.cancels and "failed" in ends[:len(self.spared)])
+        assert (failed is not None) == (self.cancels and "failed" in ends[: len(self.spared)])
         assert failed is None or (ends[self.jobs.index(failed)] == "failed" and self.jobs.index(failed) not in stopped)
 
     def expected(self, stopped=()):
@@ -64,14 +88,23 @@ class Flow:
                 ends.append("failed")
                 continue
             failed = any(ends[p] == "failed" for p, _ in above)
-            met = {"flow ok": not failed, "flow failed": failed, "flow ended": True}[above[0][1]] if above and above[0][1] not in MET else \
-                all(ends[p] in MET[on] for p, on in above)
+            met = (
+                {"flow ok": not failed, "flow failed": failed, "flow ended": True}[above[0][1]]
+                if above and above[0][1] not in MET
+                else all(ends[p] in MET[on] for p, on in above)
+            )
             ends.append("skipped" if not met else "ok" if fate == "ok" else "failed")
         return ends
 
     def seen(self, db):
-        return [row[0] for row in db.sql("""
+        return [
+            row[0]
+            for row in db.sql(
+                """
             select case when h.id is not null then 'hot' when l.outcome = 'ok' then 'ok' when l.error like 'skipped: %%' then 'skipped' else 'failed' end
             from unnest(%s) with ordinality u(id, n) left join deferred.__deferred_hot h using (id)
             left join lateral (select * from deferred.__deferred_log x where x.job_id = u.id and x.final order by x.finished_at desc limit 1) l on true
-            order by u.n""", self.jobs)]
+            order by u.n""",
+                self.jobs,
+            )
+        ]

@@ -122,21 +122,56 @@ class Client:
         params = urllib.parse.parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
         if lite:
             comp = dict(params).get("comp")
-            return "\n".join([method, h.get("content-md5", ""), h.get("content-type", ""), "" if "x-ms-date" in h else h.get("date", ""),
-                              own + resource + (f"?comp={comp}" if comp is not None else "")])
+            return "\n".join(
+                [
+                    method,
+                    h.get("content-md5", ""),
+                    h.get("content-type", ""),
+                    "" if "x-ms-date" in h else h.get("date", ""),
+                    own + resource + (f"?comp={comp}" if comp is not None else ""),
+                ]
+            )
         length = h.get("content-length", "")
-        lines = [method, h.get("content-encoding", ""), h.get("content-language", ""), "" if length == "0" else length, h.get("content-md5", ""),
-                 h.get("content-type", ""), "" if "x-ms-date" in h else h.get("date", ""), h.get("if-modified-since", ""), h.get("if-match", ""),
-                 h.get("if-none-match", ""), h.get("if-unmodified-since", ""), h.get("range", "")]
+        lines = [
+            method,
+            h.get("content-encoding", ""),
+            h.get("content-language", ""),
+            "" if length == "0" else length,
+            h.get("content-md5", ""),
+            h.get("content-type", ""),
+            "" if "x-ms-date" in h else h.get("date", ""),
+            h.get("if-modified-since", ""),
+            h.get("if-match", ""),
+            h.get("if-none-match", ""),
+            h.get("if-unmodified-since", ""),
+            h.get("range", ""),
+        ]
         for name in sorted({n.lower() for n, _ in params}):
             resource += f"\n{name}:" + ",".join(sorted(v for n, v in params if n.lower() == name))
         return "\n".join(lines) + "\n" + own + resource
 
     def sign(self, text, key=None):
-        return base64.b64encode(hmac.new(base64.b64decode(key or self.key), text.encode("latin-1"), hashlib.sha256).digest()).decode()
+        return base64.b64encode(
+            hmac.new(base64.b64decode(key or self.key), text.encode("latin-1"), hashlib.sha256).digest()
+        ).decode()
 
-    def bytes(self, method, path, body=None, headers=(), version=VERSION, lite=False, key=None, date=None, account=None, host=None, expect=False,
-              chunked=False, scheme=None, signed=True):
+    def bytes(
+        self,
+        method,
+        path,
+        body=None,
+        headers=(),
+        version=VERSION,
+        lite=False,
+        key=None,
+        date=None,
+        account=None,
+        host=None,
+        expect=False,
+        chunked=False,
+        scheme=None,
+        signed=True,
+    ):
         """The request as it goes over the wire."""
         if isinstance(body, str):
             body = body.encode()
@@ -155,7 +190,12 @@ class Client:
         sent += list(headers)
         if signed:
             text = self.text_to_sign(method, target, sent, lite or version is None)
-            sent.append(("Authorization", f"{scheme or ('SharedKeyLite' if lite else 'SharedKey')} {self.account}:{self.sign(text, key)}"))
+            sent.append(
+                (
+                    "Authorization",
+                    f"{scheme or ('SharedKeyLite' if lite else 'SharedKey')} {self.account}:{self.sign(text, key)}",
+                )
+            )
         head = f"{method} {target} HTTP/1.1\r\n" + "".join(f"{n}: {v}\r\n" for n, v in sent) + "\r\n"
         return head.encode("latin-1") + (b"" if chunked or expect else body or b"")
 
@@ -195,7 +235,9 @@ class Client:
         return self.get(queue, n, "&peekonly=true")
 
     def delete(self, queue, message):
-        return self.call("DELETE", f"/{queue}/messages/{message['MessageId']}?popreceipt={urllib.parse.quote(message['PopReceipt'])}")
+        return self.call(
+            "DELETE", f"/{queue}/messages/{message['MessageId']}?popreceipt={urllib.parse.quote(message['PopReceipt'])}"
+        )
 
     def count(self, queue):
         return int(self.call("GET", f"/{queue}?comp=metadata").header("x-ms-approximate-messages-count"))
@@ -218,19 +260,27 @@ class Front:
             self.start()
 
     def write_config(self, more=""):
-        self.db.config(f'http {{\n key_file = "{self.key_file}"\n access_log = "{self.access_log}"\n {self.config}\n {more}\n}}\n')
+        self.db.config(
+            f'http {{\n key_file = "{self.key_file}"\n access_log = "{self.access_log}"\n {self.config}\n {more}\n}}\n'
+        )
 
     def add_account(self, name, *keys):
         """Its keys: those given, or new ones."""
-        done = self.db.run(["deferred", "account", "add", name, "--json"] + (["--keys", "-"] if keys else []), input="\n".join(keys) + "\n" if keys else None)
+        done = self.db.run(
+            ["deferred", "account", "add", name, "--json"] + (["--keys", "-"] if keys else []),
+            input="\n".join(keys) + "\n" if keys else None,
+        )
         assert done.returncode == 0, done
         made = json.loads(done.stdout)
         return made["key1"], made["key2"]
 
     def start(self, wait=True):
         self.program = self.db.spawn(["deferred_http", "--listen", "127.0.0.1:0", *self.options])
-        said = harness.wait_for(lambda: re.findall(r"listening on \S+:(\d+), (\S+)$", self.program.output(), re.M) or not self.program.alive(),
-                                what="a listening deferred_http")
+        said = harness.wait_for(
+            lambda: re.findall(r"listening on \S+:(\d+), (\S+)$", self.program.output(), re.M)
+            or not self.program.alive(),
+            what="a listening deferred_http",
+        )
         assert said is not True, self.program.output()
         self.port = int([p for p, kind in said if kind == "HTTP"][0])
         if wait:
@@ -277,10 +327,20 @@ class Node:
         node.scripts(self.folder, self.HERE)
 
     def env(self, server, **more):
-        return {"ENDPOINT": f"http://127.0.0.1:{server.port}/{Front.ACCOUNT}", "ACCOUNT": Front.ACCOUNT, "KEY": Front.KEY, **more}
+        return {
+            "ENDPOINT": f"http://127.0.0.1:{server.port}/{Front.ACCOUNT}",
+            "ACCOUNT": Front.ACCOUNT,
+            "KEY": Front.KEY,
+            **more,
+        }
 
     def command(self, name, *args):
-        return [node.NODE, *(["--test-reporter=tap"] if name == "operations.mjs" else []), os.path.join(self.folder, name), *args]
+        return [
+            node.NODE,
+            *(["--test-reporter=tap"] if name == "operations.mjs" else []),
+            os.path.join(self.folder, name),
+            *args,
+        ]
 
     def run(self, server, name, *args, timeout=150, **more):
         return self.db.run(self.command(name, *args), env=self.env(server, **more), timeout=timeout)

@@ -21,6 +21,7 @@ import pg
 BUILD = os.path.join(pg.TOP, os.environ.get("DEFERRED_BUILD", "build"))
 SAN = os.path.basename(BUILD) == "san"
 
+
 def make_reachable():
     """Some tests become another user, who needs the programs. Below a folder that is closed to others, as /root is,
     a copy in the session's folder is tested."""
@@ -39,8 +40,11 @@ def sanitizer_env(catch_signals):
     asan = "detect_leaks=1:halt_on_error=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1"
     if not catch_signals:
         asan += ":use_sigaltstack=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0"
-    return {"ASAN_OPTIONS": asan, "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
-            "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + os.path.join(pg.TOP, "tests", "harness", "lsan.supp")}
+    return {
+        "ASAN_OPTIONS": asan,
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
+        "LSAN_OPTIONS": "print_suppressions=0:suppressions=" + os.path.join(pg.TOP, "tests", "harness", "lsan.supp"),
+    }
 
 
 def root():
@@ -50,11 +54,17 @@ def root():
 
 def base_env():
     """What every program under test gets: little, and nothing of the user's own settings."""
-    return {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": root(), "TMPDIR": root(), "LANG": "C.UTF-8", "DEFERRED_TEST_ROOT": root(),
-            "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin"),  # for applications: programs find it beside them
-            "DEFERRED_ALLOW_ROOT": "1",  # tests run as root, and what they defer is their own
-            "DEFERRED_CGROUP": "0",  # one that is killed would leave its groups on the machine; test_cgroup.py has its own
-            **(sanitizer_env(False) if SAN else {})}
+    return {
+        "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+        "HOME": root(),
+        "TMPDIR": root(),
+        "LANG": "C.UTF-8",
+        "DEFERRED_TEST_ROOT": root(),
+        "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin"),  # for applications: programs find it beside them
+        "DEFERRED_ALLOW_ROOT": "1",  # tests run as root, and what they defer is their own
+        "DEFERRED_CGROUP": "0",  # one that is killed would leave its groups on the machine; test_cgroup.py has its own
+        **(sanitizer_env(False) if SAN else {}),
+    }
 
 
 def program(name):
@@ -74,15 +84,19 @@ def run(args, env=None, input=None, timeout=120, cwd=None, **kw):
     if not isinstance(input, bytes):
         how.update(text=True, errors="surrogateescape")
     how.update({"input": input} if input is not None else {"stdin": subprocess.DEVNULL})
-    return subprocess.run(command(args), env={**base_env(), **(env or {})}, cwd=cwd or root(), timeout=timeout, **{**how, **kw})
+    return subprocess.run(
+        command(args), env={**base_env(), **(env or {})}, cwd=cwd or root(), timeout=timeout, **{**how, **kw}
+    )
 
 
 def json_once(text):
     """What a JSON text says. A member that comes twice in an object, which each reader takes in its own way, is an error."""
+
     def members(pairs):
         twice = [name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i])]
         assert twice == [], twice
         return dict(pairs)
+
     return json.loads(text, object_pairs_hook=members)
 
 
@@ -91,8 +105,12 @@ class Started:
 
     def __init__(self, args, env=None, cwd=None, **kw):
         self.said = tempfile.TemporaryFile("w+", dir=root(), errors="surrogateescape")
-        self.process = subprocess.Popen(command(args), env={**base_env(), **(env or {})}, cwd=cwd or root(),
-                                        **{"stdin": subprocess.DEVNULL, "stdout": self.said, "stderr": self.said, **kw})
+        self.process = subprocess.Popen(
+            command(args),
+            env={**base_env(), **(env or {})},
+            cwd=cwd or root(),
+            **{"stdin": subprocess.DEVNULL, "stdout": self.said, "stderr": self.said, **kw},
+        )
         self.pid = self.process.pid
 
     def alive(self):
@@ -126,7 +144,9 @@ def wait_for(condition, timeout=30, what=None):
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout} s: {what or getattr(condition, '__doc__', None) or 'condition'}")
+            raise AssertionError(
+                f"not within {timeout} s: {what or getattr(condition, '__doc__', None) or 'condition'}"
+            )
         time.sleep(0.01)
 
 
@@ -143,8 +163,13 @@ class Db:
         os.mkdir(self.dir, 0o700)
         self.pidfile = os.path.join(self.dir, "pid")
         self.config_file = os.path.join(self.dir, "deferred.conf")
-        self.env = {**base_env(), "DEFERRED_DB": self.conninfo, "DEFERRED_PIDFILE": self.pidfile, "DEFERRED_CONFIG": self.config_file,
-                    "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins")}
+        self.env = {
+            **base_env(),
+            "DEFERRED_DB": self.conninfo,
+            "DEFERRED_PIDFILE": self.pidfile,
+            "DEFERRED_CONFIG": self.config_file,
+            "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins"),
+        }
         self.config("")
         self.started = []
         self.connection = None
@@ -181,12 +206,15 @@ class Db:
 
     def defer(self, fn, params="{}", **opts):
         """deferred.defer() with options by name; returns the job id."""
-        return self.one("select deferred.defer(%s, %s::json, %s::json)", fn, params, psycopg2.extras.Json(opts) if opts else None)
+        return self.one(
+            "select deferred.defer(%s, %s::json, %s::json)", fn, params, psycopg2.extras.Json(opts) if opts else None
+        )
 
     def hold(self, *jobs, worker=1, receipt=1, lease="1 minute", alone=False):
         """Has a worker, that need not be there, hold these ready jobs, as if it had claimed them; their lanes are handed out up to here,
         with the other ready jobs left over."""
-        self.sql("""
+        self.sql(
+            """
             with lease as (
                 insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
                 select h.queue, %(worker)s, %(receipt)s, array_agg(h.id order by h.id), int8range(min(h.id), max(h.id), '[]'), pg_current_snapshot(),
@@ -206,7 +234,8 @@ class Db:
                               and not exists (select from deferred.__held l where l.id = x.id) as free
                   from deferred.__deferred_hot x where not x.limited) h
             group by h.queue, h.priority having bool_or(h.id = any (%(jobs)s))""",
-            {"jobs": list(jobs), "worker": worker, "receipt": receipt, "alone": alone, "lease": lease})
+            {"jobs": list(jobs), "worker": worker, "receipt": receipt, "alone": alone, "lease": lease},
+        )
 
     def spawn(self, args, env=None, **kw):
         """Start a program beside the test; it is killed at the test's end if it still runs."""
@@ -222,8 +251,9 @@ class Db:
         folder = os.path.join(self.dir, "plugins")
         os.makedirs(folder, mode=0o755, exist_ok=True)
         stock = os.path.join(BUILD, "plugins")
-        for path in [os.path.join(stock, f) for f in os.listdir(stock) if f.endswith(".so")] + \
-                [os.path.join(BUILD, "tests", "plugins", n + ".so") for n in names]:
+        for path in [os.path.join(stock, f) for f in os.listdir(stock) if f.endswith(".so")] + [
+            os.path.join(BUILD, "tests", "plugins", n + ".so") for n in names
+        ]:
             shutil.copy(path, folder)
             os.chmod(os.path.join(folder, os.path.basename(path)), 0o755)
         self.env["DEFERRED_PLUGIN_DIR"] = folder
@@ -232,8 +262,13 @@ class Db:
     def log(self, job=None):
         """(attempt, outcome) of a job's attempts, or (job_id, attempt, outcome) of all, in order."""
         if job is not None:
-            return self.sql("select attempt, outcome from deferred.__deferred_log where job_id = %s order by attempt, finished_at", job)
-        return self.sql("select job_id, attempt, outcome from deferred.__deferred_log order by job_id, attempt, finished_at")
+            return self.sql(
+                "select attempt, outcome from deferred.__deferred_log where job_id = %s order by attempt, finished_at",
+                job,
+            )
+        return self.sql(
+            "select job_id, attempt, outcome from deferred.__deferred_log order by job_id, attempt, finished_at"
+        )
 
     def held(self, job):
         """The worker that has a job, and since when; None: nobody has."""
@@ -283,7 +318,9 @@ class OwnServer(Db):
 
     def __init__(self, settings=None, server_env=None):
         OwnServer.count += 1
-        cluster = pg.Cluster(os.path.join(root(), f"own{os.getpid()}-{OwnServer.count}"), settings=settings, server_env=server_env)
+        cluster = pg.Cluster(
+            os.path.join(root(), f"own{os.getpid()}-{OwnServer.count}"), settings=settings, server_env=server_env
+        )
         cluster.start().create_db("own")
         prepare(cluster, "own")
         super().__init__(cluster, "own")
@@ -320,12 +357,21 @@ def ledger(db):
 
 def ran_in_build(db, fn, plugin, n, ms, hours_ago, crashed=0):
     """Adds n attempts to the log, of half to one and a half times so many milliseconds, some of which crashed."""
-    db.sql("""
+    db.sql(
+        """
         with job as (insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), 'default', %s, '{}' from generate_series(1, %s) returning id),
         one as (select id, row_number() over () as i from job)
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, plugin, started_at, finished_at, wait_us, run_us)
         select id, 1, case when i <= %s then 'crashed' else 'ok' end, true, %s, at, at, 0, 1000 * %s * (0.5 + i * 1.0 / %s)
-        from one, (select now() - %s * interval '1 hour' as at) t""", fn, n, crashed, plugin, ms, n, hours_ago)
+        from one, (select now() - %s * interval '1 hour' as at) t""",
+        fn,
+        n,
+        crashed,
+        plugin,
+        ms,
+        n,
+        hours_ago,
+    )
 
 
 def read_times(path):
@@ -334,7 +380,10 @@ def read_times(path):
     if not os.path.exists(path):
         return []
     with open(path) as f:
-        return [(w[0], int(w[1]), int(w[2]), int(w[3]), int(w[4])) for w in (line.split() for line in f if line.endswith("\n"))]  # of the last one some may be there
+        return [
+            (w[0], int(w[1]), int(w[2]), int(w[3]), int(w[4]))
+            for w in (line.split() for line in f if line.endswith("\n"))
+        ]  # of the last one some may be there
 
 
 def read_record(path):
@@ -344,7 +393,9 @@ def read_record(path):
 
 def unforeseeable(numbers):
     """Do these, of 64 bits, look as if drawn? All differ, and each bit is sometimes set and sometimes not, also from each to the next."""
+
     def both(values):
         return all({v >> bit & 1 for v in values} == {0, 1} for bit in range(64))
+
     assert len(numbers) >= 50  # of so many, drawn, it is not so once in 10^13 times
     return len(set(numbers)) == len(numbers) and both(numbers) and both([b - a for a, b in zip(numbers, numbers[1:])])

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * leak_roots - linked into what is built with the address sanitizer: LeakSanitizer need not look through the sanitizers' own memory.
+ * leak_roots - linked into what is built with the address sanitizer: LeakSanitizer need not look through the
+ * sanitizers' own memory.
  *
- * At the end of each process it looks for pointers in all that a program or library may write to. The tables of libasan and libubsan
- * themselves are 12 MB of that, never touched and so 3,000 page faults: most of what a short process cost. What is held by nothing but
- * these tables is now a leak; so this finds no leak less.
+ * At the end of each process it looks for pointers in all that a program or library may write to. The tables of libasan
+ * and libubsan themselves are 12 MB of that, never touched and so 3,000 page faults: most of what a short process cost.
+ * What is held by nothing but these tables is now a leak; so this finds no leak less.
  *
  * It asks by dl_iterate_phdr(), and a program's own comes before libc's.
  */
@@ -49,7 +50,7 @@ static int visit_one(struct dl_phdr_info *info, size_t size, void *data)
 
 int dl_iterate_phdr(visit_fn *fn, void *data)
 {
-	static int (*of_libc)(visit_fn *fn, void *data);
+	static int (*of_libc)(visit_fn * fn, void *data);
 	struct visit visit = { fn, data };
 
 	/* First by the sanitizer's start, long before threads and the end. */

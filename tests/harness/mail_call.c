@@ -7,7 +7,8 @@
  * MAIL: {"from": ["a@b", "Name"], "reply_to": ..., "to": [["a@b", "Name"], ...], "cc", "bcc", "subject", "text",
  * "html", "calendar", "label", "headers": {NAME: TEXT}, "attachments": [{"path", "name", "type", "delete_after_send",
  * "content", "cid"}]}. -d: on a context of its own, else without one.
- * -f: a thread sends the first mail, and a child made once FILE has "RCPT" in it, the file where the server notes commands, the others.
+ * -f: a thread sends the first mail, and a child made once FILE has "RCPT" in it, the file where the server notes
+ * commands, the others.
  * Prints a line for each: {"code": N, "id": N, "message": TEXT, "hint": TEXT}.
  */
 #include "deferred.h"
@@ -30,7 +31,8 @@ static const char *text(const json_t *object, const char *key)
 
 static struct deferred_mailbox mailbox(const json_t *pair)
 {
-	return (struct deferred_mailbox){ json_string_value(json_array_get(pair, 0)), json_string_value(json_array_get(pair, 1)) };
+	return (struct deferred_mailbox){ json_string_value(json_array_get(pair, 0)),
+					  json_string_value(json_array_get(pair, 1)) };
 }
 
 static size_t mailboxes(const json_t *mail, const char *key, struct deferred_mailbox list[MOST])
@@ -66,15 +68,17 @@ static int send_one(struct deferred *d, const char *key, const json_t *json)
 	mail.html = text(json, "html");
 	mail.calendar = text(json, "calendar");
 	mail.label = text(json, "label");
-	json_object_foreach(json_object_get(json, "headers"), name, value)
-		if (mail.headers_len < MOST)
-			headers[mail.headers_len++] = (struct deferred_header){ name, json_string_value(value) };
+	json_object_foreach(json_object_get(json, "headers"), name, value) if (mail.headers_len < MOST)
+		headers[mail.headers_len++] = (struct deferred_header){ name, json_string_value(value) };
 	for (size_t i = 0; i < json_array_size(attachments) && i < MOST; i++) {
 		const json_t *a = json_array_get(attachments, i);
 
 		files[mail.attachments_len++] = (struct deferred_attachment){
-			text(a, "path"), text(a, "name"), text(a, "type"), json_is_true(json_object_get(a, "delete_after_send")),
-			text(a, "content"), json_string_length(json_object_get(a, "content")), text(a, "cid") };
+			text(a, "path"),    text(a, "name"),
+			text(a, "type"),    json_is_true(json_object_get(a, "delete_after_send")),
+			text(a, "content"), json_string_length(json_object_get(a, "content")),
+			text(a, "cid")
+		};
 	}
 	code = deferred_send_mail(d, &mail, &opts, &id, &err);
 	out = json_pack("{sisIssss}", "code", code, "id", (json_int_t)id, "message", err.message, "hint", err.hint);

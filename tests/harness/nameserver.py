@@ -56,15 +56,15 @@ class NameServer:
     def answer(self, question):
         labels, at = [], 12
         while question[at]:
-            labels.append(question[at + 1:at + 1 + question[at]].decode())
+            labels.append(question[at + 1 : at + 1 + question[at]].decode())
             at += 1 + question[at]
-        asked = question[12:at + 5]
-        kind, = struct.unpack(">H", question[at + 1:at + 3])
+        asked = question[12 : at + 5]
+        (kind,) = struct.unpack(">H", question[at + 1 : at + 3])
         addresses = self.known.get(".".join(labels))
         records = [socket.inet_aton(a) for a in addresses or []] if kind == A else []
         flags = 0x8180 | (NO_SUCH_NAME if addresses is None else 0)
         head = question[:2] + struct.pack(">HHHHH", flags, 1, len(records), 0, 0)
-        return head + asked + b"".join(struct.pack(">HHHIH", 0xc00c, A, 1, 0, 4) + r for r in records)
+        return head + asked + b"".join(struct.pack(">HHHIH", 0xC00C, A, 1, 0, 4) + r for r in records)
 
     def asked_by(self, *args):
         """The command line of a program of ours that asks this server alone, in a mount namespace of its own."""

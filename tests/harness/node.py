@@ -20,8 +20,12 @@ class NodeError(Exception):
 def need_programs():
     if shutil.which("npm") and os.path.exists(NODE):
         return
-    done = subprocess.run([os.path.join(pg.TOP, "tests", "harness", "deps.sh"), "nodejs", "npm"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                          text=True)
+    done = subprocess.run(
+        [os.path.join(pg.TOP, "tests", "harness", "deps.sh"), "nodejs", "npm"],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     if done.returncode != 0:
         raise NodeError("node and npm are needed, and cannot be installed:\n" + done.stderr)
 
@@ -45,10 +49,18 @@ def install(name, source):
         need_programs()
         for path in files:
             shutil.copy(path, folder)
-        done = subprocess.run(["npm", "ci", "--prefix", folder, "--no-engine-strict", "--loglevel", "error"], cwd=folder, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(
+            ["npm", "ci", "--prefix", folder, "--no-engine-strict", "--loglevel", "error"],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         if done.returncode != 0:
-            raise NodeError(f"npm cannot install what {os.path.relpath(files[1], pg.TOP)} names; is a registry in reach (npm ping)?\n{done.stdout}")
+            raise NodeError(
+                f"npm cannot install what {os.path.relpath(files[1], pg.TOP)} names; is a registry in reach (npm ping)?\n{done.stdout}"
+            )
         with open(stamp, "w") as f:
             f.write(wanted.hexdigest())
     return folder

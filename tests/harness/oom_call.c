@@ -4,9 +4,9 @@
  *
  *     oom_call open|defer|mail one|rest none|ignore|reap
  *
- * one: that allocation alone; rest: all after it, too. none, ignore, reap: what the application does with SIGCHLD: nothing, ignores it, waits
- * for whatever child has ended. Each n is a child of this process. Prints "N allocations, S succeeded, E refused"; or what else a child
- * did, and ends with 1.
+ * one: that allocation alone; rest: all after it, too. none, ignore, reap: what the application does with SIGCHLD:
+ * nothing, ignores it, waits for whatever child has ended. Each n is a child of this process. Prints "N allocations, S
+ * succeeded, E refused"; or what else a child did, and ends with 1.
  */
 #include "deferred.h"
 
@@ -70,7 +70,9 @@ enum { SUCCEEDED = 40, REFUSED, NOT_MET, SILENT, CHILD_LEFT };
 static int call(const char *what, struct deferred_error *err)
 {
 	static const struct deferred_mailbox to = { "ann@example.org", NULL };
-	static const struct deferred_mail mail = { .from = { "a@example.org", NULL }, .to = &to, .to_len = 1, .subject = "s", .text = "t" };
+	static const struct deferred_mail mail = {
+		.from = { "a@example.org", NULL }, .to = &to, .to_len = 1, .subject = "s", .text = "t"
+	};
 	struct deferred *d = NULL;
 	int64_t id = 0;
 	int rc;

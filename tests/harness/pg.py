@@ -55,7 +55,7 @@ class PgError(Exception):
 def sources(kind="queries"):
     """The files of sql/KIND by their names without folder and ".sql"."""
     paths = glob.glob(os.path.join(TOP, "sql", kind, "*", "*.sql"))
-    return {os.path.basename(path)[:-len(".sql")]: path for path in paths}
+    return {os.path.basename(path)[: -len(".sql")]: path for path in paths}
 
 
 def source(name, kind="queries"):
@@ -97,7 +97,9 @@ def call(args, more_env=None, **kw):
     env["LC_ALL"] = "C.UTF-8"
     # An output that stays open in the server would be waited for: a file is not.
     with tempfile.TemporaryFile("w+") as said:
-        done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=env, cwd="/", **kw)
+        done = subprocess.run(
+            args, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=env, cwd="/", **kw
+        )
         said.seek(0)
         text = said.read()
     if done.returncode != 0:
@@ -138,12 +140,30 @@ def template():
             with tempfile.TemporaryDirectory(prefix="deferred-initdb.") as work:
                 give_to_server(work)
                 data = os.path.join(work, "data")
-                call(as_server([os.path.join(bindir(), "initdb"), "-D", data, "-A", "trust", "-U", USER, "-E", "UTF8",
-                                "--locale=C.UTF-8", "--no-sync", "--no-instructions"]))
+                call(
+                    as_server(
+                        [
+                            os.path.join(bindir(), "initdb"),
+                            "-D",
+                            data,
+                            "-A",
+                            "trust",
+                            "-U",
+                            USER,
+                            "-E",
+                            "UTF8",
+                            "--locale=C.UTF-8",
+                            "--no-sync",
+                            "--no-instructions",
+                        ]
+                    )
+                )
                 with open(os.path.join(data, "pg_hba.conf"), "r+") as f:
                     rules = f.read()
                     f.seek(0)
-                    f.write("local all +password_people scram-sha-256\n" + rules)  # a role that a test may make: who is in it has to show a password
+                    f.write(
+                        "local all +password_people scram-sha-256\n" + rules
+                    )  # a role that a test may make: who is in it has to show a password
                 copy(data, path + ".new")
             os.rename(path + ".new", path)
     return path
@@ -190,8 +210,13 @@ class Cluster:
         if os.path.exists(os.path.join(self.data, "PG_VERSION")):
             return
         copy(template(), self.data)
-        settings = {**COMMON, **({} if self.durable else QUICK), "listen_addresses": "''",
-                    "unix_socket_directories": f"'{self.folder}'", **self.settings}
+        settings = {
+            **COMMON,
+            **({} if self.durable else QUICK),
+            "listen_addresses": "''",
+            "unix_socket_directories": f"'{self.folder}'",
+            **self.settings,
+        }
         with open(os.path.join(self.data, "postgresql.conf"), "a") as f:
             f.write("".join(f"{k} = {v}\n" for k, v in settings.items()))
 
@@ -200,7 +225,12 @@ class Cluster:
         if self.pid():
             return self
         try:
-            call(as_server([os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-l", self.log, "-w", "-t", "60", "-s", "start"]), self.server_env)
+            call(
+                as_server(
+                    [os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-l", self.log, "-w", "-t", "60", "-s", "start"]
+                ),
+                self.server_env,
+            )
         except PgError as e:
             with contextlib.suppress(OSError), open(self.log) as f:
                 raise PgError(f"{e}{''.join(f.readlines()[-20:])}") from None
@@ -209,7 +239,11 @@ class Cluster:
 
     def stop(self, mode="fast"):
         if self.pid():
-            call(as_server([os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-m", mode, "-w", "-t", "60", "-s", "stop"]))
+            call(
+                as_server(
+                    [os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-m", mode, "-w", "-t", "60", "-s", "stop"]
+                )
+            )
 
     def kill(self):
         """SIGKILL to the server itself; its children notice and end. Returns when all are gone."""
@@ -230,8 +264,22 @@ class Cluster:
         os.mkdir(folder, 0o700)
         give_to_server(folder)
         standby = Cluster(folder)
-        call(as_server([os.path.join(bindir(), "pg_basebackup"), "-D", standby.data, "-R", "-c", "fast", "-X", "stream",
-                        "-d", (conninfo or self.conninfo()) + " application_name=second"]))
+        call(
+            as_server(
+                [
+                    os.path.join(bindir(), "pg_basebackup"),
+                    "-D",
+                    standby.data,
+                    "-R",
+                    "-c",
+                    "fast",
+                    "-X",
+                    "stream",
+                    "-d",
+                    (conninfo or self.conninfo()) + " application_name=second",
+                ]
+            )
+        )
         with open(os.path.join(standby.data, "postgresql.conf"), "a") as f:
             f.write(f"unix_socket_directories = '{folder}'\n")
         return standby.start()
@@ -249,8 +297,25 @@ class Cluster:
         return self.conninfo(name)
 
     def has_db(self, name):
-        return call([os.path.join(bindir(), "psql"), "-XAtq", "-h", self.folder, "-p", str(PORT), "-U", USER, "-d", "postgres", "-c",
-                     f"select count(*) from pg_database where datname = '{name}'"]).strip() == "1"
+        return (
+            call(
+                [
+                    os.path.join(bindir(), "psql"),
+                    "-XAtq",
+                    "-h",
+                    self.folder,
+                    "-p",
+                    str(PORT),
+                    "-U",
+                    USER,
+                    "-d",
+                    "postgres",
+                    "-c",
+                    f"select count(*) from pg_database where datname = '{name}'",
+                ]
+            ).strip()
+            == "1"
+        )
 
 
 def children_of(pid):
@@ -281,13 +346,20 @@ def running(pid):
 def migrate(conninfo, build=BUILD):
     """Bring a database up to the newest schema with our own program."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "DEFERRED_"))}
-    done = subprocess.run([os.path.join(build, "bin", "deferred"), "migrate", "--db", conninfo], env=env,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [os.path.join(build, "bin", "deferred"), "migrate", "--db", conninfo],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     if done.returncode != 0:
         raise PgError(f"deferred migrate: exit status {done.returncode}\n{done.stdout}")
 
 
 # ---- everything one test session has started
+
 
 def sweep(root):
     """Stop all that was started for a session whose folder is root, and remove the folder. A process is
@@ -341,7 +413,11 @@ def processes_with(name, text):
     name, text, found = name.encode() + b"=", text.encode(), []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         environ = environment_of(entry)
-        if text in environ and any(v.startswith(name) and text in v for v in environ.split(b"\0")) and running(int(entry)):
+        if (
+            text in environ
+            and any(v.startswith(name) and text in v for v in environ.split(b"\0"))
+            and running(int(entry))
+        ):
             found.append(int(entry))
     return found
 
@@ -379,13 +455,27 @@ def keep():
         if not cluster.has_db("deferred"):
             cluster.create_db("deferred")
             # Else tables made by hand go where the schema is: it is called as the user is.
-            call([os.path.join(bindir(), "psql"), "-Xq", "-d", cluster.conninfo("deferred"), "-c", "alter database deferred set search_path = public"])
+            call(
+                [
+                    os.path.join(bindir(), "psql"),
+                    "-Xq",
+                    "-d",
+                    cluster.conninfo("deferred"),
+                    "-c",
+                    "alter database deferred set search_path = public",
+                ]
+            )
         migrate(cluster.conninfo("deferred"))
     # Its folder must be ours alone, and pid files are kept.
     os.makedirs(os.path.join(KEPT, "run"), mode=0o700, exist_ok=True)
-    lines = {**cluster.env("deferred"), "DEFERRED_DB": cluster.conninfo("deferred"),
-             "DEFERRED_PIDFILE": os.path.join(KEPT, "run", "defer_deferred"), "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins"),
-             "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin"), "DEFERRED_HTTP_KEY_FILE": os.path.join(KEPT, "http.key")}
+    lines = {
+        **cluster.env("deferred"),
+        "DEFERRED_DB": cluster.conninfo("deferred"),
+        "DEFERRED_PIDFILE": os.path.join(KEPT, "run", "defer_deferred"),
+        "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins"),
+        "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin"),
+        "DEFERRED_HTTP_KEY_FILE": os.path.join(KEPT, "http.key"),
+    }
     if os.geteuid() == 0:
         lines["DEFERRED_ALLOW_ROOT"] = "1"  # what is tried by hand is the jobs of whoever tries it
     for name, value in lines.items():

@@ -97,7 +97,8 @@ static int on_cancelled(const struct deferred_call *call)
 
 static void on_progress(const struct deferred_call *call, int64_t done, int64_t total, const char *s, size_t len)
 {
-	json_object_set_new(call->host_data, "progress", json_pack("[IIo]", (json_int_t)done, (json_int_t)total, text(s, len)));
+	json_object_set_new(call->host_data, "progress",
+			    json_pack("[IIo]", (json_int_t)done, (json_int_t)total, text(s, len)));
 }
 
 static int on_parent(const struct deferred_call *call, const char *name, const char **outcome, const char **result)
@@ -135,7 +136,9 @@ static void on_refused(void *data, const char *file, const char *why)
 
 int main(int argc, char **argv)
 {
-	struct deferred_call call = { .size = sizeof(call), .attempt = 1, .label = "", .traceparent = "", .parents = "", .host = &host };
+	struct deferred_call call = {
+		.size = sizeof(call), .attempt = 1, .label = "", .traceparent = "", .parents = "", .host = &host
+	};
 	struct deferred_error err = { 0 };
 	struct plugin_set *set = NULL;
 	const struct plugin_function *fn;

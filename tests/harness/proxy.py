@@ -46,8 +46,15 @@ class Proxy:
         self.cut()
 
     def conninfo(self, dbname, **more):
-        parts = {"host": "127.0.0.1", "port": self.port, "user": pg.USER, "dbname": dbname, "sslmode": "disable",
-                 "gssencmode": "disable", **more}
+        parts = {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "user": pg.USER,
+            "dbname": dbname,
+            "sslmode": "disable",
+            "gssencmode": "disable",
+            **more,
+        }
         return " ".join(f"{k}={v}" for k, v in parts.items())
 
     def cut(self):
@@ -97,7 +104,9 @@ class Proxy:
         try:
             while pair in self.open:
                 # The end of a doomed connection comes when the server has had its say. One that begins, or waits for a slow answer, is not idle.
-                ready, _, _ = select.select([client, server], [], [], 0.2 if doomed else self.idle_s if asked > 1 and answered else None)
+                ready, _, _ = select.select(
+                    [client, server], [], [], 0.2 if doomed else self.idle_s if asked > 1 and answered else None
+                )
                 if not ready:
                     break
                 for source in ready:

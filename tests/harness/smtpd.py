@@ -65,8 +65,9 @@ class Handler:
 
     async def handle_DATA(self, server, session, envelope):
         head, _, body = envelope.original_content.partition(b"\r\n\r\n")
-        if not (head.isascii() or "SMTPUTF8" in envelope.mail_options) or \
-                not (body.isascii() or "BODY=8BITMIME" in envelope.mail_options):
+        if not (head.isascii() or "SMTPUTF8" in envelope.mail_options) or not (
+            body.isascii() or "BODY=8BITMIME" in envelope.mail_options
+        ):
             return "554 5.6.1 bytes above 127 that were not announced"
         for address in envelope.rcpt_tos:
             answer = await self.answer(server, address.split("@")[0], "data")
@@ -85,8 +86,17 @@ class Handler:
         with open(base + ".tmp", "w", encoding="utf-8") as f:
             auth = session.auth_data.login.decode() if session.authenticated else None
             tls = server.transport.get_extra_info("ssl_object") is not None
-            json.dump({"from": envelope.mail_from, "to": envelope.rcpt_tos, "tls": tls, "auth": auth,
-                       "peer_port": session.peer[1], "helo": session.host_name}, f)
+            json.dump(
+                {
+                    "from": envelope.mail_from,
+                    "to": envelope.rcpt_tos,
+                    "tls": tls,
+                    "auth": auth,
+                    "peer_port": session.peer[1],
+                    "helo": session.host_name,
+                },
+                f,
+            )
         os.rename(base + ".tmp", base + ".json")
         return self.count
 
@@ -136,8 +146,14 @@ def arguments(argv=None):
 async def listen(args):
     """Start to serve on the running event loop; returns the asyncio server."""
     handler = Handler(args)
-    options = {"hostname": "smtpd.test", "ident": "test", "enable_SMTPUTF8": args.utf8, "decode_data": False,
-               "data_size_limit": args.max_size, "timeout": 300}
+    options = {
+        "hostname": "smtpd.test",
+        "ident": "test",
+        "enable_SMTPUTF8": args.utf8,
+        "decode_data": False,
+        "data_size_limit": args.max_size,
+        "timeout": 300,
+    }
     context = None
     if args.tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -154,7 +170,8 @@ async def listen(args):
         warnings.filterwarnings("ignore", message="Requiring AUTH while")
         options.update(authenticator=authenticator, auth_required=True, auth_require_tls=False)
     return await asyncio.get_running_loop().create_server(
-        lambda: Server(handler, args, **options), "127.0.0.1", args.port, ssl=context if args.tls == "tls" else None)
+        lambda: Server(handler, args, **options), "127.0.0.1", args.port, ssl=context if args.tls == "tls" else None
+    )
 
 
 async def main():

@@ -32,8 +32,13 @@ def test_more_than_three_such_tests_fail_the_run():
 def test_unit_tests_are_named_like_the_others_and_what_was_left_out_is_said():
     def checked(*arguments):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("DEFERRED_", "PYTEST_"))}
-        done = subprocess.run([check.PYTHON, "tests/harness/check.py", "build", "--", *arguments], cwd=pg.TOP, env=env,
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [check.PYTHON, "tests/harness/check.py", "build", "--", *arguments],
+            cwd=pg.TOP,
+            env=env,
+            capture_output=True,
+            text=True,
+        )
         return done.returncode, done.stdout.splitlines()
 
     status, lines = checked("tests/lib/backoff_test.c", "tests/lib/error_test.c")

@@ -102,7 +102,14 @@ def test_when_a_function_is_taken_away_puts_are_refused_and_what_was_put_still_r
     account(db, "allow", "echo")
     assert bind(c, "calls", "echo", comp="?comp=metadata").status == 204
     second = c.put("calls", '["again"]')
-    assert c.call("PUT", f"/calls/messages/{second['MessageId']}?popreceipt={second['PopReceipt']}&visibilitytimeout=0", XML.format("changed")).status == 204
+    assert (
+        c.call(
+            "PUT",
+            f"/calls/messages/{second['MessageId']}?popreceipt={second['PopReceipt']}&visibilitytimeout=0",
+            XML.format("changed"),
+        ).status
+        == 204
+    )
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.sql("select result from deferred.__deferred_log order by job_id desc limit 1") == [('"changed"',)]
     harness.ledger(db)
@@ -133,22 +140,51 @@ def test_the_role_of_the_front_does_not_get_around_it_by_sql(db):
                 return cursor.fetchone()[0]
 
             for queue in ("acct.calls", "calls", "nobody.calls", ".calls", "acct", "mail", "acct.mail"):
-                assert ask("select deferred.__message_queue_create(%s, '{\"deferredfunction\": \"append\"}')", queue) == NOT_GIVEN
-            for queue in ("calls", "nobody.calls", ".calls", "acct"):  # what is given, is given to queues of the account
-                assert ask("select deferred.__message_queue_create(%s, '{\"deferredfunction\": \"echo\"}')", queue) == NOT_GIVEN
+                assert (
+                    ask("select deferred.__message_queue_create(%s, '{\"deferredfunction\": \"append\"}')", queue)
+                    == NOT_GIVEN
+                )
+            for queue in (
+                "calls",
+                "nobody.calls",
+                ".calls",
+                "acct",
+            ):  # what is given, is given to queues of the account
+                assert (
+                    ask("select deferred.__message_queue_create(%s, '{\"deferredfunction\": \"echo\"}')", queue)
+                    == NOT_GIVEN
+                )
             assert ask("select deferred.__message_queue_create('acct.echo', '{\"deferredfunction\": \"echo\"}')") == OK
             for queue in ("mail", "acct.mail"):
-                assert ask("select deferred.__message_queue_metadata(%s, '{\"deferred_function\": \"append\"}')", queue) == NOT_GIVEN
-                assert ask("select status from deferred.__message_put(array[%s], array['{}'], array[0], array[0])", queue) == NOT_GIVEN
-            for query in ("select deferred.__account_allow('acct', array['append'])", "select deferred.__account_disallow('acct', array[]::text[])",
-                          "select deferred.__account_may('acct.mail', 'append')", "update deferred.__deferred_account set functions = '{append}'",
-                          "update deferred.__deferred_queue set fn = 'append'", "select deferred.__queue_set('acct.mail', '{\"fn\": \"append\"}')",
-                          "insert into deferred.__deferred_hot (id, queue, fn) values (1, 'acct.mail', 'append')", "select deferred.defer('append')"):
+                assert (
+                    ask("select deferred.__message_queue_metadata(%s, '{\"deferred_function\": \"append\"}')", queue)
+                    == NOT_GIVEN
+                )
+                assert (
+                    ask("select status from deferred.__message_put(array[%s], array['{}'], array[0], array[0])", queue)
+                    == NOT_GIVEN
+                )
+            for query in (
+                "select deferred.__account_allow('acct', array['append'])",
+                "select deferred.__account_disallow('acct', array[]::text[])",
+                "select deferred.__account_may('acct.mail', 'append')",
+                "update deferred.__deferred_account set functions = '{append}'",
+                "update deferred.__deferred_queue set fn = 'append'",
+                "select deferred.__queue_set('acct.mail', '{\"fn\": \"append\"}')",
+                "insert into deferred.__deferred_hot (id, queue, fn) values (1, 'acct.mail', 'append')",
+                "select deferred.defer('append')",
+            ):
                 with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                     ask(query)
             # A function in somebody's search path decides nothing.
             with pytest.raises(psycopg2.Error):
-                ask("create function deferred.__account_may(queue text, fn text) returns boolean language sql as 'select true'")
-        assert db.sql("select fn from deferred.__deferred_queue where fn is not null order by 1") == [("echo",), ("send_mail",), ("send_mail",)] and db.hot() == 0
+                ask(
+                    "create function deferred.__account_may(queue text, fn text) returns boolean language sql as 'select true'"
+                )
+        assert (
+            db.sql("select fn from deferred.__deferred_queue where fn is not null order by 1")
+            == [("echo",), ("send_mail",), ("send_mail",)]
+            and db.hot() == 0
+        )
     finally:
         db.sql("drop role front_login")

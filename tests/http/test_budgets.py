@@ -55,7 +55,9 @@ def test_bodies_of_nobody_take_no_room(db):
         if not harness.SAN:
             assert rss(f) - before < 40 * MIB
         # They are cut off, however often they send something, and are in the log.
-        harness.wait_for(lambda: len([1 for line in f.log() if line.get("cut")]) == 300, what="a line for each in the access log")
+        harness.wait_for(
+            lambda: len([1 for line in f.log() if line.get("cut")]) == 300, what="a line for each in the access log"
+        )
         assert all(raw.closed() for raw in open_)
     cut = [(line["status"], line.get("code"), line.get("op")) for line in f.log() if line.get("cut")]
     assert cut == [(403, "AuthenticationFailed", "PutMessage")] * 300
@@ -74,10 +76,28 @@ def test_a_wrong_signature_is_refused_before_the_client_is_told_to_go_on(f, c):
         assert raw.answer().status == 100
     # A token gives what it says, and that is known as early.
     with contextlib.closing(f.connect()) as raw:
-        raw.send(c.bytes("POST", "/mail/messages?" + token(c, "mail", "r"), XML.format("x"), expect=True, signed=False, date=False))
+        raw.send(
+            c.bytes(
+                "POST",
+                "/mail/messages?" + token(c, "mail", "r"),
+                XML.format("x"),
+                expect=True,
+                signed=False,
+                date=False,
+            )
+        )
         assert (raw.answer().status, raw.closed()) == (403, True)
     with contextlib.closing(f.connect()) as raw:
-        raw.send(c.bytes("POST", "/mail/messages?" + token(c, "mail", "a"), XML.format("x"), expect=True, signed=False, date=False))
+        raw.send(
+            c.bytes(
+                "POST",
+                "/mail/messages?" + token(c, "mail", "a"),
+                XML.format("x"),
+                expect=True,
+                signed=False,
+                date=False,
+            )
+        )
         assert raw.answer().status == 100
         raw.send(XML.format("x").encode())
         assert raw.answer().status == 201
@@ -123,7 +143,10 @@ def test_large_heads_have_a_share(f, c):
     with connections(f, 900) as open_:
         for raw in open_:
             raw.send(one[:-5])
-        harness.wait_for(lambda: len([line for line in f.log() if line["status"] == 503]) > 50, what="those beyond the share to be refused")
+        harness.wait_for(
+            lambda: len([line for line in f.log() if line["status"] == 503]) > 50,
+            what="those beyond the share to be refused",
+        )
         c.put("mail")
         if not harness.SAN:
             # 42 MiB of it are what libmicrohttpd has for 900 connections.
@@ -150,7 +173,9 @@ def fill(client, queue):
 
 def ask_and_do_not_read(f, client, n, stack):
     """By a token that lets one read."""
-    request = client.bytes("GET", "/mail/messages?peekonly=true&numofmessages=32&" + token(client, "mail", "r"), signed=False, date=False)
+    request = client.bytes(
+        "GET", "/mail/messages?peekonly=true&numofmessages=32&" + token(client, "mail", "r"), signed=False, date=False
+    )
     open_ = []
     for _ in range(n):
         raw = stack.enter_context(contextlib.closing(f.connect()))
@@ -175,7 +200,10 @@ def test_answers_that_nobody_reads_have_a_share_and_are_given_back(db):
     before = rss(f)
     with contextlib.ExitStack() as stack:
         open_ = ask_and_do_not_read(f, c, 40, stack)
-        busy = harness.wait_for(lambda: [line for line in peeks(f) if line["status"] == 503] if len(peeks(f)) >= 36 else None, what="refusals")
+        busy = harness.wait_for(
+            lambda: [line for line in peeks(f) if line["status"] == 503] if len(peeks(f)) >= 36 else None,
+            what="refusals",
+        )
         assert len(busy) >= 35 and {line["code"] for line in busy} == {"ServerBusy"}
         if not harness.SAN:
             assert rss(f) - before < 100 * MIB
@@ -198,7 +226,10 @@ def test_a_get_that_finds_no_room_takes_no_message(f, c):
     c.create("work")
     c.put("work", "for later")
     with contextlib.ExitStack() as stack:
-        began = [ask_and_do_not_read(f, c, 1, stack)[0].socket.recv(12, socket.MSG_PEEK | socket.MSG_WAITALL) for _ in range(4)]
+        began = [
+            ask_and_do_not_read(f, c, 1, stack)[0].socket.recv(12, socket.MSG_PEEK | socket.MSG_WAITALL)
+            for _ in range(4)
+        ]
         assert began == [b"HTTP/1.1 200"] * 3 + [b"HTTP/1.1 503"]
         got = c.call("GET", "/work/messages?numofmessages=32")
         assert (got.status, got.code) == (503, "ServerBusy")

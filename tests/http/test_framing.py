@@ -106,7 +106,11 @@ def refused(raw, name, status=400):
     """One answer of ours, and then the end."""
     got = raw.answer()
     assert got is not None and got.status == status and got.header("connection") == "close", (name, got)
-    assert got.code and got.xml.findtext("Code") == got.code and got.header("x-ms-request-id") in got.xml.findtext("Message"), (name, got)
+    assert (
+        got.code
+        and got.xml.findtext("Code") == got.code
+        and got.header("x-ms-request-id") in got.xml.findtext("Message")
+    ), (name, got)
     assert raw.closed(), (name, raw.buffer)
     return got
 
@@ -121,7 +125,7 @@ def in_pieces(f, pieces):
 
 
 def single(data):
-    return [data[i:i + 1] for i in range(len(data))]
+    return [data[i : i + 1] for i in range(len(data))]
 
 
 def test_headers_that_can_be_read_in_two_ways_are_refused(f, c):
@@ -130,12 +134,14 @@ def test_headers_that_can_be_read_in_two_ways_are_refused(f, c):
     for name, change in BAD_HEADERS.items():
         bad = change(good)
         assert bad != good, name
-        for pieces in ([bad + smuggled], [bad, smuggled], single(bad[:bad.index(b"<")]) + [smuggled]):
+        for pieces in ([bad + smuggled], [bad, smuggled], single(bad[: bad.index(b"<")]) + [smuggled]):
             with in_pieces(f, pieces) as raw:
                 refused(raw, name)
         assert c.count("mail") == 0, name
     # Each is a line of the access log, and what follows it is not.
-    lines = harness.wait_for(lambda: [line for line in f.log() if line["status"] == 400] if len(f.log()) >= 4 * len(BAD_HEADERS) else None)
+    lines = harness.wait_for(
+        lambda: [line for line in f.log() if line["status"] == 400] if len(f.log()) >= 4 * len(BAD_HEADERS) else None
+    )
     assert len(lines) == 3 * len(BAD_HEADERS) and all(line["peer"] == "127.0.0.1" and line["code"] for line in lines)
     assert not [line for line in f.log() if line["status"] == 201 and line["op"] == "PutMessage"]
 
@@ -172,12 +178,28 @@ LINES = {
     "long value": (b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 70000 + b"\r\n\r\n", 431, "InvalidHeaderValue"),
     "long name": (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"x" * 70000 + b": a\r\n\r\n", 431, "InvalidHeaderValue"),
     "many headers": (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 5000 + b"\r\n", 431, "InvalidHeaderValue"),
-    "blanks without end before a length": (b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length:" + b" " * 70000, 431, "InvalidHeaderValue"),
-    "blanks without end before a coding": (b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:" + b"\t" * 70000, 431, "InvalidHeaderValue"),
+    "blanks without end before a length": (
+        b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length:" + b" " * 70000,
+        431,
+        "InvalidHeaderValue",
+    ),
+    "blanks without end before a coding": (
+        b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:" + b"\t" * 70000,
+        431,
+        "InvalidHeaderValue",
+    ),
     "empty lines without end": (b"\r\n" * 1000, 400, "InvalidInput"),
     "many parameters": (b"GET /?" + b"a&" * 3000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414, "InvalidUri"),
-    "length beyond 64 bits": (b"POST /a/b/messages HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 30 + b"\r\n\r\n", 413, "RequestBodyTooLarge"),
-    "length within 64 bits": (b"POST /a/b/messages HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 18 + b"\r\n\r\n", 413, "RequestBodyTooLarge"),
+    "length beyond 64 bits": (
+        b"POST /a/b/messages HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 30 + b"\r\n\r\n",
+        413,
+        "RequestBodyTooLarge",
+    ),
+    "length within 64 bits": (
+        b"POST /a/b/messages HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 18 + b"\r\n\r\n",
+        413,
+        "RequestBodyTooLarge",
+    ),
 }
 
 
@@ -185,15 +207,21 @@ def test_what_the_library_would_refuse_is_an_answer_of_ours(f):
     for name, (sent, status, what) in LINES.items():
         with in_pieces(f, [sent]) as raw:
             assert refused(raw, name, status).code == what, name
-    lines = harness.wait_for(lambda: [line for line in f.log() if line["peer"] and "code" in line] if len(f.log()) > len(LINES) else None)
-    assert sorted((line["status"], line["code"]) for line in lines) == sorted((status, what) for _, status, what in LINES.values())
+    lines = harness.wait_for(
+        lambda: [line for line in f.log() if line["peer"] and "code" in line] if len(f.log()) > len(LINES) else None
+    )
+    assert sorted((line["status"], line["code"]) for line in lines) == sorted(
+        (status, what) for _, status, what in LINES.values()
+    )
 
 
 def test_cookies_are_nothing_to_us(c):
     """Some were too much for the library, which then answered twice."""
     first = c.connection
     for cookie in ('a="', 'a=b; c="', 'a="b', "=;;", "a=b;" * 3000):
-        assert c.call("GET", "/mail?comp=metadata", headers=[("Cookie", cookie), ("cookie", cookie[:9])]).status == 200, cookie
+        assert (
+            c.call("GET", "/mail?comp=metadata", headers=[("Cookie", cookie), ("cookie", cookie[:9])]).status == 200
+        ), cookie
     assert c.connection is first
 
 

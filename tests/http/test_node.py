@@ -35,9 +35,24 @@ class Azurite:
 
     def __init__(self, db):
         folder = node.install("bench/azurite", os.path.join(pg.TOP, "tests", "bench", "azurite"))
-        self.program = db.spawn([node.NODE, os.path.join(folder, "node_modules/azurite/dist/src/queue/main.js"), "--queuePort", "0", "--location",
-                                 db.dir, "--skipApiVersionCheck", "--disableTelemetry", "--silent"])
-        self.port = int(harness.wait_for(lambda: re.search(r"successfully listens on http://127.0.0.1:(\d+)", self.program.output()))[1])
+        self.program = db.spawn(
+            [
+                node.NODE,
+                os.path.join(folder, "node_modules/azurite/dist/src/queue/main.js"),
+                "--queuePort",
+                "0",
+                "--location",
+                db.dir,
+                "--skipApiVersionCheck",
+                "--disableTelemetry",
+                "--silent",
+            ]
+        )
+        self.port = int(
+            harness.wait_for(
+                lambda: re.search(r"successfully listens on http://127.0.0.1:(\d+)", self.program.output())
+            )[1]
+        )
 
 
 @pytest.fixture
@@ -51,22 +66,44 @@ def scripts(db):
 
 
 # Section 1.3 of the protocol, as the access log calls the operations, without the key for bearer tokens, which are refused.
-OPERATIONS = {"ListQueues", "GetServiceProperties", "SetServiceProperties", "GetServiceStatistics", "CreateQueue", "DeleteQueue",
-              "GetQueueMetadata", "SetQueueMetadata", "GetQueueACL", "SetQueueACL", "PutMessage", "GetMessages", "PeekMessages", "ClearMessages",
-              "UpdateMessage", "DeleteMessage"}
+OPERATIONS = {
+    "ListQueues",
+    "GetServiceProperties",
+    "SetServiceProperties",
+    "GetServiceStatistics",
+    "CreateQueue",
+    "DeleteQueue",
+    "GetQueueMetadata",
+    "SetQueueMetadata",
+    "GetQueueACL",
+    "SetQueueACL",
+    "PutMessage",
+    "GetMessages",
+    "PeekMessages",
+    "ClearMessages",
+    "UpdateMessage",
+    "DeleteMessage",
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["@azure/storage-queue", pytest.param("storage-queue-before", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "release", ["@azure/storage-queue", pytest.param("storage-queue-before", marks=pytest.mark.long)]
+)
 def test_the_stock_client_does_every_operation(db, server, scripts, release):
     done = scripts.run(server, "operations.mjs", SDK=release)
     assert done.returncode == 0, "\n".join(re.findall(r"(?m)^not ok .*(?:\n +.*)*", done.stdout)) + done.stderr
     count = {k: int(v) for k, v in re.findall(r"(?m)^# (tests|pass|fail|cancelled|skipped|todo) (\d+)$", done.stdout)}
-    assert count["pass"] == count["tests"] >= 28 and count["fail"] == count["cancelled"] == count["skipped"] == count["todo"] == 0
+    assert (
+        count["pass"] == count["tests"] >= 28
+        and count["fail"] == count["cancelled"] == count["skipped"] == count["todo"] == 0
+    )
     if isinstance(server, front.Front):
         lines = server.log()
         assert {line.get("op") for line in lines if line["status"] < 300} >= OPERATIONS
-        assert [line for line in lines if line["status"] >= 500 and line.get("op")] == []  # /readyz may say 503 at first
+        assert [
+            line for line in lines if line["status"] >= 500 and line.get("op")
+        ] == []  # /readyz may say 503 at first
         assert server.stop() == 0
         assert db.sql("select invariant, job_id, detail from deferred.check_ledger()") == []
 
@@ -89,13 +126,21 @@ def test_what_node_puts_a_plugin_runs(db, f, scripts):
     scripts.worker(f, "create", "by-command", "{}")
     assert db.run(["deferred", "queue", "set", QUEUE + "by-command", "--function", "echo"]).returncode == 0
     texts = ['{"to": "ü & <b>", "n": [1, 2.50]}', "no JSON", '{"slow": false}']
-    assert len(scripts.worker(f, "put", "by-metadata", *texts)) == 3 and len(scripts.worker(f, "put", "by-command", texts[0])) == 1
+    assert (
+        len(scripts.worker(f, "put", "by-metadata", *texts)) == 3
+        and len(scripts.worker(f, "put", "by-command", texts[0])) == 1
+    )
     assert scripts.worker(f, "get", "by-metadata", "5") == [None]  # a call is for workers
     done = db.run(["check_deferred", "--cnt", "0"])
     assert done.returncode == 0, done.stderr
-    assert db.sql("select d.queue, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id order by d.id") == [
-        (QUEUE + "by-metadata", "ok", texts[0]), (QUEUE + "by-metadata", "ok", json.dumps(texts[1])), (QUEUE + "by-metadata", "ok", texts[2]),
-        (QUEUE + "by-command", "ok", texts[0])]
+    assert db.sql(
+        "select d.queue, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id order by d.id"
+    ) == [
+        (QUEUE + "by-metadata", "ok", texts[0]),
+        (QUEUE + "by-metadata", "ok", json.dumps(texts[1])),
+        (QUEUE + "by-metadata", "ok", texts[2]),
+        (QUEUE + "by-command", "ok", texts[0]),
+    ]
     assert db.hot() == 0
     harness.ledger(db)
 
@@ -103,11 +148,17 @@ def test_what_node_puts_a_plugin_runs(db, f, scripts):
 @pytest.mark.slow
 def test_what_sql_defers_node_consumes(db, f, scripts):
     scripts.worker(f, "create", "orders", "{}")
-    job = db.one("""select deferred.defer(null, '{"order": 17, "for": "Zoë"}', %s::json)""", json.dumps({"queue": QUEUE + "orders"}))
-    plain = db.one("select deferred.defer(null, %s::json, %s::json)", json.dumps("plain\r\n<text>"),
-                   json.dumps({"queue": QUEUE + "orders"}))
-    first, = scripts.worker(f, "get", "orders", "60")
-    second, = scripts.worker(f, "get", "orders", "60")
+    job = db.one(
+        """select deferred.defer(null, '{"order": 17, "for": "Zoë"}', %s::json)""",
+        json.dumps({"queue": QUEUE + "orders"}),
+    )
+    plain = db.one(
+        "select deferred.defer(null, %s::json, %s::json)",
+        json.dumps("plain\r\n<text>"),
+        json.dumps({"queue": QUEUE + "orders"}),
+    )
+    (first,) = scripts.worker(f, "get", "orders", "60")
+    (second,) = scripts.worker(f, "get", "orders", "60")
     # This client makes a line feed of a carriage return, and would show an entity as it is.
     assert (first["text"], first["count"], second["text"]) == ('{"order": 17, "for": "Zoë"}', 1, "plain\n<text>")
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0  # no worker takes what has no function
@@ -124,7 +175,7 @@ def test_one_receipt_serves_node_and_sql(db, f, scripts):
     """Taken by Node, finished by SQL, and the other way round; a receipt that was used is good for nobody."""
     scripts.worker(f, "create", "mixed", "{}")
     scripts.worker(f, "put", "mixed", "one", "two")
-    one, = scripts.worker(f, "get", "mixed", "60")
+    (one,) = scripts.worker(f, "get", "mixed", "60")
     job, receipt = db.sql("select id, receipt from deferred.__deferred_hot where receipt is not null")[0]
     db.sql("select deferred.finish(%s, %s, 'by SQL')", job, receipt)
     assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", job) == [("ok", "by SQL")]
@@ -133,7 +184,7 @@ def test_one_receipt_serves_node_and_sql(db, f, scripts):
     taken = db.sql("select id, receipt from deferred.claim(%s, 1, 60000)", QUEUE + "mixed")
     assert len(taken) == 1 and scripts.worker(f, "get", "mixed", "60") == [None]
     db.sql("select deferred.release(%s, %s)", *taken[0])
-    two, = scripts.worker(f, "get", "mixed", "60")
+    (two,) = scripts.worker(f, "get", "mixed", "60")
     assert two["text"] == "two"
     with pytest.raises(Exception, match="55000|taken|claim"):
         db.sql("select deferred.finish(%s, %s)", *taken[0])

@@ -40,8 +40,26 @@ class Nginx:
             self.port = free.getsockname()[1]
         path = os.path.join(self.dir, "nginx.conf")
         with open(path, "w") as conf:
-            conf.write(CONF.format(user=pwd.getpwuid(os.getuid()).pw_name, group=grp.getgrgid(os.getgid()).gr_name, dir=self.dir, port=self.port, behind=behind))
-        self.program = db.spawn([shutil.which("nginx") or "/usr/sbin/nginx", "-e", os.path.join(self.dir, "error.log"), "-p", self.dir, "-c", path])
+            conf.write(
+                CONF.format(
+                    user=pwd.getpwuid(os.getuid()).pw_name,
+                    group=grp.getgrgid(os.getgid()).gr_name,
+                    dir=self.dir,
+                    port=self.port,
+                    behind=behind,
+                )
+            )
+        self.program = db.spawn(
+            [
+                shutil.which("nginx") or "/usr/sbin/nginx",
+                "-e",
+                os.path.join(self.dir, "error.log"),
+                "-p",
+                self.dir,
+                "-c",
+                path,
+            ]
+        )
         harness.wait_for(self.listens, what="nginx: " + self.program.output())
 
     def listens(self):
@@ -66,13 +84,18 @@ def test_a_queue_is_bound_to_a_function_through_nginx_by_a_name_without_undersco
     scripts = front.Node(db)
     scripts.worker(proxy, "create", "calls", '{"deferredfunction": "echo", "deferredMaxDequeue": "3"}')
     scripts.worker(proxy, "put", "calls", '{"through": "nginx"}')
-    assert db.sql("select fn, max_dequeue from deferred.__deferred_queue where name = %s", f.ACCOUNT + ".calls") == [("echo", 3)]
+    assert db.sql("select fn, max_dequeue from deferred.__deferred_queue where name = %s", f.ACCOUNT + ".calls") == [
+        ("echo", 3)
+    ]
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.sql("select outcome, result from deferred.__deferred_log") == [("ok", '{"through": "nginx"}')]
     # What was read may be set again, as it is.
     c = front.Client(proxy, f.ACCOUNT, f.KEY)
     read = [(n, v) for n, v in c.call("GET", "/calls?comp=metadata").headers if n.lower().startswith("x-ms-meta-")]
-    assert dict(read) == {"x-ms-meta-deferredfunction": "echo", "x-ms-meta-deferredmaxdequeue": "3"}  # Node sends small letters
+    assert dict(read) == {
+        "x-ms-meta-deferredfunction": "echo",
+        "x-ms-meta-deferredmaxdequeue": "3",
+    }  # Node sends small letters
     assert c.call("PUT", "/calls?comp=metadata", headers=read).status == 204
     # One that an operator bound has such names too.
     assert db.run(["deferred", "queue", "set", f.ACCOUNT + ".theirs", "--create", "--function", "echo"]).returncode == 0

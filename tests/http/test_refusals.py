@@ -65,7 +65,9 @@ def test_one_account_whose_keys_cannot_be_read_does_not_stop_the_others(db):
     harness.wait_for(lambda: f.client("second", key).call("GET", "/?comp=list").status == 403, 20)
     load_accounts_anew(f, 8)
     assert f.client().create("mail").status == 201 and f.plain("GET", "/readyz").status == 200
-    assert len(errors(f)) == 1 and 'key 1 of account "second" cannot be decrypted, and 1 more' in errors(f)[0], errors(f)
+    assert len(errors(f)) == 1 and 'key 1 of account "second" cannot be decrypted, and 1 more' in errors(f)[0], errors(
+        f
+    )
     db.sql("update deferred.__deferred_account set key2 = key1 where name = 'second'")
     load_accounts_anew(f, 3)
     assert len(errors(f)) == 1
@@ -94,6 +96,7 @@ def answered(client, *args, **how):
 
     def lines():  # another request's may come first
         return [line for line in client.front.log()[before:] if line["status"] == got.status]
+
     harness.wait_for(lines)
     return detail(got), lines()[-1].get("reason")
 
@@ -103,11 +106,26 @@ def test_a_refusal_tells_the_text_that_was_to_be_signed(f, c):
     for how in ({}, {"lite": True}, {"version": None}, {"headers": [("x-ms-meta-a", "b & <c>"), ("If-Match", "x")]}):
         date = now()
         sent = c.bytes("GET", "/mail/messages?numofmessages=2&timeout=3", key=WRONG, date=date, **how)
-        headers = [tuple(line.split(": ", 1)) for line in sent.decode().split("\r\n\r\n")[0].split("\r\n")[1:] if not line.startswith("Auth")]
-        text = c.text_to_sign("GET", f"/{c.account}/mail/messages?numofmessages=2&timeout=3", headers, lite="lite" in how or "version" in how)
+        headers = [
+            tuple(line.split(": ", 1))
+            for line in sent.decode().split("\r\n\r\n")[0].split("\r\n")[1:]
+            if not line.startswith("Auth")
+        ]
+        text = c.text_to_sign(
+            "GET",
+            f"/{c.account}/mail/messages?numofmessages=2&timeout=3",
+            headers,
+            lite="lite" in how or "version" in how,
+        )
         said, word = answered(c, "GET", "/mail/messages?numofmessages=2&timeout=3", key=WRONG, date=date, **how)
-        assert said == ("The MAC signature found in the HTTP request is not the same as any computed signature. "
-                        f"Server used following string to sign: '{text}'.") and word == "signature"
+        assert (
+            said
+            == (
+                "The MAC signature found in the HTTP request is not the same as any computed signature. "
+                f"Server used following string to sign: '{text}'."
+            )
+            and word == "signature"
+        )
     bare = {"signed": False, "date": False}
     query = "sv=2021-12-02&ss=q&srt=sco&sp=rl&se=2099-01-01T00:00:00Z&sig="
     said, word = answered(c, "GET", "/?comp=list&" + query + "AAAA", **bare)
@@ -116,8 +134,16 @@ def test_a_refusal_tells_the_text_that_was_to_be_signed(f, c):
 
 
 def test_a_refusal_tells_how_far_the_time_is_off(f, c):
-    for seconds, words in ((-1000, r"too old: x-ms-date '([^']*)' is (\d+) s behind the server's clock, which is '[^']*'; 900 s are allowed"),
-                           (1000, r"too new: x-ms-date '([^']*)' is (\d+) s ahead of the server's clock, which is '[^']*'; 900 s are allowed")):
+    for seconds, words in (
+        (
+            -1000,
+            r"too old: x-ms-date '([^']*)' is (\d+) s behind the server's clock, which is '[^']*'; 900 s are allowed",
+        ),
+        (
+            1000,
+            r"too new: x-ms-date '([^']*)' is (\d+) s ahead of the server's clock, which is '[^']*'; 900 s are allowed",
+        ),
+    ):
         date = now(seconds)
         said, word = answered(c, "GET", "/mail/messages", date=date)
         found = re.search(words, said)
@@ -129,18 +155,47 @@ def test_a_refusal_tells_how_far_the_time_is_off(f, c):
 
 def test_a_refusal_tells_what_is_wrong_with_header_or_token(f, c):
     def token(rest):
-        text = "\n".join([rest.get("sp", ""), rest.get("st", ""), rest.get("se", ""), f"/queue/{c.account}/mail", rest.get("si", ""), "", rest.get("spr", ""), "2021-12-02"])
-        return "/mail/messages?peekonly=true&" + urllib.parse.urlencode({"sv": "2021-12-02", **rest, "sig": c.sign(text)})
+        text = "\n".join(
+            [
+                rest.get("sp", ""),
+                rest.get("st", ""),
+                rest.get("se", ""),
+                f"/queue/{c.account}/mail",
+                rest.get("si", ""),
+                "",
+                rest.get("spr", ""),
+                "2021-12-02",
+            ]
+        )
+        return "/mail/messages?peekonly=true&" + urllib.parse.urlencode(
+            {"sv": "2021-12-02", **rest, "sig": c.sign(text)}
+        )
 
     bare = {"signed": False, "date": False}
     for path, how, words, expected in (
-            ("/mail/messages", {"signed": False}, "neither an Authorization header nor a shared access signature", "unsigned"),
-            ("/mail/messages", {"signed": False, "headers": [("Authorization", "Bearer x")]}, f"'SharedKey {c.account}:'", "header"),
-            ("/mail/messages?sig=x", bare, "malformed: sv", "token"),
-            (token({"sp": "r", "se": "2020-01-01"}), bare, "Start [] - Expiry [2020-01-01] - Current [20", "token time"),
-            (token({"sp": "r", "st": "2098-01-01", "se": "2099-01-01"}), bare, "Start [2098-01-01] - Expiry [2099-01-01]", "token time"),
-            (token({"sp": "r", "se": "2099-01-01", "spr": "ftp"}), bare, "spr has to be https or https,http", "token time"),
-            (token({"si": "nobody"}), bare, "policy that si names is not there", "policy")):
+        (
+            "/mail/messages",
+            {"signed": False},
+            "neither an Authorization header nor a shared access signature",
+            "unsigned",
+        ),
+        (
+            "/mail/messages",
+            {"signed": False, "headers": [("Authorization", "Bearer x")]},
+            f"'SharedKey {c.account}:'",
+            "header",
+        ),
+        ("/mail/messages?sig=x", bare, "malformed: sv", "token"),
+        (token({"sp": "r", "se": "2020-01-01"}), bare, "Start [] - Expiry [2020-01-01] - Current [20", "token time"),
+        (
+            token({"sp": "r", "st": "2098-01-01", "se": "2099-01-01"}),
+            bare,
+            "Start [2098-01-01] - Expiry [2099-01-01]",
+            "token time",
+        ),
+        (token({"sp": "r", "se": "2099-01-01", "spr": "ftp"}), bare, "spr has to be https or https,http", "token time"),
+        (token({"si": "nobody"}), bare, "policy that si names is not there", "policy"),
+    ):
         said, word = answered(c, "GET", path, **how)
         assert words in said and word == expected, (said, word)
     assert c.call("GET", token({"sp": "r", "se": "2099-01-01"}), **bare).status == 200
@@ -153,18 +208,31 @@ def test_a_refusal_tells_strangers_nothing_but_what_they_sent(f, c, db):
     assert db.run(["deferred", "account", "disable", "disabled"]).returncode == 0
     date, seen = now(), set()
     for name, expected in ((c.account, "signature"), ("stranger", "no account"), ("disabled", "disabled")):
-        for path, how in (("/mail/messages", {}), ("/none/messages", {"lite": True}),
-                          ("/mail/messages?sv=2021-12-02&sp=r&se=2099-01-01&sig=AAAA", {"signed": False})):
+        for path, how in (
+            ("/mail/messages", {}),
+            ("/none/messages", {"lite": True}),
+            ("/mail/messages?sv=2021-12-02&sp=r&se=2099-01-01&sig=AAAA", {"signed": False}),
+        ):
             client = f.client(name, WRONG)
             before = len(f.log())
             got = client.call("GET", path, date=date, **how)
             harness.wait_for(lambda: len(f.log()) > before)
             assert reason(f) == expected
             detail(got)
-            right = c.sign(c.text_to_sign("GET", f"/{c.account}{path}", [("x-ms-date", date), ("x-ms-version", front.VERSION)], "lite" in how))
+            right = c.sign(
+                c.text_to_sign(
+                    "GET", f"/{c.account}{path}", [("x-ms-date", date), ("x-ms-version", front.VERSION)], "lite" in how
+                )
+            )
             assert right not in str(got.headers) + got.body.decode() and right not in open(f.access_log).read()
             head = [(n, v) for n, v in got.headers if n not in ("x-ms-request-id", "Date", "Content-Length")]
-            seen.add((path, str(head), re.sub(r"(RequestId|Time):\S+?(?=[<\n])", "", got.body.decode()).replace(name, "NAME")))
+            seen.add(
+                (
+                    path,
+                    str(head),
+                    re.sub(r"(RequestId|Time):\S+?(?=[<\n])", "", got.body.decode()).replace(name, "NAME"),
+                )
+            )
     assert len(seen) == 3, seen
     assert f.program.output().count(WRONG) == 0
 

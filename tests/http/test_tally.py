@@ -29,11 +29,17 @@ class Metrics:
 
     def told(self):
         """{name and labels: value}"""
-        return {key: float(value) for key, value in (line.rsplit(" ", 1) for line in self.ask()[2].splitlines() if not line.startswith("#"))}
+        return {
+            key: float(value)
+            for key, value in (line.rsplit(" ", 1) for line in self.ask()[2].splitlines() if not line.startswith("#"))
+        }
 
     def requests(self):
         """Those that there were, by operation and status."""
-        found = {re.fullmatch(r'deferred_http_requests_total\{operation="(\w+)",status="(\w+)"\}', key): n for key, n in self.told().items()}
+        found = {
+            re.fullmatch(r'deferred_http_requests_total\{operation="(\w+)",status="(\w+)"\}', key): n
+            for key, n in self.told().items()
+        }
         return {match.groups(): n for match, n in found.items() if match and n > 0}
 
 
@@ -46,7 +52,10 @@ def m(db):
 
 
 def test_each_request_is_counted_once_by_operation_and_status(m):
-    before = wait_for(lambda: (found := m.requests()).get(("other", "2xx")) and found, what="that it is ready, as the harness asked, is counted")
+    before = wait_for(
+        lambda: (found := m.requests()).get(("other", "2xx")) and found,
+        what="that it is ready, as the harness asked, is counted",
+    )
     assert set(before) <= {("other", "2xx"), ("other", "5xx")}
     client = m.front.client()
     client.create("mail")
@@ -59,14 +68,32 @@ def test_each_request_is_counted_once_by_operation_and_status(m):
     assert client.call("POST", "/mail/messages", "<x>", key="AAAA").status == 403
     assert client.call("GET", "/mail?comp=nothing").status == 400
     assert m.front.plain("GET", "/healthz").status == 200
-    expected = {("CreateQueue", "2xx"): 1, ("PutMessage", "2xx"): 3, ("PutMessage", "4xx"): 1, ("GetMessages", "2xx"): 1, ("PeekMessages", "2xx"): 1, ("DeleteMessage", "2xx"): 1,
-                ("DeleteMessage", "4xx"): 1, ("GetQueueMetadata", "4xx"): 1, ("other", "4xx"): 1, ("other", "2xx"): before.get(("other", "2xx"), 0) + 1,
-                **({("other", "5xx"): before[("other", "5xx")]} if ("other", "5xx") in before else {})}
+    expected = {
+        ("CreateQueue", "2xx"): 1,
+        ("PutMessage", "2xx"): 3,
+        ("PutMessage", "4xx"): 1,
+        ("GetMessages", "2xx"): 1,
+        ("PeekMessages", "2xx"): 1,
+        ("DeleteMessage", "2xx"): 1,
+        ("DeleteMessage", "4xx"): 1,
+        ("GetQueueMetadata", "4xx"): 1,
+        ("other", "4xx"): 1,
+        ("other", "2xx"): before.get(("other", "2xx"), 0) + 1,
+        **({("other", "5xx"): before[("other", "5xx")]} if ("other", "5xx") in before else {}),
+    }
     wait_for(lambda: m.requests() == expected, what="the last one is counted when its answer is sent")
     told = m.told()
     for operation, of in (("PutMessage", 4), ("GetMessages", 1), ("ListQueues", 0)):
-        buckets = [n for key, n in told.items() if key.startswith(f'deferred_http_request_seconds_bucket{{operation="{operation}"')]
-        assert len(buckets) == 17 and buckets == sorted(buckets) and buckets[-1] == told[f'deferred_http_request_seconds_count{{operation="{operation}"}}'] == of
+        buckets = [
+            n
+            for key, n in told.items()
+            if key.startswith(f'deferred_http_request_seconds_bucket{{operation="{operation}"')
+        ]
+        assert (
+            len(buckets) == 17
+            and buckets == sorted(buckets)
+            and buckets[-1] == told[f'deferred_http_request_seconds_count{{operation="{operation}"}}'] == of
+        )
     # What the access log has of each is what the sum is made of.
     took = sum(line["us"] for line in m.front.log() if line.get("op") == "PutMessage") / 1e6
     assert told['deferred_http_request_seconds_sum{operation="PutMessage"}'] == pytest.approx(took, abs=0.01)
@@ -84,7 +111,10 @@ def test_one_that_is_cut_off_is_counted_too(m):
 def test_the_address_has_nothing_else_and_clients_have_no_metrics(m):
     for path in ("/", "/devstoreaccount1?comp=list", "/devstoreaccount1/mail/messages", "/metrics/", "/metrics.json"):
         assert m.ask(path)[0] == 404, path
-    assert m.ask(method="POST")[0] == 405 and m.ask(method="HEAD")[0] == m.ask("/metrics?x=1")[0] == m.ask("/healthz")[0] == m.ask("/readyz")[0] == 200
+    assert (
+        m.ask(method="POST")[0] == 405
+        and m.ask(method="HEAD")[0] == m.ask("/metrics?x=1")[0] == m.ask("/healthz")[0] == m.ask("/readyz")[0] == 200
+    )
     client = m.front.client()
     assert client.call("PUT", "/mail").status == 201 and m.front.plain("GET", "/metrics").status in (400, 403)
     client.close()
@@ -98,7 +128,11 @@ def test_both_forms_are_what_their_readers_take(m):
     status, kind, text = m.ask()
     assert status == 200 and kind.startswith("text/plain; version=0.0.4")
     status, kind, opened = m.ask(Accept="application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
-    assert status == 200 and kind.startswith("application/openmetrics-text; version=1.0.0") and opened.endswith("\n# EOF\n")
+    assert (
+        status == 200
+        and kind.startswith("application/openmetrics-text; version=1.0.0")
+        and opened.endswith("\n# EOF\n")
+    )
     for said in (text, opened):
         names = re.findall(r"(?m)^# TYPE (\S+)", said)
         assert len(names) == len(set(names)) == 3

@@ -74,13 +74,19 @@ def test_a_thousand_idle_connections_cost_little_and_slow_nobody_down(db):
         idle = [stack.enter_context(contextlib.closing(f.connect())) for _ in range(1000)]
         # The worst that idle ones can be: each has had a request, the headers of which filled its memory.
         for raw in idle:
-            raw.send(c.bytes("GET", "/mail/messages?peekonly=true&numofmessages=32", headers=[("x-filler", "f" * 12000)]))
+            raw.send(
+                c.bytes("GET", "/mail/messages?peekonly=true&numofmessages=32", headers=[("x-filler", "f" * 12000)])
+            )
         for raw in idle:
             assert raw.answer().status == 200
         if not harness.SAN:  # its allocator keeps what was freed
-            harness.wait_for(lambda: rss(f.program.pid) - before < 64 * 2**20, 20, "what their requests took to be given back")
+            harness.wait_for(
+                lambda: rss(f.program.pid) - before < 64 * 2**20, 20, "what their requests took to be given back"
+            )
         cost, beside = rss(f.program.pid) - before, median()
-        print(f"1,000 idle connections: {cost / 2**20:.1f} MiB; a put {alone * 1000:.2f} ms alone, {beside * 1000:.2f} ms beside them")
+        print(
+            f"1,000 idle connections: {cost / 2**20:.1f} MiB; a put {alone * 1000:.2f} ms alone, {beside * 1000:.2f} ms beside them"
+        )
         if not harness.SAN:
             assert cost < 64 * 2**20
         assert beside < alone * 3 + 0.005

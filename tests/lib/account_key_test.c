@@ -31,7 +31,8 @@ static void write_file(const char *text, mode_t mode)
 
 static void a_key_comes_back_under_the_same_name_number_and_master_only(void **state)
 {
-	unsigned char master[ACCOUNT_MASTER_BYTES] = { 1, 2, 3 }, key[ACCOUNT_KEY_MAX], cipher[ACCOUNT_CIPHER_MAX], again[ACCOUNT_CIPHER_MAX];
+	unsigned char master[ACCOUNT_MASTER_BYTES] = { 1, 2, 3 }, key[ACCOUNT_KEY_MAX], cipher[ACCOUNT_CIPHER_MAX],
+		      again[ACCOUNT_CIPHER_MAX];
 	unsigned char out[ACCOUNT_KEY_MAX];
 	struct deferred_error err = { 0 };
 	size_t len, out_len;
@@ -58,12 +59,15 @@ static void a_key_comes_back_under_the_same_name_number_and_master_only(void **s
 	master[31] = 0;
 	for (size_t i = 0; i < len; i++) {
 		cipher[i] ^= 4;
-		assert_int_equal(account_key_decrypt(master, "acct", 2, cipher, len, out, &out_len, NULL), DEFERRED_ECONFIG);
+		assert_int_equal(account_key_decrypt(master, "acct", 2, cipher, len, out, &out_len, NULL),
+				 DEFERRED_ECONFIG);
 		cipher[i] ^= 4;
 	}
 	for (size_t n = 0; n < len; n++)
-		assert_int_equal(account_key_decrypt(master, "acct", 2, cipher, n, out, &out_len, NULL), DEFERRED_ECONFIG);
-	assert_int_equal(account_key_decrypt(master, "acct", 2, cipher, len + 1000, out, &out_len, NULL), DEFERRED_ECONFIG);
+		assert_int_equal(account_key_decrypt(master, "acct", 2, cipher, n, out, &out_len, NULL),
+				 DEFERRED_ECONFIG);
+	assert_int_equal(account_key_decrypt(master, "acct", 2, cipher, len + 1000, out, &out_len, NULL),
+			 DEFERRED_ECONFIG);
 	assert_int_equal(account_key_decrypt(master, "acct", 2, cipher, len, out, &out_len, NULL), 0);
 }
 
@@ -80,9 +84,16 @@ static void a_key_of_another_length_is_not_encrypted(void **state)
 static void keys_are_base64_and_nothing_else(void **state)
 {
 	static const char *const bad[] = {
-		"", "AAAA", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9=",
-		" AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8= ",
-		"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8-", "AAECAwQFBgcICQoLDA0O====",  "====", "=AECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
+		"",
+		"AAAA",
+		"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
+		"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9=",
+		" AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+		"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8= ",
+		"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8-",
+		"AAECAwQFBgcICQoLDA0O====",
+		"====",
+		"=AECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
 		"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGwAAAAAA",
 	};
 	unsigned char key[ACCOUNT_KEY_MAX];
@@ -97,10 +108,12 @@ static void keys_are_base64_and_nothing_else(void **state)
 	assert_int_equal(len, 32);
 	for (unsigned i = 0; i < 32; i++)
 		assert_int_equal(key[i], i);
-	assert_true(account_key_parse("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==", key, &len));
+	assert_true(account_key_parse(
+		"Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==", key, &len));
 	assert_int_equal(len, 64);
 	account_key_text(text, key, len);
-	assert_string_equal(text, "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==");
+	assert_string_equal(text,
+			    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==");
 }
 
 static void the_key_file_is_made_once_and_is_ours_alone(void **state)
@@ -157,7 +170,9 @@ static void a_key_file_that_others_may_reach_or_that_is_none_is_refused(void **s
 	expect_refusal("does not hold a key");
 	write_file("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==\n", 0600);
 	expect_refusal("does not hold a key");
-	write_file("not base64 at all, and rather long, rather long, rather long, rather long, rather long, rather long", 0600);
+	write_file(
+		"not base64 at all, and rather long, rather long, rather long, rather long, rather long, rather long",
+		0600);
 	expect_refusal("does not hold a key");
 	unlink(file);
 	assert_int_equal(symlink("/etc/passwd", file), 0);

@@ -42,11 +42,15 @@ static struct advice_history make(const struct workload *load, int64_t span_us, 
 
 	h.jobs = calloc(cap, sizeof(*h.jobs));
 	assert_non_null(h.jobs);
-	for (double at = 0; (at += exponential(&seed, (double)MINUTE * load->burst / (load->a_minute * (load->days ? 2 : 1)))) < (double)span_us;) {
+	for (double at = 0;
+	     (at += exponential(&seed, (double)MINUTE * load->burst / (load->a_minute * (load->days ? 2 : 1)))) <
+	     (double)span_us;) {
 		if (load->days && uniform(&seed) > 0.5 + 0.5 * sin(2 * 3.14159265 * at / (double)DAY))
 			continue;
 		for (int i = 0; i < load->burst && h.len < cap; i++)
-			h.jobs[h.len++] = (struct forecast_job){ (int64_t)at, (int64_t)exponential(&seed, load->run_s * (double)SECOND), 0, 0 };
+			h.jobs[h.len++] = (struct forecast_job){
+				(int64_t)at, (int64_t)exponential(&seed, load->run_s * (double)SECOND), 0, 0
+			};
 	}
 	return h;
 }
@@ -55,8 +59,16 @@ static struct advice_wanted want(const struct workload *load, int64_t within_us)
 {
 	double rate = load->a_minute / 60;
 
-	return (struct advice_wanted){ .share = 0.95, .within_us = within_us, .headroom = 1.2, .runners_max = 32, .start_us = SECOND / 5, .between_us = SECOND / 40,
-				       .rate = rate, .peak_rate = rate * (load->days ? 2 : 1), .run_us = (int64_t)(load->run_s * (double)SECOND), .seed = 1 };
+	return (struct advice_wanted){ .share = 0.95,
+				       .within_us = within_us,
+				       .headroom = 1.2,
+				       .runners_max = 32,
+				       .start_us = SECOND / 5,
+				       .between_us = SECOND / 40,
+				       .rate = rate,
+				       .peak_rate = rate * (load->days ? 2 : 1),
+				       .run_us = (int64_t)(load->run_s * (double)SECOND),
+				       .seed = 1 };
 }
 
 static struct advice seek(const struct workload *load, int64_t within_us)
@@ -88,7 +100,7 @@ static void what_is_served_is_what_cnt_and_starts_left_out_allow(void **state)
 
 	(void)state;
 	assert_float_equal(advice_served(&s, 10 * SECOND, 0, 0) * 3600, 30, 1e-9); /* the classic line: 30 an hour */
-	s.cnt = 18;                                                               /* three minutes: every other start is skipped */
+	s.cnt = 18; /* three minutes: every other start is skipped */
 	assert_float_equal(advice_served(&s, 10 * SECOND, 0, 0) * 3600, 270, 1e-9);
 	s.runners = 2;
 	assert_float_equal(advice_served(&s, 10 * SECOND, 0, 0) * 3600, 540, 1e-9);
@@ -155,7 +167,8 @@ static void each_queue_keeps_the_promise(void **state)
 
 	(void)state;
 	for (int i = 0; i < N; i++)
-		jobs[i] = (struct forecast_job){ i / 4 * 2 * MINUTE + (i % 40 == 0 ? SECOND : 119 * SECOND), SECOND / 10, 0, i % 40 == 0 };
+		jobs[i] = (struct forecast_job){ i / 4 * 2 * MINUTE + (i % 40 == 0 ? SECOND : 119 * SECOND),
+						 SECOND / 10, 0, i % 40 == 0 };
 	assert_int_equal(advice_judge(&wanted, &(struct advice_setting){ 2 * MINUTE, 0, 1, 1 }, &h, 1, &a), 0);
 	assert_true(advice_quantile_us(jobs, N, -1, 0.95) < 2 * SECOND);
 	assert_true(a.predicted_us > 100 * SECOND && a.answer == ADVICE_TOO_LATE);
@@ -196,7 +209,10 @@ static void what_is_promised_holds_for_what_comes_after(void **state)
 
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct workload load = { .a_minute = 0.5 + (double)(seed % 3), .run_s = 1 + (double)(seed % 7), .burst = seed % 4 == 3 ? 5 : 1, .days = seed % 3 == 0 };
+		struct workload load = { .a_minute = 0.5 + (double)(seed % 3),
+					 .run_s = 1 + (double)(seed % 7),
+					 .burst = seed % 4 == 3 ? 5 : 1,
+					 .days = seed % 3 == 0 };
 		struct advice_history h = make(&load, 2 * DAY, seed), after = make(&load, 2 * DAY, 1000 + seed);
 		struct advice_wanted wanted = want(&load, within[seed % 4]);
 		struct advice a;
@@ -208,8 +224,12 @@ static void what_is_promised_holds_for_what_comes_after(void **state)
 		assert_int_equal(advice_replay(&after, &a.setting, &wanted, NULL), 0);
 		us = advice_quantile_us(after.jobs, after.len, -1, 0.95);
 		if (getenv("ADVICE_TOLD"))
-			print_message("# seed %d: %d x %d runners, each %d s, cnt %d: %.1f s, bound %.1f s; then %.1f s; %d replays\n", (int)seed, a.setting.lines, a.setting.runners,
-				      (int)(a.setting.interval_us / SECOND), (int)a.setting.cnt, (double)a.predicted_us / 1e6, (double)a.bound_us / 1e6, (double)us / 1e6, a.replays);
+			print_message("# seed %d: %d x %d runners, each %d s, cnt %d: %.1f s, bound %.1f s; then %.1f "
+				      "s; %d replays\n",
+				      (int)seed, a.setting.lines, a.setting.runners,
+				      (int)(a.setting.interval_us / SECOND), (int)a.setting.cnt,
+				      (double)a.predicted_us / 1e6, (double)a.bound_us / 1e6, (double)us / 1e6,
+				      a.replays);
 		near += us <= a.predicted_us * 12 / 10 && us >= a.predicted_us * 8 / 10;
 		kept += us <= a.bound_us;
 		free(h.jobs);

@@ -101,7 +101,8 @@ static void test_files_below_the_folder_open(void **state)
 	assert_opens(in(folder, "/sub/a"));
 	/* By another name of the folder too. */
 	assert_int_equal(symlink(folder, in(top, "name")), 0);
-	assert_int_equal(close(beneath_open(in(top, "name"), in(folder, "a"), O_RDONLY, 0, &(const char *){ NULL })), 0);
+	assert_int_equal(close(beneath_open(in(top, "name"), in(folder, "a"), O_RDONLY, 0, &(const char *){ NULL })),
+			 0);
 	/* A link that stays below is a way like others. */
 	assert_int_equal(symlink("sub", in(folder, "inside")), 0);
 	assert_opens("inside/a");
@@ -288,10 +289,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_files_below_the_folder_open, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_nothing_leads_out_of_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_only_regular_files_with_one_name_open_and_nothing_is_waited_for, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_only_regular_files_with_one_name_open_and_nothing_is_waited_for,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_kernel_that_cannot_tell_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_rename_meanwhile_leads_nowhere_else, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_ticket_removes_the_file_that_was_open_and_no_other, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_ticket_removes_the_file_that_was_open_and_no_other, set_up,
+						tear_down),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -103,7 +103,8 @@ static void what_is_read_beside_a_writer_is_of_one_report(void **state)
 	while (got < 20000)
 		if (board_read_progress(&progress, &copy)) {
 			got++;
-			assert_true(copy.done == copy.total && copy.reported_ns == (uint64_t)copy.done && copy.slot == (uint32_t)copy.done);
+			assert_true(copy.done == copy.total && copy.reported_ns == (uint64_t)copy.done &&
+				    copy.slot == (uint32_t)copy.done);
 			for (int i = 0; i < 8; i++)
 				assert_int_equal(copy.text[i], 'a' + (int)(copy.done % 26));
 		}

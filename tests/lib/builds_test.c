@@ -11,9 +11,12 @@
 #include "base/job.h"
 #include "program/builds.h"
 
-static struct store_figure ran(int series, int64_t hour, const char *fn, const char *plugin, int n, int crashed, int bucket)
+static struct store_figure ran(int series, int64_t hour, const char *fn, const char *plugin, int n, int crashed,
+			       int bucket)
 {
-	struct store_figure f = { .series = series, .at_s = hour * 3600, .queue = "q", .fn = fn, .plugin = plugin, .attempts = n };
+	struct store_figure f = {
+		.series = series, .at_s = hour * 3600, .queue = "q", .fn = fn, .plugin = plugin, .attempts = n
+	};
 
 	f.outcome[JOB_CRASHED] = crashed;
 	f.run.n[bucket] = n;
@@ -30,8 +33,9 @@ static struct builds gathered(struct build *list, size_t max, struct store_figur
 
 static void rows_of_all_queues_and_hours_become_one(void **state)
 {
-	struct store_figure rows[] = { ran(7, 1, "f", "p 1", 150, 1, 20), ran(4, 1, "f", "p 1", 100, 2, 20), ran(7, 2, "f", "p 1", 50, 0, 30),
-				       ran(8, 2, "f", NULL, 50, 0, 20), ran(9, 2, "f", "p 1", 0, 0, 20), ran(10, 3, "g", "p 1", 5, 0, 20) };
+	struct store_figure rows[] = { ran(7, 1, "f", "p 1", 150, 1, 20), ran(4, 1, "f", "p 1", 100, 2, 20),
+				       ran(7, 2, "f", "p 1", 50, 0, 30),  ran(8, 2, "f", NULL, 50, 0, 20),
+				       ran(9, 2, "f", "p 1", 0, 0, 20),   ran(10, 3, "g", "p 1", 5, 0, 20) };
 	struct build list[2];
 	struct builds b = gathered(list, 2, rows, 6);
 
@@ -66,8 +70,9 @@ static void sums_of_times_end_at_the_largest_number(void **state)
 
 static void a_build_is_held_against_the_last_one_before_it_that_ran_often_enough(void **state)
 {
-	struct store_figure rows[] = { ran(9, 1, "f", "p 1", 300, 3, 20), ran(2, 2, "f", "p 2", 50, 0, 40), ran(3, 2, "g", "p 3", 300, 0, 50),
-				       ran(4, 3, "f", "", 900, 0, 60), ran(5, 4, "f", "p 4", 300, 90, 30) };
+	struct store_figure rows[] = { ran(9, 1, "f", "p 1", 300, 3, 20), ran(2, 2, "f", "p 2", 50, 0, 40),
+				       ran(3, 2, "g", "p 3", 300, 0, 50), ran(4, 3, "f", "", 900, 0, 60),
+				       ran(5, 4, "f", "p 4", 300, 90, 30) };
 	struct build list[8];
 	struct builds b = gathered(list, 8, rows, 5);
 	struct proportion_difference more;
@@ -79,8 +84,10 @@ static void a_build_is_held_against_the_last_one_before_it_that_ran_often_enough
 	assert_null(builds_before(&b, &list[0]));
 	assert_null(builds_before(&b, &list[2]));
 	assert_null(builds_before(&b, &list[3]));
-	assert_true(builds_slowdown(&b, &list[4], &ratio) && ratio.times > 9.9 && ratio.times < 10.1 && ratio.low > BUILDS_SLOWER);
-	assert_true(builds_crashes(&b, &list[4], &more) && more.more > 0.28 && more.more < 0.3 && more.low > 0.2 && more.high < 0.4);
+	assert_true(builds_slowdown(&b, &list[4], &ratio) && ratio.times > 9.9 && ratio.times < 10.1 &&
+		    ratio.low > BUILDS_SLOWER);
+	assert_true(builds_crashes(&b, &list[4], &more) && more.more > 0.28 && more.more < 0.3 && more.low > 0.2 &&
+		    more.high < 0.4);
 	assert_false(builds_slowdown(&b, &list[1], &ratio));
 	assert_false(builds_crashes(&b, &list[1], &more));
 	assert_false(builds_slowdown(&b, &list[0], &ratio));
@@ -88,7 +95,8 @@ static void a_build_is_held_against_the_last_one_before_it_that_ran_often_enough
 
 static void one_that_was_put_back_is_not_the_newest(void **state)
 {
-	struct store_figure rows[] = { ran(1, 1, "f", "p 1", 300, 0, 20), ran(2, 2, "f", "p 2", 300, 0, 20), ran(3, 2, "g", "p 2", 300, 0, 20), ran(1, 3, "f", "p 1", 10, 0, 20) };
+	struct store_figure rows[] = { ran(1, 1, "f", "p 1", 300, 0, 20), ran(2, 2, "f", "p 2", 300, 0, 20),
+				       ran(3, 2, "g", "p 2", 300, 0, 20), ran(1, 3, "f", "p 1", 10, 0, 20) };
 	struct build list[4];
 	struct builds b = gathered(list, 4, rows, 4);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* From what is known to the cause: which one is told first, and what is told of a job or a backlog of which little is known. */
+/* From what is known to the cause: which one is told first, and what is told of a job or a backlog of which little is
+ * known. */
 #include "base/cause.h"
 
 #include <setjmp.h>
@@ -21,7 +22,9 @@ static struct cause_job ready_job(void)
 	j.state = "ready";
 	j.queue = "default";
 	j.fn = "noop";
-	j.serving = (struct cause_serving){ .alive = true, .seen_s = 3, .gap_s = 120, .started_s = 30, .instance = "h:/run/x" };
+	j.serving = (struct cause_serving){
+		.alive = true, .seen_s = 3, .gap_s = 120, .started_s = 30, .instance = "h:/run/x"
+	};
 	return j;
 }
 
@@ -84,8 +87,12 @@ static void a_worker_is_missed_after_five_minutes_and_three_of_its_gaps(void **s
 		int64_t ready_s, seen_s, gap_s;
 		enum cause_kind kind;
 	} cases[] = {
-		{ 300, 301, CAUSE_UNKNOWN, CAUSE_NEXT_START }, { 301, 300, CAUSE_UNKNOWN, CAUSE_NEXT_START }, { 301, 301, CAUSE_UNKNOWN, CAUSE_UNSERVED },
-		{ 301, 301, 100, CAUSE_UNSERVED },            { 330, 330, 110, CAUSE_NEXT_START },           { 331, 331, 110, CAUSE_UNSERVED },
+		{ 300, 301, CAUSE_UNKNOWN, CAUSE_NEXT_START },
+		{ 301, 300, CAUSE_UNKNOWN, CAUSE_NEXT_START },
+		{ 301, 301, CAUSE_UNKNOWN, CAUSE_UNSERVED },
+		{ 301, 301, 100, CAUSE_UNSERVED },
+		{ 330, 330, 110, CAUSE_NEXT_START },
+		{ 331, 331, 110, CAUSE_UNSERVED },
 		{ 0, CAUSE_UNKNOWN, CAUSE_UNKNOWN, CAUSE_UNSERVED },
 	};
 
@@ -94,7 +101,9 @@ static void a_worker_is_missed_after_five_minutes_and_three_of_its_gaps(void **s
 		struct cause_job j = ready_job();
 
 		j.ready_s = cases[i].ready_s;
-		j.serving = (struct cause_serving){ .seen_s = cases[i].seen_s, .gap_s = cases[i].gap_s, .started_s = 10, .instance = "h:/run/x" };
+		j.serving = (struct cause_serving){
+			.seen_s = cases[i].seen_s, .gap_s = cases[i].gap_s, .started_s = 10, .instance = "h:/run/x"
+		};
 		assert_first(&j, cases[i].kind);
 	}
 }
@@ -134,10 +143,14 @@ static void a_job_that_is_not_there_was_purged_or_never_committed(void **state)
 		int64_t last_id, neighbour_s, kept_s, writer_pid, writer_s;
 		enum cause_kind kind;
 	} cases[] = {
-		{ 6, CAUSE_UNKNOWN, CAUSE_UNKNOWN, 5, 100, CAUSE_NO_SUCH_ID }, { 7, CAUSE_UNKNOWN, CAUSE_UNKNOWN, 5, 100, CAUSE_NOT_COMMITTED },
-		{ 7, 100, CAUSE_UNKNOWN, 5, 100, CAUSE_NOT_COMMITTED },        { 7, 101, CAUSE_UNKNOWN, 5, 100, CAUSE_ROLLED_BACK },
-		{ 7, CAUSE_UNKNOWN, CAUSE_UNKNOWN, 0, 0, CAUSE_ROLLED_BACK },  { 7, 99, 100, 0, 0, CAUSE_ROLLED_BACK },
-		{ 7, 100, 100, 0, 0, CAUSE_PURGED },                           { CAUSE_UNKNOWN, CAUSE_UNKNOWN, CAUSE_UNKNOWN, 0, 0, CAUSE_ROLLED_BACK },
+		{ 6, CAUSE_UNKNOWN, CAUSE_UNKNOWN, 5, 100, CAUSE_NO_SUCH_ID },
+		{ 7, CAUSE_UNKNOWN, CAUSE_UNKNOWN, 5, 100, CAUSE_NOT_COMMITTED },
+		{ 7, 100, CAUSE_UNKNOWN, 5, 100, CAUSE_NOT_COMMITTED },
+		{ 7, 101, CAUSE_UNKNOWN, 5, 100, CAUSE_ROLLED_BACK },
+		{ 7, CAUSE_UNKNOWN, CAUSE_UNKNOWN, 0, 0, CAUSE_ROLLED_BACK },
+		{ 7, 99, 100, 0, 0, CAUSE_ROLLED_BACK },
+		{ 7, 100, 100, 0, 0, CAUSE_PURGED },
+		{ CAUSE_UNKNOWN, CAUSE_UNKNOWN, CAUSE_UNKNOWN, 0, 0, CAUSE_ROLLED_BACK },
 	};
 
 	(void)state;
@@ -164,8 +177,12 @@ static void assert_backlog(const struct cause_backlog *b, enum cause_kind kind)
 
 static void what_holds_a_backlog_back_most_is_told_first(void **state)
 {
-	struct cause_queue queue = { .name = "default", .ready = 100, .oldest_s = 60,
-		.serving = { .alive = true, .seen_s = 1, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN } };
+	struct cause_queue queue = {
+		.name = "default",
+		.ready = 100,
+		.oldest_s = 60,
+		.serving = { .alive = true, .seen_s = 1, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN }
+	};
 	struct cause_backlog b;
 	struct cause_rates *r = &b.rates;
 
@@ -265,8 +282,19 @@ static void texts_that_are_long_and_queues_that_are_many_are_cut(void **state)
 	b.queues_len = 100;
 	for (size_t i = 0; i < 100; i++)
 		queues[i] = (struct cause_queue){ .name = text, .ready = 1, .paused = true };
-	b.rates = (struct cause_rates){ .minutes = 1, .ended = 100, .failed = 60, .superseded = 30, .run_p50_s = 9, .usual_run_p50_s = 1, .fn = text, .fn_share = 0.9,
-		.arrived = 1e9, .usual_arrived = 1, .arrived_by = text, .error = text, .build = text };
+	b.rates = (struct cause_rates){ .minutes = 1,
+					.ended = 100,
+					.failed = 60,
+					.superseded = 30,
+					.run_p50_s = 9,
+					.usual_run_p50_s = 1,
+					.fn = text,
+					.fn_share = 0.9,
+					.arrived = 1e9,
+					.usual_arrived = 1,
+					.arrived_by = text,
+					.error = text,
+					.build = text };
 	b.snapshot = j.holder;
 	b.snapshot.age_s = 1000;
 	b.unknown_fn = text;

@@ -65,7 +65,8 @@ static const char *value_on(PGconn *conn, const char *format, ...)
 	res = PQexec(conn, text);
 	if (PQresultStatus(res) != PGRES_TUPLES_OK)
 		fail_msg("%s: %s", text, PQresultErrorMessage(res));
-	snprintf(value, sizeof(values[0]), "%s", PQntuples(res) == 0 || PQgetisnull(res, 0, 0) ? "NULL" : PQgetvalue(res, 0, 0));
+	snprintf(value, sizeof(values[0]), "%s",
+		 PQntuples(res) == 0 || PQgetisnull(res, 0, 0) ? "NULL" : PQgetvalue(res, 0, 0));
 	PQclear(res);
 	return value;
 }
@@ -74,9 +75,12 @@ static const char *value_on(PGconn *conn, const char *format, ...)
 /* A worker holds this job, under this receipt. */
 static void hold(int64_t id, int64_t receipt)
 {
-	value_on(db, "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
-		     " values ('default', 1, %lld, array[%lld], int8range(%lld, %lld, '[]'), pg_current_snapshot(), false, now() + interval '1 min')"
-		     " returning receipt", (long long)receipt, (long long)id, (long long)id, (long long)id);
+	value_on(db,
+		 "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
+		 " values ('default', 1, %lld, array[%lld], int8range(%lld, %lld, '[]'), pg_current_snapshot(), false, "
+		 "now() + interval '1 min')"
+		 " returning receipt",
+		 (long long)receipt, (long long)id, (long long)id, (long long)id);
 }
 
 static long jobs(void)
@@ -91,7 +95,8 @@ static long hot_jobs(void)
 
 static void assert_ledger_clean(void)
 {
-	assert_string_equal(value("select string_agg(invariant || ' ' || job_id, ', ') from deferred.check_ledger()"), "NULL");
+	assert_string_equal(value("select string_agg(invariant || ' ' || job_id, ', ') from deferred.check_ledger()"),
+			    "NULL");
 }
 
 static int64_t now_ms(void)
@@ -140,8 +145,10 @@ static void assert_ok(int rc, const struct deferred_error *err)
 static int set_up(void **state)
 {
 	(void)state;
-	run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, deferred.__deferred_lease, deferred.__deferred_grant, "
-		   "deferred.__deferred_edge, deferred.__deferred_wait, deferred.__deferred_ended, deferred.__deferred_flow, deferred.__deferred_flow_open, deferred.__deferred_member;"
+	run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, "
+		   "deferred.__deferred_lease, deferred.__deferred_grant, "
+		   "deferred.__deferred_edge, deferred.__deferred_wait, deferred.__deferred_ended, "
+		   "deferred.__deferred_flow, deferred.__deferred_flow_open, deferred.__deferred_member;"
 		   "delete from deferred.__deferred_queue where name <> 'default'");
 	return 0;
 }
@@ -157,9 +164,11 @@ static void a_call_is_stored(void **state)
 	(void)state;
 	assert_ok(deferred_defer(d, "noop", NULL, NULL, &id, &err), &err);
 	assert_true(id > 0);
-	assert_string_equal(value("select queue || ' ' || fn || ' ' || params from deferred.__deferred where id = %lld", (long long)id),
+	assert_string_equal(value("select queue || ' ' || fn || ' ' || params from deferred.__deferred where id = %lld",
+				  (long long)id),
 			    "default noop {}");
-	assert_string_equal(value("select created_by = session_user from deferred.__deferred where id = %lld", (long long)id), "t");
+	assert_string_equal(
+		value("select created_by = session_user from deferred.__deferred where id = %lld", (long long)id), "t");
 	assert_string_equal(value("select state from deferred.job where id = %lld", (long long)id), "ready");
 	assert_ok(deferred_defer(d, "noop", "[1]", NULL, NULL, NULL), &err);
 	assert_int_equal(jobs(), 2);
@@ -170,28 +179,43 @@ static void a_call_is_stored(void **state)
 static void every_option_lands_in_the_row(void **state)
 {
 	const struct deferred_opts o = {
-		.queue = "opt.q-1", .label = "f\xc3\xbcr Leute", .priority = -7, .delay_ms = 60000, .expires_ms = 120000, .key = "k 1",
-		.max_attempts = 3, .timeout_ms = 1500, .backoff_floor_ms = 10, .backoff_ceiling_ms = 20, .backoff_exponent = 1.5,
+		.queue = "opt.q-1",
+		.label = "f\xc3\xbcr Leute",
+		.priority = -7,
+		.delay_ms = 60000,
+		.expires_ms = 120000,
+		.key = "k 1",
+		.max_attempts = 3,
+		.timeout_ms = 1500,
+		.backoff_floor_ms = 10,
+		.backoff_ceiling_ms = 20,
+		.backoff_exponent = 1.5,
 	};
-	const struct deferred_opts at = { .run_at = "2031-02-03 04:05:06+00", .expires_at = "2032-02-03 04:05:06.5+00" };
+	const struct deferred_opts at = { .run_at = "2031-02-03 04:05:06+00",
+					  .expires_at = "2032-02-03 04:05:06.5+00" };
 	struct deferred *d = open_at(conninfo);
 	struct deferred_error err;
 	int64_t id = 0;
 
 	(void)state;
 	assert_ok(deferred_defer(d, "f", "{}", &o, &id, &err), &err);
-	assert_string_equal(value("select concat_ws('|', queue, label, priority, run_at - created_at, expires_at - created_at, key, max_attempts,"
-				  " timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent) from deferred.__deferred where id = %lld",
+	assert_string_equal(value("select concat_ws('|', queue, label, priority, run_at - created_at, expires_at - "
+				  "created_at, key, max_attempts,"
+				  " timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent) from "
+				  "deferred.__deferred where id = %lld",
 				  (long long)id),
 			    "opt.q-1|f\xc3\xbcr Leute|-7|00:01:00|00:02:00|k 1|3|1500|10|20|1.5");
-	assert_string_equal(value("select concat_ws('|', h.queue, h.priority, h.due_at = d.run_at, h.visible_at = d.run_at,"
-				  " h.expires_at = d.expires_at, h.key = deferred.__own_key(d.created_by, d.key), h.attempt)"
-				  " from deferred.__deferred_hot h join deferred.__deferred d using (id) where id = %lld", (long long)id),
-			    "opt.q-1|-7|t|t|t|t|0");
+	assert_string_equal(
+		value("select concat_ws('|', h.queue, h.priority, h.due_at = d.run_at, h.visible_at = d.run_at,"
+		      " h.expires_at = d.expires_at, h.key = deferred.__own_key(d.created_by, d.key), h.attempt)"
+		      " from deferred.__deferred_hot h join deferred.__deferred d using (id) where id = %lld",
+		      (long long)id),
+		"opt.q-1|-7|t|t|t|t|0");
 	assert_string_equal(value("select name from deferred.__deferred_queue where name <> 'default'"), "opt.q-1");
 	assert_ok(deferred_defer(d, "f", "{}", &at, &id, &err), &err);
 	assert_string_equal(value("select concat_ws('|', run_at at time zone 'UTC', expires_at at time zone 'UTC')"
-				  " from deferred.__deferred where id = %lld", (long long)id),
+				  " from deferred.__deferred where id = %lld",
+				  (long long)id),
 			    "2031-02-03 04:05:06|2032-02-03 04:05:06.5");
 	deferred_close(d);
 }
@@ -199,8 +223,13 @@ static void every_option_lands_in_the_row(void **state)
 static void params_are_kept_byte_for_byte(void **state)
 {
 	static const char *const texts[] = {
-		"{\"n\": 18446744073709551616, \"n\":1.10,  \"e\":1e400}", "{\"b\":1,\"a\":2,\"b\":3}", "\"\\u0000 \\ud83d\\ude00\"",
-		" [ 0.1, -0, 9007199254740993 ]\n", "null", "\"\xf0\x9f\x98\x80\"", "123456789012345678901234567890.5",
+		"{\"n\": 18446744073709551616, \"n\":1.10,  \"e\":1e400}",
+		"{\"b\":1,\"a\":2,\"b\":3}",
+		"\"\\u0000 \\ud83d\\ude00\"",
+		" [ 0.1, -0, 9007199254740993 ]\n",
+		"null",
+		"\"\xf0\x9f\x98\x80\"",
+		"123456789012345678901234567890.5",
 	};
 	struct deferred *d = open_at(conninfo);
 	struct deferred_error err;
@@ -210,7 +239,8 @@ static void params_are_kept_byte_for_byte(void **state)
 		int64_t id = 0;
 
 		assert_ok(deferred_defer(d, "f", texts[i], NULL, &id, &err), &err);
-		assert_string_equal(value("select params from deferred.__deferred where id = %lld", (long long)id), texts[i]);
+		assert_string_equal(value("select params from deferred.__deferred where id = %lld", (long long)id),
+				    texts[i]);
 	}
 	deferred_close(d);
 }
@@ -232,7 +262,9 @@ static void another_client_encoding_does_not_change_the_text(void **state)
 		snprintf(info, sizeof(info), "%s %s", conninfo, ways[i]);
 		d = open_at(info);
 		assert_ok(deferred_defer(d, "f", "\"\xc3\xa4\"", &opts, &id, &err), &err);
-		assert_string_equal(value("select params || label from deferred.__deferred where id = %lld", (long long)id), "\"\xc3\xa4\"f\xc3\xbcr");
+		assert_string_equal(
+			value("select params || label from deferred.__deferred where id = %lld", (long long)id),
+			"\"\xc3\xa4\"f\xc3\xbcr");
 		deferred_close(d);
 	}
 	unsetenv("PGCLIENTENCODING");
@@ -245,7 +277,8 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 	static const char *const empty_tag[] = { "a", "", NULL }, *const torn_tag[] = { "\xff", NULL },
 				 *const long_tag[] = { "a", TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "!", NULL };
 	static const char *many_tags[34];
-	static const struct deferred_after no_job = { 0 }, no_condition = { 1, (enum deferred_after_on)3, NULL }, no_name = { 1, DEFERRED_AFTER_OK, "" };
+	static const struct deferred_after no_job = { 0 }, no_condition = { 1, (enum deferred_after_on)3, NULL },
+					   no_name = { 1, DEFERRED_AFTER_OK, "" };
 	static const struct {
 		const char *fn, *params;
 		struct deferred_opts opts;
@@ -267,7 +300,10 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .key = "\xff" }, "option \"key\" is not valid UTF-8" },
 		{ "f", NULL, { .key = "" }, "option \"key\" is empty" },
 		{ "f", NULL, { .priority = 32768 }, "option \"priority\" is out of range: 32768" },
-		{ "f", NULL, { .delay_ms = -1 }, "option \"delay_ms\" is out of range: -1 ms (0 to 3155760000000, a hundred years)" },
+		{ "f",
+		  NULL,
+		  { .delay_ms = -1 },
+		  "option \"delay_ms\" is out of range: -1 ms (0 to 3155760000000, a hundred years)" },
 		{ "f", NULL, { .delay_ms = INT64_MAX }, "option \"delay_ms\" is out of range" },
 		{ "f", NULL, { .expires_ms = -5 }, "option \"expires_ms\" is out of range" },
 		{ "f", NULL, { .timeout_ms = -5 }, "option \"timeout_ms\" is out of range" },
@@ -276,11 +312,16 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .backoff_exponent = 0.5 }, "\"backoff_exponent\" is out of range: 0.5" },
 		{ "f", NULL, { .backoff_exponent = NAN }, "\"backoff_exponent\" is out of range" },
 		{ "f", NULL, { .max_attempts = -1 }, "\"max_attempts\" is negative" },
-		{ "f", NULL, { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 },
-				"\"on_duplicate\" has the unknown value 3" },
+		{ "f",
+		  NULL,
+		  { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 },
+		  "\"on_duplicate\" has the unknown value 3" },
 		{ "f", NULL, { .concurrency = 2 }, "\"concurrency\" is 2, but \"concurrency_key\" is missing" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = -1 }, "\"concurrency\" is out of range: -1" },
-		{ "f", NULL, { .concurrency_key = "k", .concurrency = 10001 }, "\"concurrency\" is out of range: 10001" },
+		{ "f",
+		  NULL,
+		  { .concurrency_key = "k", .concurrency = 10001 },
+		  "\"concurrency\" is out of range: 10001" },
 		{ "f", NULL, { .concurrency_key = "" }, "option \"concurrency_key\" is empty" },
 		{ "f", NULL, { .concurrency_key = "\xff" }, "option \"concurrency_key\" is not valid UTF-8" },
 		{ NULL, "{}", { .label = "for no queue" }, "the function is missing" },
@@ -310,7 +351,8 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		if (!strstr(err.message, bad[i].says))
 			fail_msg("'%s' does not say '%s'", err.message, bad[i].says);
 		assert_int_equal(id, -42);
-		assert_int_equal(deferred_defer_conn(db, bad[i].fn, bad[i].params, &bad[i].opts, NULL, &err), DEFERRED_EINVAL);
+		assert_int_equal(deferred_defer_conn(db, bad[i].fn, bad[i].params, &bad[i].opts, NULL, &err),
+				 DEFERRED_EINVAL);
 	}
 	assert_int_equal(deferred_defer(d, NULL, "{}", NULL, NULL, &err), DEFERRED_EINVAL);
 	assert_string_equal(err.hint, "name a function; only a message has none, and needs a queue: set opts.queue");
@@ -403,7 +445,8 @@ static void the_job_shares_the_fate_of_the_callers_transaction(void **state)
 static void the_callers_session_is_left_as_it_was(void **state)
 {
 	static const char settings[] =
-		"select md5(string_agg(name || setting, ',' order by name)) || (select count(*) from pg_prepared_statements)"
+		"select md5(string_agg(name || setting, ',' order by name)) || (select count(*) from "
+		"pg_prepared_statements)"
 		" from pg_settings where name !~ '^plpgsql'"; /* which appear when the language is loaded */
 	struct deferred_call_spec calls[3] = { { .fn = "a" }, { .fn = "b" }, { .fn = "c" } };
 	PGconn *conn = connect_to(conninfo);
@@ -481,8 +524,11 @@ static void a_key_in_use_skips_refuses_or_replaces(void **state)
 static void a_mail_shares_the_fate_of_the_callers_transaction(void **state)
 {
 	const struct deferred_mailbox to[] = { { "ann@x.org", "Ann" }, { "bob@x.org", NULL } };
-	struct deferred_mail mail = { .to = to, .to_len = 2, .subject = "Gr\xc3\xbc\xc3\x9f"
-									   "e", .text = "hi" };
+	struct deferred_mail mail = { .to = to,
+				      .to_len = 2,
+				      .subject = "Gr\xc3\xbc\xc3\x9f"
+						 "e",
+				      .text = "hi" };
 	const struct deferred_opts opts = { .queue = "mail", .key = "k" };
 	PGconn *conn = connect_to(conninfo);
 	struct deferred_error err;
@@ -499,17 +545,21 @@ static void a_mail_shares_the_fate_of_the_callers_transaction(void **state)
 	assert_ok(deferred_send_mail_conn(conn, &mail, &opts, &id, &err), &err);
 	assert_int_equal(jobs(), 0);
 	run_on(conn, "commit");
-	assert_string_equal(value("select concat_ws('|', fn, queue, label, key, params) from deferred.__deferred where id = %lld", (long long)id),
-			    "send_mail|mail|Gr\xc3\xbc\xc3\x9f"
-			    "e|k|{\"to\":[{\"mail\":\"ann@x.org\",\"label\":\"Ann\"},{\"mail\":\"bob@x.org\"}],\"subject\":\"Gr\xc3\xbc\xc3\x9f"
-			    "e\",\"text\":\"hi\"}");
+	assert_string_equal(
+		value("select concat_ws('|', fn, queue, label, key, params) from deferred.__deferred where id = %lld",
+		      (long long)id),
+		"send_mail|mail|Gr\xc3\xbc\xc3\x9f"
+		"e|k|{\"to\":[{\"mail\":\"ann@x.org\",\"label\":\"Ann\"},{\"mail\":\"bob@x.org\"}],\"subject\":"
+		"\"Gr\xc3\xbc\xc3\x9f"
+		"e\",\"text\":\"hi\"}");
 	run_on(conn, "begin");
 	mail.subject = "a\r\nBcc: eve@x.org";
 	assert_int_equal(deferred_send_mail_conn(conn, &mail, NULL, &id, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_send_mail_conn(conn, NULL, NULL, &id, &err), DEFERRED_EINVAL);
 	mail.subject = NULL;
 	mail.label = "mine";
-	assert_ok(deferred_send_mail_conn(conn, &mail, NULL, &id, &err), &err); /* what was refused here has not spoilt the transaction */
+	assert_ok(deferred_send_mail_conn(conn, &mail, NULL, &id, &err),
+		  &err); /* what was refused here has not spoilt the transaction */
 	run_on(conn, "commit");
 	assert_string_equal(value("select label from deferred.__deferred where id = %lld", (long long)id), "mine");
 	setenv("DEFERRED_CONFIG", "/dev/null", 1);
@@ -547,8 +597,10 @@ static void batch_free(struct batch *b)
 /* Every job is there once, under the id handed out for it. */
 static void assert_stored(const struct batch *b, size_t n)
 {
-	PGresult *res = PQexec(db, "select d.id, d.params from deferred.__deferred d join deferred.__deferred_hot h using (id, queue, fn)"
-				   " order by d.params::text::int");
+	PGresult *res = PQexec(
+		db,
+		"select d.id, d.params from deferred.__deferred d join deferred.__deferred_hot h using (id, queue, fn)"
+		" order by d.params::text::int");
 
 	assert_int_equal(PQntuples(res), n);
 	for (size_t i = 0; i < n; i++) {
@@ -562,16 +614,27 @@ static void assert_stored(const struct batch *b, size_t n)
 }
 
 static const struct deferred_opts many_opts = {
-	.queue = "bulk", .label = "b\xc3\xa4tch", .priority = 9, .delay_ms = 60000, .expires_ms = 120000, .max_attempts = 3,
-	.timeout_ms = 1500, .backoff_floor_ms = 10, .backoff_ceiling_ms = 20, .backoff_exponent = 2.5,
+	.queue = "bulk",
+	.label = "b\xc3\xa4tch",
+	.priority = 9,
+	.delay_ms = 60000,
+	.expires_ms = 120000,
+	.max_attempts = 3,
+	.timeout_ms = 1500,
+	.backoff_floor_ms = 10,
+	.backoff_ceiling_ms = 20,
+	.backoff_exponent = 2.5,
 };
 
 static void assert_many_opts(int64_t id)
 {
-	assert_string_equal(value("select concat_ws('|', d.queue, label, d.priority, run_at - created_at, d.expires_at - created_at, d.max_attempts,"
-				  " timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, due_at = run_at, visible_at = run_at,"
+	assert_string_equal(value("select concat_ws('|', d.queue, label, d.priority, run_at - created_at, d.expires_at "
+				  "- created_at, d.max_attempts,"
+				  " timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, due_at = "
+				  "run_at, visible_at = run_at,"
 				  " h.expires_at = d.expires_at, h.priority, h.max_attempts) from deferred.__deferred d"
-				  " join deferred.__deferred_hot h using (id) where id = %lld", (long long)id),
+				  " join deferred.__deferred_hot h using (id) where id = %lld",
+				  (long long)id),
 			    "bulk|b\xc3\xa4tch|9|00:01:00|00:02:00|3|1500|10|20|2.5|t|t|t|9|3");
 }
 
@@ -653,7 +716,8 @@ static void very_many_calls_go_in_several_statements_for_a_producer(void **state
 static void tags_are_stored_alone_and_in_bulk(void **state)
 {
 	static const char *const words[] = { "caf\xc3\xa9", "a,\"b\"", "caf\xc3\xa9", NULL, "x", NULL };
-	static const struct deferred_opts two = { .tags = words }, one = { .tags = words + 4 }, none = { .tags = words + 3 };
+	static const struct deferred_opts two = { .tags = words }, one = { .tags = words + 4 },
+					  none = { .tags = words + 3 };
 	static const size_t sizes[] = { 4, 5500 }; /* the larger one would go by COPY */
 	struct deferred *d = open_at(conninfo);
 	struct deferred_error err;
@@ -661,7 +725,8 @@ static void tags_are_stored_alone_and_in_bulk(void **state)
 
 	(void)state;
 	assert_ok(deferred_defer(d, "f", NULL, &two, &id, &err), &err);
-	assert_string_equal(value("select tags from deferred.__deferred where id = %lld", (long long)id), "{caf\xc3\xa9,\"a,\\\"b\\\"\"}");
+	assert_string_equal(value("select tags from deferred.__deferred where id = %lld", (long long)id),
+			    "{caf\xc3\xa9,\"a,\\\"b\\\"\"}");
 	assert_ok(deferred_defer(d, "f", NULL, &none, &id, &err), &err);
 	assert_string_equal(value("select tags from deferred.__deferred where id = %lld", (long long)id), "NULL");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -672,8 +737,10 @@ static void tags_are_stored_alone_and_in_bulk(void **state)
 		b.calls[2].opts = &one;
 		b.calls[3].opts = &none;
 		assert_ok(deferred_defer_many(d, b.calls, sizes[i], b.ids, &err), &err);
-		assert_string_equal(value("select string_agg(id - (select min(id) from deferred.__deferred) || tags::text, ' ' order by id)"
-					  " from deferred.__deferred where tags is not null"), "1{caf\xc3\xa9,\"a,\\\"b\\\"\"} 2{x}");
+		assert_string_equal(value("select string_agg(id - (select min(id) from deferred.__deferred) || "
+					  "tags::text, ' ' order by id)"
+					  " from deferred.__deferred where tags is not null"),
+				    "1{caf\xc3\xa9,\"a,\\\"b\\\"\"} 2{x}");
 		batch_free(&b);
 	}
 	deferred_close(d);
@@ -682,7 +749,8 @@ static void tags_are_stored_alone_and_in_bulk(void **state)
 static void a_trace_context_is_stored_alone_and_in_bulk(void **state)
 {
 	struct deferred_after root = { 0 };
-	const struct deferred_opts opts = { .traceparent = TRACE }, waits = { .traceparent = TRACE, .after = &root, .after_len = 1 };
+	const struct deferred_opts opts = { .traceparent = TRACE },
+				   waits = { .traceparent = TRACE, .after = &root, .after_len = 1 };
 	static const size_t sizes[] = { 4, 5500 }; /* the larger one would go by COPY */
 	struct deferred *d = open_at(conninfo);
 	struct deferred_error err;
@@ -691,14 +759,17 @@ static void a_trace_context_is_stored_alone_and_in_bulk(void **state)
 	assert_ok(deferred_defer(d, "f", NULL, NULL, &root.job, &err), &err);
 	assert_ok(deferred_defer(d, "f", NULL, &opts, NULL, &err), &err);
 	assert_ok(deferred_defer(d, "f", NULL, &waits, NULL, &err), &err);
-	assert_string_equal(value("select string_agg(coalesce(traceparent, '-'), ' ' order by id) from deferred.__deferred"), "- " TRACE " " TRACE);
+	assert_string_equal(
+		value("select string_agg(coalesce(traceparent, '-'), ' ' order by id) from deferred.__deferred"),
+		"- " TRACE " " TRACE);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct batch b = batch_new(sizes[i]);
 
 		run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot");
 		b.calls[1].opts = &opts;
 		assert_ok(deferred_defer_many(d, b.calls, sizes[i], b.ids, &err), &err);
-		assert_string_equal(value("select id - (select min(id) from deferred.__deferred) || traceparent from deferred.__deferred where traceparent is not null"),
+		assert_string_equal(value("select id - (select min(id) from deferred.__deferred) || traceparent from "
+					  "deferred.__deferred where traceparent is not null"),
 				    "1" TRACE);
 		batch_free(&b);
 	}
@@ -708,23 +779,28 @@ static void a_trace_context_is_stored_alone_and_in_bulk(void **state)
 static void a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk(void **state)
 {
 	static const struct deferred_opts bound = { .queue = "bound" }, plain = { .queue = "plain" },
-					  key = { .concurrency_key = "k\xc3\xa9y", .concurrency = 3 }, limited = { .queue = "limited" };
+					  key = { .concurrency_key = "k\xc3\xa9y", .concurrency = 3 },
+					  limited = { .queue = "limited" };
 	static const size_t sizes[] = { 100, 6000 };
 	struct deferred *d = open_at(conninfo);
 	struct deferred_error err;
 	int64_t id = 0;
 
 	(void)state;
-	run_on(db, "insert into deferred.__deferred_queue (name, fn, max_running) values ('bound', 'handle', null), ('plain', null, null),"
+	run_on(db, "insert into deferred.__deferred_queue (name, fn, max_running) values ('bound', 'handle', null), "
+		   "('plain', null, null),"
 		   " ('limited', null, 5)");
 	assert_ok(deferred_defer(d, NULL, "\"m\"", &bound, &id, &err), &err);
 	assert_string_equal(value("select fn from deferred.__deferred where id = %lld", (long long)id), "handle");
 	assert_ok(deferred_defer(d, NULL, NULL, &plain, &id, &err), &err);
 	assert_string_equal(value("select fn from deferred.__deferred where id = %lld", (long long)id), "NULL");
 	assert_ok(deferred_defer(d, "f", NULL, &key, &id, &err), &err);
-	assert_string_equal(value("select concat_ws('|', d.concurrency_key, d.concurrency, h.concurrency_key = deferred.__own_key(d.created_by, d.concurrency_key), h.concurrency, h.limited)"
-				  " from deferred.__deferred d join deferred.__deferred_hot h using (id) where id = %lld", (long long)id),
-			    "k\xc3\xa9y|3|t|3|t");
+	assert_string_equal(
+		value("select concat_ws('|', d.concurrency_key, d.concurrency, h.concurrency_key = "
+		      "deferred.__own_key(d.created_by, d.concurrency_key), h.concurrency, h.limited)"
+		      " from deferred.__deferred d join deferred.__deferred_hot h using (id) where id = %lld",
+		      (long long)id),
+		"k\xc3\xa9y|3|t|3|t");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct batch b = batch_new(sizes[i]);
 
@@ -738,10 +814,13 @@ static void a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk(void **stat
 		/* With limits in play COPY is not taken, also where every call could go by it. */
 		b.calls[1] = b.calls[2] = b.calls[3] = (struct deferred_call_spec){ .fn = "f", .opts = &limited };
 		assert_ok(deferred_defer_many(d, b.calls, sizes[i], b.ids, &err), &err);
-		assert_string_equal(value("select string_agg(f, ' ' order by f) from (select coalesce(fn, '-') || count(*) || limited as f"
-					  " from deferred.__deferred_hot where queue <> 'default' or limited group by fn, limited) x"),
+		assert_string_equal(value("select string_agg(f, ' ' order by f) from (select coalesce(fn, '-') || "
+					  "count(*) || limited as f"
+					  " from deferred.__deferred_hot where queue <> 'default' or limited group by "
+					  "fn, limited) x"),
 				    "-1false f24true handle1false");
-		assert_string_equal(value("select count(*) > 0 from deferred.__deferred_limited where queue = 'default'"), "t");
+		assert_string_equal(
+			value("select count(*) > 0 from deferred.__deferred_limited where queue = 'default'"), "t");
 		assert_int_equal(hot_jobs(), 2 * sizes[i]);
 		batch_free(&b);
 	}
@@ -808,7 +887,8 @@ static void one_bad_call_in_the_middle_stores_none(void **state)
 			/* The connection is of use afterwards. */
 			assert_ok(deferred_defer(d, "f", NULL, NULL, NULL, &err), &err);
 			set_up(NULL);
-			run_on(db, "insert into deferred.__deferred_queue (name, params_max_bytes) values ('narrow', 10)");
+			run_on(db,
+			       "insert into deferred.__deferred_queue (name, params_max_bytes) values ('narrow', 10)");
 			batch_free(&b);
 		}
 		deferred_close(d);
@@ -845,7 +925,8 @@ static void many_calls_share_the_fate_of_the_callers_transaction(void **state)
 
 static void keys_among_many_are_honoured(void **state)
 {
-	const struct deferred_opts same = { .key = "same" }, strict = { .key = "same", .on_duplicate = DEFERRED_DUPLICATE_ERROR };
+	const struct deferred_opts same = { .key = "same" },
+				   strict = { .key = "same", .on_duplicate = DEFERRED_DUPLICATE_ERROR };
 	struct deferred *d = open_at(conninfo);
 	struct batch b = batch_new(6000);
 	struct deferred_error err;
@@ -992,7 +1073,8 @@ static void what_the_server_says_while_connecting_is_not_printed(void **state)
 	rewind(said);
 	kept = stderr_begin(said);
 	deferred_open(&d, info, NULL);
-	snprintf(info, sizeof(info), "host=/nowhere,%s port=5432,%s user=%s dbname=warns", PQhost(db), PQport(db), PQuser(db));
+	snprintf(info, sizeof(info), "host=/nowhere,%s port=5432,%s user=%s dbname=warns", PQhost(db), PQport(db),
+		 PQuser(db));
 	deferred_open(&d, info, NULL);
 	stderr_end(kept);
 	assert_int_equal(lseek(fileno(said), 0, SEEK_END), 0);
@@ -1007,7 +1089,9 @@ static int silent_server(int *port, int backlog)
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	socklen_t len = sizeof(a);
 
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)) | listen(fd, backlog) | getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)) | listen(fd, backlog) |
+				 getsockname(fd, (struct sockaddr *)&a, &len),
+			 0);
 	*port = ntohs(a.sin_port);
 	return fd;
 }
@@ -1019,7 +1103,9 @@ static void a_silent_server_is_given_up_after_connect_timeout(void **state)
 	int64_t start = now_ms();
 	char info[1024];
 	int port, full_port, fd = silent_server(&port, 5), full = silent_server(&full_port, 0), queued[4];
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)full_port) };
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				 .sin_port = htons((uint16_t)full_port) };
 
 	(void)state;
 	snprintf(info, sizeof(info), "host=127.0.0.1 port=%d connect_timeout=2", port);
@@ -1040,8 +1126,8 @@ static void a_silent_server_is_given_up_after_connect_timeout(void **state)
 		close(queued[i]);
 	close(full);
 	/* The next host is tried after it. */
-	snprintf(info, sizeof(info), "host=127.0.0.1,%s port=%d,%s user=%s dbname=%s connect_timeout=2", PQhost(db), port, PQport(db),
-		 PQuser(db), PQdb(db));
+	snprintf(info, sizeof(info), "host=127.0.0.1,%s port=%d,%s user=%s dbname=%s connect_timeout=2", PQhost(db),
+		 port, PQport(db), PQuser(db), PQdb(db));
 	assert_ok(deferred_open(&d, info, &err), &err);
 	deferred_close(d);
 	assert_int_equal(deferred_open(&d, "host=/nowhere connect_timeout=soon", &err), DEFERRED_ECONNECT);
@@ -1204,8 +1290,9 @@ static void defer_works_on_both_sides_of_a_fork(void **state)
 
 	(void)state;
 	assert_true(first > 0);
-	snprintf(before, sizeof(before), "%s", value("select pid from pg_stat_activity where application_name = 'libdeferred'"
-						     " and datname = current_database()"));
+	snprintf(before, sizeof(before), "%s",
+		 value("select pid from pg_stat_activity where application_name = 'libdeferred'"
+		       " and datname = current_database()"));
 	assert_int_equal(pipe(fds), 0);
 	child = fork();
 	if (child == 0) {
@@ -1220,8 +1307,10 @@ static void defer_works_on_both_sides_of_a_fork(void **state)
 	last = defer("f", "3", NULL);
 	assert_true(last > child_id);
 	/* The parent goes on with the session it had. */
-	wait_until("1", "select count(*) from pg_stat_activity where application_name = 'libdeferred' and datname = current_database()");
-	assert_string_equal(value("select pid from pg_stat_activity where application_name = 'libdeferred' and datname = current_database()"),
+	wait_until("1", "select count(*) from pg_stat_activity where application_name = 'libdeferred' and datname = "
+			"current_database()");
+	assert_string_equal(value("select pid from pg_stat_activity where application_name = 'libdeferred' and datname "
+				  "= current_database()"),
 			    before);
 	assert_int_equal(jobs(), 3);
 	close(fds[0]);
@@ -1355,8 +1444,10 @@ static int64_t claimed(int64_t receipt)
 /* What its function is told. */
 static int64_t token_of_claim(int64_t id)
 {
-	return strtoll(value_on(db, "select deferred.__token(%lld, receipt, worker) from deferred.__deferred_lease where %lld = any (ids)",
-				 (long long)id, (long long)id),
+	return strtoll(value_on(db,
+				"select deferred.__token(%lld, receipt, worker) from deferred.__deferred_lease where "
+				"%lld = any (ids)",
+				(long long)id, (long long)id),
 		       NULL, 10);
 }
 
@@ -1374,10 +1465,12 @@ static void a_job_finishes_in_the_callers_transaction(void **state)
 	run_on(conn, "rollback");
 	assert_int_equal(hot_jobs(), 1);
 	assert_ok(deferred_extend_conn(conn, id, token, INT64_C(604800000), NULL), &err);
-	assert_string_equal(value_on(db, "select max(expires_at) > now() + interval '6 days' from deferred.__deferred_lease"), "t");
+	assert_string_equal(
+		value_on(db, "select max(expires_at) > now() + interval '6 days' from deferred.__deferred_lease"), "t");
 	assert_ok(deferred_finish_conn(conn, id, token, "d\xc3\xb6ne", NULL), &err);
 	assert_int_equal(hot_jobs(), 0);
-	assert_string_equal(value_on(db, "select outcome || attempt || result from deferred.__deferred_log"), "ok1d\xc3\xb6ne");
+	assert_string_equal(value_on(db, "select outcome || attempt || result from deferred.__deferred_log"),
+			    "ok1d\xc3\xb6ne");
 	PQfinish(conn);
 }
 
@@ -1428,9 +1521,11 @@ static void *finish_job(void *data)
 	PGconn *conn = connect_to(conninfo);
 	const int64_t *id = data;
 
-	value_on(conn, "with gone as (delete from deferred.__deferred_hot where id = %lld returning id)"
-		       " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)"
-		       " select id, 1, 'crashed', true, repeat('\xc3\xa9', 400) from gone returning job_id", (long long)*id);
+	value_on(conn,
+		 "with gone as (delete from deferred.__deferred_hot where id = %lld returning id)"
+		 " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)"
+		 " select id, 1, 'crashed', true, repeat('\xc3\xa9', 400) from gone returning job_id",
+		 (long long)*id);
 	PQfinish(conn);
 	return NULL;
 }
@@ -1486,7 +1581,8 @@ static void a_cancelled_job_is_gone_for_good(void **state)
 /* Whatever it waits for: here a table that somebody has locked. */
 static void a_context_waits_no_longer_than_asked(void **state)
 {
-	const struct deferred_open_opts opts = { .answer_ms = 150 }, locks = { .lock_ms = 50 }, wrong = { .reserved = { 1 } };
+	const struct deferred_open_opts opts = { .answer_ms = 150 }, locks = { .lock_ms = 50 },
+					wrong = { .reserved = { 1 } };
 	const struct deferred_call_spec calls[2] = { { .fn = "f" }, { .fn = "f" } };
 	struct deferred_error err;
 	struct deferred *d, *e;
@@ -1524,19 +1620,29 @@ static void a_job_waits_for_others_alone_and_among_many(void **state)
 	assert_ok(deferred_defer(d, "a", NULL, NULL, &after[0].job, &err), &err);
 	assert_ok(deferred_defer(d, "a", NULL, NULL, &after[1].job, &err), &err);
 	assert_ok(deferred_defer(d, "b", NULL, &opts, &ids[0], &err), &err);
-	assert_string_equal(value("select state || ' ' || queue from deferred.job where id = %lld", (long long)ids[0]), "waiting q");
-	assert_string_equal(value("select string_agg(format('%%s %%s %%s', parent = %lld, \"on\", name), ', ' order by parent) from deferred.parents(%lld)",
-				  (long long)after[0].job, (long long)ids[0]), "t ok pack \"it\", f failed ");
+	assert_string_equal(value("select state || ' ' || queue from deferred.job where id = %lld", (long long)ids[0]),
+			    "waiting q");
+	assert_string_equal(value("select string_agg(format('%%s %%s %%s', parent = %lld, \"on\", name), ', ' order by "
+				  "parent) from deferred.parents(%lld)",
+				  (long long)after[0].job, (long long)ids[0]),
+			    "t ok pack \"it\", f failed ");
 	assert_ok(deferred_defer_many(d, calls, 3, ids, &err), &err);
-	assert_string_equal(value("select string_agg(fn || ' ' || state, ', ' order by id) from deferred.job where id in (%lld, %lld, %lld)", (long long)ids[0],
-				  (long long)ids[1], (long long)ids[2]), "a ready, b waiting, c ready");
+	assert_string_equal(value("select string_agg(fn || ' ' || state, ', ' order by id) from deferred.job where id "
+				  "in (%lld, %lld, %lld)",
+				  (long long)ids[0], (long long)ids[1], (long long)ids[2]),
+			    "a ready, b waiting, c ready");
 	after[1].job = 1000000;
 	assert_int_equal(deferred_defer_many(d, calls, 3, ids, &err), DEFERRED_EDB);
 	assert_non_null(strstr(err.message, "job 1000000 does not exist"));
 	assert_int_equal(jobs(), 6);
-	assert_ok(deferred_defer_flow(d, "{\"jobs\": [{\"name\": \"a\", \"fn\": \"a\"}, {\"fn\": \"b\", \"after\": \"a\"}]}", ids, &err), &err);
-	assert_string_equal(value("select string_agg(coalesce(name, '?') || ' ' || state, ', ') from deferred.flow_jobs(%lld)", (long long)ids[0]),
-			    "a ready, ? waiting");
+	assert_ok(deferred_defer_flow(
+			  d, "{\"jobs\": [{\"name\": \"a\", \"fn\": \"a\"}, {\"fn\": \"b\", \"after\": \"a\"}]}", ids,
+			  &err),
+		  &err);
+	assert_string_equal(
+		value("select string_agg(coalesce(name, '?') || ' ' || state, ', ') from deferred.flow_jobs(%lld)",
+		      (long long)ids[0]),
+		"a ready, ? waiting");
 	PQclear(PQexec(db, "begin"));
 	assert_ok(deferred_defer_flow_conn(db, "{\"jobs\": [{\"fn\": \"a\"}]}", NULL, &err), &err);
 	assert_int_equal(jobs(), 9);
@@ -1561,8 +1667,11 @@ static void a_flow_is_opened_filled_and_closed(void **state)
 	struct deferred_error err;
 	struct deferred_after after = { 0 };
 	struct deferred_opts opts = { 0 }, other = { 0 }, waits = { .after = &after, .after_len = 1 };
-	const struct deferred_call_spec calls[] = { { .fn = "a", .opts = &opts }, { .fn = "b", .opts = &opts }, { .fn = "c", .opts = &waits },
-						     { .fn = "d", .opts = &other }, { .fn = "e" } };
+	const struct deferred_call_spec calls[] = { { .fn = "a", .opts = &opts },
+						    { .fn = "b", .opts = &opts },
+						    { .fn = "c", .opts = &waits },
+						    { .fn = "d", .opts = &other },
+						    { .fn = "e" } };
 	struct deferred_call_spec *many = calloc(6000, sizeof(*many));
 	int64_t ids[5];
 
@@ -1590,7 +1699,9 @@ static void a_flow_is_opened_filled_and_closed(void **state)
 	assert_ok(deferred_flow_close(d, opts.flow, &err), &err);
 	assert_ok(deferred_flow_close(d, opts.flow, &err), &err);
 	assert_int_equal(members(opts.flow), 5);
-	assert_string_equal(value("select string_agg(flow::text, ' ') from deferred.__deferred_flow_open where closed_at is null"), value("select %lld", (long long)other.flow));
+	assert_string_equal(
+		value("select string_agg(flow::text, ' ') from deferred.__deferred_flow_open where closed_at is null"),
+		value("select %lld", (long long)other.flow));
 	assert_int_equal(deferred_flow_open(d, "[", NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_flow_open(NULL, "{}", NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_flow_open_conn(db, NULL, NULL, &err), DEFERRED_EINVAL);
@@ -1621,8 +1732,11 @@ int main(void)
 		TEST(very_many_calls_go_by_copy_for_the_owner),
 		TEST(what_copy_refuses_at_its_end_is_an_error),
 		TEST(very_many_calls_go_in_several_statements_for_a_producer),
-		TEST(tags_are_stored_alone_and_in_bulk), TEST(a_trace_context_is_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
-		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk), TEST(a_full_queue_refuses_or_drops),
+		TEST(tags_are_stored_alone_and_in_bulk),
+		TEST(a_trace_context_is_stored_alone_and_in_bulk),
+		TEST(a_full_queue_refuses_or_drops),
+		TEST(a_message_a_key_and_a_limit_are_stored_alone_and_in_bulk),
+		TEST(a_full_queue_refuses_or_drops),
 		TEST(a_job_waits_for_others_alone_and_among_many),
 		TEST(a_flow_is_opened_filled_and_closed),
 		TEST(one_bad_call_in_the_middle_stores_none),

@@ -39,7 +39,8 @@ static void columns_are_aligned_and_apart(void **state)
 		for (size_t i = 0; i < n; i++) {
 			assert_string_equal(c.text[i], "text");
 			assert_int_equal(c.len[i], i);
-			assert_true(c.int8[i] == -(int64_t)i && c.float8[i] == (double)i / 2 && c.int4[i] == (int32_t)i * 3 && c.nulls[i] == i % 2);
+			assert_true(c.int8[i] == -(int64_t)i && c.float8[i] == (double)i / 2 &&
+				    c.int4[i] == (int32_t)i * 3 && c.nulls[i] == i % 2);
 		}
 		columns_clear(&c);
 		assert_null(c.text);

@@ -92,7 +92,8 @@ static void it_has_none_of_our_descriptors_nor_our_signals(void **state)
 	sigprocmask(SIG_BLOCK, &all, &before);
 	sigaction(SIGTERM, &ignore, &old);
 	/* The shell keeps its script open at 10 or above; signals 32 and 33 are the C library's. */
-	reader_is("for n in 3 4 5 6 7 8 9; do [ ! -e /proc/$$/fd/$n ] || echo $n; done; grep -E '^Sig(Blk|Ign)' /proc/$$/status | sed 's/.*\\(.......\\)$/\\1/'");
+	reader_is("for n in 3 4 5 6 7 8 9; do [ ! -e /proc/$$/fd/$n ] || echo $n; done; grep -E '^Sig(Blk|Ign)' "
+		  "/proc/$$/status | sed 's/.*\\(.......\\)$/\\1/'");
 	says("inherited", "0000000\n0000000\n");
 	sigaction(SIGTERM, &old, NULL);
 	sigprocmask(SIG_SETMASK, &before, NULL);

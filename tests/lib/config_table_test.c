@@ -92,7 +92,8 @@ static void a_number_has_a_range_and_its_default_lies_in_it(void **state)
 			assert_true(s->min == 0 && s->max == 0);
 			continue;
 		}
-		if (!s->def || !number_of(s, &number) || s->min < 0 || s->min >= s->max || number < s->min || number > s->max)
+		if (!s->def || !number_of(s, &number) || s->min < 0 || s->min >= s->max || number < s->min ||
+		    number > s->max)
 			fail_msg("%s = %s, from %g to %g", s->name, s->def ? s->def : "none", s->min, s->max);
 		/* What is added to clocks and counted in nanoseconds must fit. */
 		if (s->max > (s->type == CONFIG_MS ? 365 * 24 * 3600e3 : 9.2e18))
@@ -124,8 +125,14 @@ static void the_default_of_a_choice_is_one_of_its_words_and_of_a_flag_0_or_1(voi
 static void what_opens_a_door_is_shut_unless_it_is_opened(void **state)
 {
 	static const char *const shut[][2] = {
-		{ "allow_root", "0" }, { "mail.plain_login", "0" }, { "http.listen", "127.0.0.1:10001" }, { "mail.attachment_dir", NULL },
-		{ "sample.dir", NULL }, { "http.listen_tls", NULL }, { "http.access_log", NULL }, { "user", NULL },
+		{ "allow_root", "0" },
+		{ "mail.plain_login", "0" },
+		{ "http.listen", "127.0.0.1:10001" },
+		{ "mail.attachment_dir", NULL },
+		{ "sample.dir", NULL },
+		{ "http.listen_tls", NULL },
+		{ "http.access_log", NULL },
+		{ "user", NULL },
 	};
 
 	(void)state;

@@ -79,9 +79,10 @@ static void every_default_is_a_valid_value_of_its_setting(void **state)
 
 static void values_of_the_file_are_read_in_their_units(void **state)
 {
-	struct config *config = load("cnt = 7 // comment\nlease = 1.5h\ntimeout = 90\nbackoff_exponent = 1.5\n"
-				     "memory_limit = 64k # comment\nisolate = job\nseed = 9007199254740993\n"
-				     "database { conninfo = \"dbname=x password='a b'\" }\nmail { defer = yes timeout = 200s }\n");
+	struct config *config =
+		load("cnt = 7 // comment\nlease = 1.5h\ntimeout = 90\nbackoff_exponent = 1.5\n"
+		     "memory_limit = 64k # comment\nisolate = job\nseed = 9007199254740993\n"
+		     "database { conninfo = \"dbname=x password='a b'\" }\nmail { defer = yes timeout = 200s }\n");
 
 	(void)state;
 	assert_int_equal(config_int(config, "cnt"), 7);
@@ -154,7 +155,8 @@ static void a_wrong_value_names_the_variable_or_option(void **state)
 	memset(&err, 0, sizeof(err));
 	setenv("DEFERRED_MAIL_PORT", "65536", 1);
 	assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
-	assert_string_equal(err.message, "environment variable DEFERRED_MAIL_PORT: value \"65536\" is out of range (0 to 65535)");
+	assert_string_equal(err.message,
+			    "environment variable DEFERRED_MAIL_PORT: value \"65536\" is out of range (0 to 65535)");
 	unsetenv("DEFERRED_MAIL_PORT");
 }
 
@@ -349,16 +351,26 @@ static void root_reads_no_file_that_others_can_write(void **state)
 static void a_password_lies_in_no_file_that_others_can_read(void **state)
 {
 	static const char *const with[] = {
-		"database { conninfo = \"dbname=x password=hush\" }", "database { conninfo = \"password = 'hush' dbname=x\" }",
-		"database { conninfo = \"postgresql://me:hush@host/x\" }", "database { conninfo = \"postgres://host/x?user=me&password=hush\" }",
-		"database { conninfo = \"sslkey=a sslpassword=hush\" }", "mail { password = hush }",
+		"database { conninfo = \"dbname=x password=hush\" }",
+		"database { conninfo = \"password = 'hush' dbname=x\" }",
+		"database { conninfo = \"postgresql://me:hush@host/x\" }",
+		"database { conninfo = \"postgres://host/x?user=me&password=hush\" }",
+		"database { conninfo = \"sslkey=a sslpassword=hush\" }",
+		"mail { password = hush }",
 	};
 	static const char *const without[] = {
-		"database { conninfo = \"dbname=password user=x passfile=/a\" }", "database { conninfo = \"postgresql://me@host:5432/x\" }",
-		"database { conninfo = \"postgresql://host/x?application_name=a:b@c\" }", "mail { user = me password_file = \"/a\" }", "",
+		"database { conninfo = \"dbname=password user=x passfile=/a\" }",
+		"database { conninfo = \"postgresql://me@host:5432/x\" }",
+		"database { conninfo = \"postgresql://host/x?application_name=a:b@c\" }",
+		"mail { user = me password_file = \"/a\" }",
+		"",
 	};
-	static const struct { mode_t mode; bool others, root; } modes[] = {
-		{ 0600, true, true }, { 0400, true, true }, { 0640, false, true }, { 0660, false, false }, { 0604, false, false }, { 0644, false, false },
+	static const struct {
+		mode_t mode;
+		bool others, root;
+	} modes[] = {
+		{ 0600, true, true },   { 0400, true, true },   { 0640, false, true },
+		{ 0660, false, false }, { 0604, false, false }, { 0644, false, false },
 	};
 	struct deferred_error err;
 	struct config *config;
@@ -387,9 +399,10 @@ static void a_password_lies_in_no_file_that_others_can_read(void **state)
 
 static void commands_and_free_form_settings_are_handed_out(void **state)
 {
-	struct config *config = load("function \"resize\" {\n\tcommand = {\"/usr/bin/convert\", \"-\", \"out put.png\"}\n"
-				     "\ttimeout = \"10s\"\n\tmax_attempts = 3\n}\nfunction \"plain\" { command = {\"/bin/true\"} }\n"
-				     "settings \"geo\" { url = \"https://a/?b={c}\" zoom = 5 }\n");
+	struct config *config =
+		load("function \"resize\" {\n\tcommand = {\"/usr/bin/convert\", \"-\", \"out put.png\"}\n"
+		     "\ttimeout = \"10s\"\n\tmax_attempts = 3\n}\nfunction \"plain\" { command = {\"/bin/true\"} }\n"
+		     "settings \"geo\" { url = \"https://a/?b={c}\" zoom = 5 }\n");
 	const struct config_command *commands;
 	size_t len;
 
@@ -417,8 +430,9 @@ static int collect(void *data, const char *name, const char *value)
 
 static void runners_are_told_everything_but_the_database(void **state)
 {
-	struct config *config = load("database { conninfo = \"password=secret\" }\nmail { password = hush to = \"a@b\" }\n"
-				     "settings \"geo\" { zoom = 5 }\n");
+	struct config *config =
+		load("database { conninfo = \"password=secret\" }\nmail { password = hush to = \"a@b\" }\n"
+		     "settings \"geo\" { zoom = 5 }\n");
 	char text[8192] = "";
 
 	(void)state;
@@ -456,8 +470,8 @@ static void sample_and_man_page_name_each_setting_with_its_default(void **state)
 		char line[256];
 
 		if (s->def)
-			snprintf(line, sizeof(line), s->type == CONFIG_TEXT ? "\n#%s%s = \"%s\"\n" : "\n#%s%s = %s\n", dot ? "\t" : "", leaf,
-				 s->def);
+			snprintf(line, sizeof(line), s->type == CONFIG_TEXT ? "\n#%s%s = \"%s\"\n" : "\n#%s%s = %s\n",
+				 dot ? "\t" : "", leaf, s->def);
 		else
 			snprintf(line, sizeof(line), "\n#%s%s = \"\"\n", dot ? "\t" : "", leaf);
 		if (!strstr(sample, line))
@@ -512,7 +526,9 @@ static int set_up(void **state)
 		char name[64] = "DEFERRED_";
 
 		for (size_t i = 0; s->name[i]; i++)
-			name[9 + i] = s->name[i] == '.' ? '_' : (char)(s->name[i] - (s->name[i] >= 'a' && s->name[i] <= 'z' ? 32 : 0));
+			name[9 + i] = s->name[i] == '.'
+					      ? '_'
+					      : (char)(s->name[i] - (s->name[i] >= 'a' && s->name[i] <= 'z' ? 32 : 0));
 		unsetenv(name);
 	}
 	unsetenv("DEFERRED_CONFIG");

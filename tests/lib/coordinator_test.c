@@ -338,7 +338,8 @@ static void *walk(void *data)
 	struct race *r = w->race;
 
 	while (!r->stop) {
-		int64_t n = r->by_polling ? deferred_track_move(w->track, r->batch) : deferred_track_move_wait(w->track, r->batch, 20);
+		int64_t n = r->by_polling ? deferred_track_move(w->track, r->batch)
+					  : deferred_track_move_wait(w->track, r->batch, 20);
 
 		if (n > 0)
 			w->made += n;
@@ -392,9 +393,10 @@ static void end_race(struct race *r)
 		least = w->made < least ? w->made : least;
 		most = w->made > most ? w->made : most;
 	}
-	print_message("# %d walkers, range %lld, %lld at once: %lld to %lld steps each, greatest difference seen %lld in %lld looks\n",
-		      r->walkers, (long long)r->range, (long long)r->batch, (long long)least, (long long)most, (long long)r->greatest,
-		      (long long)r->looks);
+	print_message("# %d walkers, range %lld, %lld at once: %lld to %lld steps each, greatest difference seen %lld "
+		      "in %lld looks\n",
+		      r->walkers, (long long)r->range, (long long)r->batch, (long long)least, (long long)most,
+		      (long long)r->greatest, (long long)r->looks);
 	assert_int_equal(r->broken, 0);
 	assert_true(most - least <= r->range);
 	assert_true(least > r->range); /* they did go on, round after round */
@@ -411,7 +413,8 @@ static void two_walkers_race(int64_t batch, bool by_polling)
 	int64_t began = now_ms(), samples = 0;
 
 	while (now_ms() - began < 100) {
-		int64_t before = deferred_track_position(a), other = deferred_track_position(b), after = deferred_track_position(a);
+		int64_t before = deferred_track_position(a), other = deferred_track_position(b),
+			after = deferred_track_position(a);
 
 		if (before != after)
 			continue;
@@ -465,7 +468,8 @@ static void of_64_walkers_one_is_killed_and_the_others_go_on(void **state)
 		sleep_ms(100);
 	} while (steps_of_all(r) != before);
 	for (int i = 0; i < THREADS; i++)
-		assert_true(llabs(deferred_track_position(r->walker[i].track) - deferred_track_position(victim->track)) <= 10);
+		assert_true(llabs(deferred_track_position(r->walker[i].track) -
+				  deferred_track_position(victim->track)) <= 10);
 	victim->dead = true;
 	assert_int_equal(deferred_track_destroy(victim->track), 0);
 	sleep_ms(100);
@@ -554,7 +558,8 @@ static void *come_and_go(void *data)
 			if (other >= 0 && llabs(own - other) > ch->range)
 				ch->broken++; /* other < 0: it was destroyed, the test is about to end */
 		}
-		if (deferred_track_destroy(t) < 0 || deferred_track_move(t, 1) != DEFERRED_ENOTFOUND || deferred_track_position(t) >= 0)
+		if (deferred_track_destroy(t) < 0 || deferred_track_move(t, 1) != DEFERRED_ENOTFOUND ||
+		    deferred_track_position(t) >= 0)
 			ch->broken++;
 		ch->lives++;
 	}
@@ -619,7 +624,8 @@ static void *run_until_the_flag_falls(void *data)
 	for (int run = 0; run < RUNS; run++) {
 		pthread_barrier_wait(&r->begin);
 		while (!r->stop) {
-			int64_t n = r->by_polling ? deferred_track_move(me->track, 1) : deferred_track_move_wait(me->track, 1, -1);
+			int64_t n = r->by_polling ? deferred_track_move(me->track, 1)
+						  : deferred_track_move_wait(me->track, 1, -1);
 
 			if (n > 0)
 				me->made += n;
@@ -646,7 +652,8 @@ static void walkers_that_stop_at_a_flag_are_within_the_range_afterwards(void **s
 	pthread_barrier_init(&r->end, NULL, 3);
 	for (int i = 0; i < 2; i++) {
 		r->runner[i].relay = r;
-		assert_int_equal(pthread_create(&r->runner[i].thread, NULL, run_until_the_flag_falls, &r->runner[i]), 0);
+		assert_int_equal(pthread_create(&r->runner[i].thread, NULL, run_until_the_flag_falls, &r->runner[i]),
+				 0);
 	}
 	for (int run = 0; run < RUNS; run++) {
 		int64_t difference;

@@ -29,14 +29,19 @@ static void what_a_line_says_is_read(void **state)
 	} cases[] = {
 		{ "*/2 * * * *", false, "*/2 * * * *", 1, 1, true, 0, NULL },
 		{ "  */2\t* * *  1-5  --cnt 10 --runners=2", false, "*/2 * * * 1-5", 10, 2, true, 0, NULL },
-		{ "*/2 * * * *   root   /usr/local/bin/check_deferred --cnt 14 --if-running=skip 2>>/var/log/deferred.log", false, "*/2 * * * *", 14, 1, false, 0, NULL },
-		{ "@hourly check_deferred --queue mail --queue=images --pidfile /run/defer_1 >/dev/null", false, "@hourly", 1, 1, true, 2, "/run/defer_1" },
+		{ "*/2 * * * *   root   /usr/local/bin/check_deferred --cnt 14 --if-running=skip "
+		  "2>>/var/log/deferred.log",
+		  false, "*/2 * * * *", 14, 1, false, 0, NULL },
+		{ "@hourly check_deferred --queue mail --queue=images --pidfile /run/defer_1 >/dev/null", false,
+		  "@hourly", 1, 1, true, 2, "/run/defer_1" },
 		{ "* * * * * root flock -n /run/x check_deferred", false, "* * * * *", 1, 1, true, 0, NULL },
-		{ "0 3 * * * --config /etc/check_deferred --allow-root --cnt 0 # at night", false, "0 3 * * *", 0, 1, true, 0, NULL },
+		{ "0 3 * * * --config /etc/check_deferred --allow-root --cnt 0 # at night", false, "0 3 * * *", 0, 1,
+		  true, 0, NULL },
 		{ "* * * * * --runners 1..8 | logger", false, "* * * * *", 1, 8, true, 0, NULL },
 		{ "runners 4", true, NULL, 0, 4, false, 0, NULL },
 		{ "", true, NULL, 0, 1, false, 0, NULL },
-		{ "/opt/bin/check_deferred --loop --listen --runners 4 --queue mail", true, NULL, 0, 4, false, 1, NULL },
+		{ "/opt/bin/check_deferred --loop --listen --runners 4 --queue mail", true, NULL, 0, 4, false, 1,
+		  NULL },
 	};
 
 	(void)state;
@@ -68,12 +73,23 @@ static void what_is_no_line_is_quoted(void **state)
 		bool service;
 		const char *word;
 	} cases[] = {
-		{ "", false, "fewer than five fields" }, { "*/2 * * *", false, "\"*/2 * * *\"" }, { "*/2 * * * * --cnt", false, "missing behind \"--cnt\"" },
-		{ "*/2 * * * * --cnt -1", false, "\"-1\"" }, { "*/2 * * * * --cnt 1e3", false, "\"1e3\"" }, { "*/2 * * * * --runners 65", false, "\"65\"" },
-		{ "*/2 * * * * --if-running=wait", false, "\"wait\"" }, { "*/2 * * * * runners 4", false, "\"runners\"" }, { "*/2 * * * * root backup", false, "\"root\"" },
-		{ "*/2 * * * * --nosuch 1", false, "\"--nosuch\"" }, { "*/2 * * * * --window 10", false, "\"10\"" }, { "*/2 * * * * --balance g:1", false, "\"g:1\"" },
-		{ "*/2 * * * * --loop --listen", false, "cron starts no service" }, { "*/2 * * * * --allow-root=1", false, "no value goes with" },
-		{ "check_deferred --loop", true, "sleeps" }, { "five", true, "\"five\"" }, { "runners 0", true, "\"0\"" },
+		{ "", false, "fewer than five fields" },
+		{ "*/2 * * *", false, "\"*/2 * * *\"" },
+		{ "*/2 * * * * --cnt", false, "missing behind \"--cnt\"" },
+		{ "*/2 * * * * --cnt -1", false, "\"-1\"" },
+		{ "*/2 * * * * --cnt 1e3", false, "\"1e3\"" },
+		{ "*/2 * * * * --runners 65", false, "\"65\"" },
+		{ "*/2 * * * * --if-running=wait", false, "\"wait\"" },
+		{ "*/2 * * * * runners 4", false, "\"runners\"" },
+		{ "*/2 * * * * root backup", false, "\"root\"" },
+		{ "*/2 * * * * --nosuch 1", false, "\"--nosuch\"" },
+		{ "*/2 * * * * --window 10", false, "\"10\"" },
+		{ "*/2 * * * * --balance g:1", false, "\"g:1\"" },
+		{ "*/2 * * * * --loop --listen", false, "cron starts no service" },
+		{ "*/2 * * * * --allow-root=1", false, "no value goes with" },
+		{ "check_deferred --loop", true, "sleeps" },
+		{ "five", true, "\"five\"" },
+		{ "runners 0", true, "\"0\"" },
 	};
 
 	(void)state;
@@ -102,13 +118,14 @@ static void two_lines_of_one_pid_file_are_none(void **state)
 
 static struct crontab_when all(void)
 {
-	return (struct crontab_when){ (INT64_C(1) << 60) - 1, (1 << 24) - 1, (INT64_C(1) << 32) - 2, (1 << 13) - 2, 127, true };
+	return (struct crontab_when){ (INT64_C(1) << 60) - 1, (1 << 24) - 1, (INT64_C(1) << 32) - 2,
+				      (1 << 13) - 2,          127,           true };
 }
 
 static void ticks_are_when_the_clocks_show_it(void **state)
 {
 	struct crontab_when when = all();
-	int64_t begin_us = DAY + 30 * MINUTE + 1, *ticks;  /* Sunday 2 January 2000 */
+	int64_t begin_us = DAY + 30 * MINUTE + 1, *ticks; /* Sunday 2 January 2000 */
 	size_t n;
 
 	(void)state;
@@ -122,7 +139,7 @@ static void ticks_are_when_the_clocks_show_it(void **state)
 	when.minutes = 1 | INT64_C(1) << 30;
 	when.hours = 1 << 7;
 	assert_int_equal(crontab_interval_us(&when), DAY / 2);
-	setenv("TZ", "IST-5:30", 1);  /* 7:00 there is 1:30 */
+	setenv("TZ", "IST-5:30", 1); /* 7:00 there is 1:30 */
 	ticks = crontab_ticks(&when, DAY, 3 * DAY, &n);
 	assert_int_equal(n, 4);
 	assert_int_equal(ticks[0], 90 * MINUTE);
@@ -142,7 +159,7 @@ static void ticks_are_when_the_clocks_show_it(void **state)
 	when.days = INT64_C(1) << 30;
 	when.months = 4;
 	when.both_days = true;
-	assert_int_equal(crontab_interval_us(&when), 0);  /* 30 February */
+	assert_int_equal(crontab_interval_us(&when), 0); /* 30 February */
 	ticks = crontab_ticks(&when, 0, 400 * DAY, &n);
 	assert_int_equal(n, 0);
 	free(ticks);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a program serves: what signals make it do, in which order, and what the service manager hears. Each in a process of its own. */
+/* How a program serves: what signals make it do, in which order, and what the service manager hears. Each in a process
+ * of its own. */
 #include "program/daemon.h"
 
 #include <setjmp.h>
@@ -78,7 +79,13 @@ static void release(void *data)
 }
 
 static const struct daemon_work calls = {
-	.start = start, .tick = tick, .reload = reload, .quiesce = quiesce, .busy = busy, .flush = flush, .release = release,
+	.start = start,
+	.tick = tick,
+	.reload = reload,
+	.quiesce = quiesce,
+	.busy = busy,
+	.flush = flush,
+	.release = release,
 };
 
 static pid_t child;
@@ -93,7 +100,9 @@ static void begin(struct work how, int64_t grace_ms)
 	snprintf(name, sizeof(name), "@daemon_test.%d", (int)getpid());
 	memcpy(at.sun_path + 1, name + 1, strlen(name) - 1);
 	manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(manager, (struct sockaddr *)&at, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))), 0);
+	assert_int_equal(bind(manager, (struct sockaddr *)&at,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))),
+			 0);
 	assert_int_equal(pipe(ends), 0);
 	in = ends[0];
 	child = fork();

@@ -21,7 +21,8 @@ static void look(uint64_t sent_ns, int64_t took_us, int64_t first_us)
 {
 	w.cycle.promotes = true;
 	w.cycle.sent_ns = sent_ns;
-	w.cycle.due = (struct store_due){ .known = true, .first_us = first_us, .now_us = SERVER_NOW, .took_us = took_us };
+	w.cycle.due =
+		(struct store_due){ .known = true, .first_us = first_us, .now_us = SERVER_NOW, .took_us = took_us };
 	worker_delayed_begin(&w, sent_ns);
 	worker_delayed_learn(&w);
 }
@@ -82,7 +83,8 @@ static void a_minute_without_a_whole_look_is_the_most(void **state)
 /* Somebody may commit a job with a short delay a moment late. */
 static void the_last_ten_seconds_are_always_looked_at(void **state)
 {
-	static const int64_t first_us[] = { SERVER_NOW, SERVER_NOW - 10 * S_US + 1, SERVER_NOW + 3600 * S_US, INT64_MAX };
+	static const int64_t first_us[] = { SERVER_NOW, SERVER_NOW - 10 * S_US + 1, SERVER_NOW + 3600 * S_US,
+					    INT64_MAX };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(first_us) / sizeof(first_us[0]); i++) {

@@ -30,7 +30,8 @@ static void a_thread_takes_no_signals(void **state)
 	assert_true(detached_start(look_at_mask, &of_thread));
 	sem_wait(&ended);
 	pthread_sigmask(SIG_BLOCK, NULL, &after);
-	assert_true(sigismember(&of_thread, SIGTERM) && sigismember(&of_thread, SIGCHLD) && sigismember(&of_thread, SIGHUP));
+	assert_true(sigismember(&of_thread, SIGTERM) && sigismember(&of_thread, SIGCHLD) &&
+		    sigismember(&of_thread, SIGHUP));
 	assert_false(sigismember(&before, SIGTERM) || sigismember(&after, SIGTERM));
 }
 

@@ -67,7 +67,8 @@ static void a_cut_leaves_no_half_character(void **state)
 	(void)state;
 	for (size_t i = 1; i + 2 < sizeof(text); i += 2)
 		memcpy(text + i, "\xc3\xa4", 3);
-	/* 511 and 255 bytes are room for an odd number: x and whole characters; with one more in front the last is torn. */
+	/* 511 and 255 bytes are room for an odd number: x and whole characters; with one more in front the last is
+	 * torn. */
 	error_set(&err, DEFERRED_EDB, NULL, "x%s", text);
 	error_hint(&err, "x%s", text);
 	assert_int_equal(strlen(err.message), sizeof(err.message) - 2);
@@ -102,13 +103,21 @@ static void nobody_has_to_pass_an_error(void **state)
 
 static void sqlstate_decides_the_class(void **state)
 {
-	static const struct { const char *sqlstate; enum error_class class; } cases[] = {
-		{ "08006", ERROR_CONNECTION }, { "57P01", ERROR_CONNECTION }, { "57P03", ERROR_CONNECTION }, { "25006", ERROR_READ_ONLY },
-		{ "26000", ERROR_PREPARED },   { "42P05", ERROR_PREPARED },   { "40001", ERROR_TRANSIENT },  { "40P01", ERROR_TRANSIENT },
-		{ "53100", ERROR_TRANSIENT },  { "53300", ERROR_TRANSIENT },  { "55P03", ERROR_TRANSIENT },  { "57014", ERROR_TRANSIENT },
+	static const struct {
+		const char *sqlstate;
+		enum error_class class;
+	} cases[] = {
+		{ "08006", ERROR_CONNECTION }, { "57P01", ERROR_CONNECTION },
+		{ "57P03", ERROR_CONNECTION }, { "25006", ERROR_READ_ONLY },
+		{ "26000", ERROR_PREPARED },   { "42P05", ERROR_PREPARED },
+		{ "40001", ERROR_TRANSIENT },  { "40P01", ERROR_TRANSIENT },
+		{ "53100", ERROR_TRANSIENT },  { "53300", ERROR_TRANSIENT },
+		{ "55P03", ERROR_TRANSIENT },  { "57014", ERROR_TRANSIENT },
 		{ "53400", ERROR_PERMANENT },
-		{ "3F000", ERROR_SCHEMA },     { "42P01", ERROR_SCHEMA },     { "42703", ERROR_SCHEMA },     { "42883", ERROR_SCHEMA },
-		{ "23505", ERROR_PERMANENT },  { "22P02", ERROR_PERMANENT },  { "42501", ERROR_PERMANENT },  { "25P02", ERROR_PERMANENT },
+		{ "3F000", ERROR_SCHEMA },     { "42P01", ERROR_SCHEMA },
+		{ "42703", ERROR_SCHEMA },     { "42883", ERROR_SCHEMA },
+		{ "23505", ERROR_PERMANENT },  { "22P02", ERROR_PERMANENT },
+		{ "42501", ERROR_PERMANENT },  { "25P02", ERROR_PERMANENT },
 		{ "", ERROR_PERMANENT },
 	};
 
@@ -119,13 +128,21 @@ static void sqlstate_decides_the_class(void **state)
 
 static void words_of_the_server_become_the_cause(void **state)
 {
-	static const struct { const char *sqlstate, *says, *hint; } cases[] = {
-		{ "22007", "a time is not valid (raw)", "write a time" }, { "23505", "another transaction", "again" },
-		{ "25006", "the server is read-only (raw)", "primary" }, { "3F000", "the schema of the database", "migrate" },
-		{ "40P01", "the transaction conflicts", "again" }, { "42501", "the role lacks a right (raw)", "" },
-		{ "42P01", "the schema of the database", "migrate" }, { "53100", "the disk of the server", "free" },
-		{ "53200", "the server is out of memory (raw)", "free" }, { "55P03", "another transaction holds", "wait" },
-		{ "57014", "the statement was cancelled (raw)", "statement_timeout" }, { "22012", "raw", "" },
+	static const struct {
+		const char *sqlstate, *says, *hint;
+	} cases[] = {
+		{ "22007", "a time is not valid (raw)", "write a time" },
+		{ "23505", "another transaction", "again" },
+		{ "25006", "the server is read-only (raw)", "primary" },
+		{ "3F000", "the schema of the database", "migrate" },
+		{ "40P01", "the transaction conflicts", "again" },
+		{ "42501", "the role lacks a right (raw)", "" },
+		{ "42P01", "the schema of the database", "migrate" },
+		{ "53100", "the disk of the server", "free" },
+		{ "53200", "the server is out of memory (raw)", "free" },
+		{ "55P03", "another transaction holds", "wait" },
+		{ "57014", "the statement was cancelled (raw)", "statement_timeout" },
+		{ "22012", "raw", "" },
 	};
 
 	(void)state;

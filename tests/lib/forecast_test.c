@@ -17,7 +17,8 @@
 
 static void waits_are_those_that_one_counts_by_hand(void **state)
 {
-	/* Three jobs of 30 that are ready at 5; ticks at 0, 100, 200, ...; the sum does not depend on which is taken first. */
+	/* Three jobs of 30 that are ready at 5; ticks at 0, 100, 200, ...; the sum does not depend on which is taken
+	 * first. */
 	static const struct {
 		struct forecast_line line;
 		int64_t start_us, between_us, sum;
@@ -26,9 +27,9 @@ static void waits_are_those_that_one_counts_by_hand(void **state)
 		{ { 0, 100, 1, 1 }, 0, 0, 95 + 195 + 295 },
 		{ { 0, 100, 2, 2 }, 0, 0, 95 + 95 + 195 },
 		{ { 0, 100, 0, 2 }, 2, 1, 97 + 97 + 128 },
-		{ { 0, 20, 1, 1 }, 0, 0, 15 + 55 + 95 },   /* a copy that runs is left alone */
+		{ { 0, 20, 1, 1 }, 0, 0, 15 + 55 + 95 },    /* a copy that runs is left alone */
 		{ { 0, 0, 0, 1 }, 0, 0, 0 + 30 + 60 },
-		{ { 0, 0, 1, 3 }, 0, 0, 0 },               /* a service has no cnt */
+		{ { 0, 0, 1, 3 }, 0, 0, 0 },                /* a service has no cnt */
 	};
 
 	(void)state;
@@ -73,7 +74,9 @@ static void what_is_not_begun_and_what_is_wrong_is_said(void **state)
 
 static void starts_are_counted(void **state)
 {
-	struct forecast_job jobs[] = { { 5, 30, 0, 0 }, { 5, 30, 0, 0 }, { 5, 30, 0, 0 }, { 5, 30, 0, 0 }, { 700, 30, 0, 0 } };
+	struct forecast_job jobs[] = {
+		{ 5, 30, 0, 0 }, { 5, 30, 0, 0 }, { 5, 30, 0, 0 }, { 5, 30, 0, 0 }, { 700, 30, 0, 0 },
+	};
 	struct forecast_line line = { 0, 50, 3, 1 };
 	struct forecast_rule rule = { 0, 0, 600, 1 };
 	struct forecast_result result;
@@ -91,7 +94,8 @@ static void starts_are_counted(void **state)
 static void a_start_replaces_the_copy_before_it(void **state)
 {
 	struct forecast_job jobs[] = { { 70, 30, 0, 0 }, { 105, 500, 0, 0 } };
-	struct forecast_job more[] = { { 70, 30, 0, 0 }, { 105, 500, 0, 0 }, { 440, 1, 0, 0 } }, late[] = { { 70, 105, 0, 0 }, { 80, 1, 0, 0 } };
+	struct forecast_job more[] = { { 70, 30, 0, 0 }, { 105, 500, 0, 0 }, { 440, 1, 0, 0 } },
+			    late[] = { { 70, 105, 0, 0 }, { 80, 1, 0, 0 } };
 	struct forecast_line line = { 75, 100, 1, 1, .replace = true };
 	struct forecast_rule rule = { .end_us = 450, .seed = 1, .grace_us = 10 };
 	struct forecast_result result;
@@ -100,7 +104,7 @@ static void a_start_replaces_the_copy_before_it(void **state)
 	assert_int_equal(forecast_run(&rule, &line, 1, jobs, 2, &result), 0);
 	assert_int_equal(jobs[0].wait_us, 5);
 	assert_int_equal(jobs[1].wait_us, 175 - 105);
-	assert_int_equal(result.lost, 0);  /* all had begun by then */
+	assert_int_equal(result.lost, 0); /* all had begun by then */
 	/* Begun at 175, cut off at 285 and at 385; each time the start takes it again, at the end of the grace. */
 	assert_int_equal(forecast_run(&rule, &line, 1, more, 3, &result), 0);
 	assert_int_equal(more[1].wait_us, 70);
@@ -145,7 +149,9 @@ static void a_line_takes_of_its_groups_alone(void **state)
 {
 	static const bool first[] = { true, false, false }, second[] = { false, true, false };
 	struct forecast_job jobs[] = { { 5, 30, 0, 0 }, { 5, 30, 0, 1 }, { 5, 30, 0, 1 }, { 5, 30, 0, 2 } };
-	struct forecast_line lines[] = { { 0, 100, 0, 1, .serves = first }, { 50, 100, 0, 1, .serves = second }, { 0, 1000, 1, 1 } };
+	struct forecast_line lines[] = { { 0, 100, 0, 1, .serves = first },
+					 { 50, 100, 0, 1, .serves = second },
+					 { 0, 1000, 1, 1 } };
 	struct forecast_rule rule = { .end_us = 5000, .seed = 1, .groups = 3 };
 	struct forecast_result result;
 
@@ -155,7 +161,7 @@ static void a_line_takes_of_its_groups_alone(void **state)
 	assert_int_equal(jobs[1].wait_us + jobs[2].wait_us, 45 + 75);
 	assert_int_equal(jobs[3].wait_us, -1);
 	assert_int_equal(result.left, 1);
-	assert_int_equal(forecast_run(&rule, lines, 3, jobs, 4, &result), 0);  /* the third one has all */
+	assert_int_equal(forecast_run(&rule, lines, 3, jobs, 4, &result), 0); /* the third one has all */
 	assert_int_equal(jobs[3].wait_us, 995);
 	rule.groups = 2;
 	assert_int_equal(forecast_run(&rule, lines, 2, jobs, 4, NULL), -2);
@@ -201,7 +207,9 @@ static double simulated(const struct forecast_line *line, double load, bool cons
 
 	for (int i = 0; i < N; i++) {
 		at += exponential(&random, (double)SECOND / (load * line->runners));
-		jobs[i] = (struct forecast_job){ (int64_t)at, constant ? SECOND : (int64_t)exponential(&random, (double)SECOND), 0, 0 };
+		jobs[i] = (struct forecast_job){ (int64_t)at,
+						 constant ? SECOND : (int64_t)exponential(&random, (double)SECOND), 0,
+						 0 };
 	}
 	assert_int_equal(forecast_run(&rule, line, 1, jobs, N, NULL), 0);
 	for (int i = 0; i < N; i++) {
@@ -237,8 +245,10 @@ static void a_service_is_as_theory_has_it(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(loads) / sizeof(loads[0]); i++) {
 		for (int c = 1; c <= 4; c *= 2)
-			assert_near(simulated(&(struct forecast_line){ .runners = c }, loads[i], false), erlang_c(c, loads[i]));
-		assert_near(simulated(&(struct forecast_line){ .runners = 1 }, loads[i], true), loads[i] / (2 * (1 - loads[i])));
+			assert_near(simulated(&(struct forecast_line){ .runners = c }, loads[i], false),
+				    erlang_c(c, loads[i]));
+		assert_near(simulated(&(struct forecast_line){ .runners = 1 }, loads[i], true),
+			    loads[i] / (2 * (1 - loads[i])));
 	}
 }
 

@@ -116,7 +116,8 @@ static void what_is_left_of_a_read_is_kept_for_the_next(void **state)
 	for (int i = 0, sent = 0; i < 500; i++) { /* taken while more comes in, in pieces that fit no frame */
 		memset(text, 'a' + i % 26, sizeof(text));
 		while (in.len - in.at < sizeof(struct frame_head) + sizeof(text)) {
-			ssize_t n = send(fds[0], out.data + sent, out.len - (size_t)sent < 7777 ? out.len - (size_t)sent : 7777, 0);
+			ssize_t n = send(fds[0], out.data + sent,
+					 out.len - (size_t)sent < 7777 ? out.len - (size_t)sent : 7777, 0);
 
 			assert_true(n > 0);
 			sent += (int)n;

@@ -19,12 +19,22 @@ static void an_error_is_told_by_the_line_that_says_what_it_is(void **state)
 		{ "no such file\n", "no such file" },
 		{ "\n\n", "" },
 		{ "connecting\nrefused by example.org\n", "refused by example.org" },
-		{ "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: \xc3\xbc is no number", "ValueError: \xc3\xbc is no number" },
+		{ "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: "
+		  "\xc3\xbc is no number",
+		  "ValueError: \xc3\xbc is no number" },
 		{ "Traceback (most recent call last):\n", "Traceback (most recent call last):" },
-		{ "/x.js:1\nthrow new Error(\"boom\")\n^\n\nError: boom\n    at Object.<anonymous> (/x.js:1:7)\n    at Module._compile\n\nNode.js v20.19.0\n", "Error: boom" },
-		{ "Exception in thread \"main\" java.lang.A: b\n\tat Main.main(Main.java:3)\nCaused by: java.lang.C: d\n\tat Main.f(Main.java:9)\n\t... 1 more\n", "Caused by: java.lang.C: d" },
-		{ "PHP Fatal error:  Uncaught Exception: boom in /x.php:1\nStack trace:\n#0 {main}\n  thrown in /x.php on line 1", "PHP Fatal error:  Uncaught Exception: boom in /x.php:1" },
-		{ "thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1` to see a backtrace", "boom" },
+		{ "/x.js:1\nthrow new Error(\"boom\")\n^\n\nError: boom\n    at Object.<anonymous> (/x.js:1:7)\n    at "
+		  "Module._compile\n\nNode.js v20.19.0\n",
+		  "Error: boom" },
+		{ "Exception in thread \"main\" java.lang.A: b\n\tat Main.main(Main.java:3)\nCaused by: java.lang.C: "
+		  "d\n\tat Main.f(Main.java:9)\n\t... 1 more\n",
+		  "Caused by: java.lang.C: d" },
+		{ "PHP Fatal error:  Uncaught Exception: boom in /x.php:1\nStack trace:\n#0 {main}\n  thrown in /x.php "
+		  "on line 1",
+		  "PHP Fatal error:  Uncaught Exception: boom in /x.php:1" },
+		{ "thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1` to see a "
+		  "backtrace",
+		  "boom" },
 		{ "cannot send\r\nhint: set mail { server }\r\n", "cannot send" },
 		{ "refused\n-------\n]}\n", "refused" },
 		{ "starting\n[ERROR] refused\n", "[ERROR] refused" },

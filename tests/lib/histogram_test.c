@@ -46,7 +46,18 @@ static void one_is_counted_at_the_first_bound_that_it_does_not_pass(void **state
 
 static void what_the_database_has_is_read_and_what_it_cannot_have_is_refused(void **state)
 {
-	static const char *const wrong[] = { "", "{", "{{1,2}", "{{1}}", "{{1,2},}", "{{112,1}}", "{{-1,1}}", "{{1,-2}}", "{{1,2}}x", "{}x", "{{1,99999999999999999999}}", "{{,}}" };
+	static const char *const wrong[] = { "",
+					     "{",
+					     "{{1,2}",
+					     "{{1}}",
+					     "{{1,2},}",
+					     "{{112,1}}",
+					     "{{-1,1}}",
+					     "{{1,-2}}",
+					     "{{1,2}}x",
+					     "{}x",
+					     "{{1,99999999999999999999}}",
+					     "{{,}}" };
 	struct histogram h = { { 0 } };
 
 	(void)state;
@@ -73,8 +84,8 @@ static void quantiles_lie_between_the_bounds(void **state)
 
 	(void)state;
 	assert_int_equal(histogram_quantile_us(&h, 0.5), -1);
-	h.n[20] = 50;  /* up to 1 ms */
-	h.n[40] = 50;  /* up to 100 ms */
+	h.n[20] = 50; /* up to 1 ms */
+	h.n[40] = 50; /* up to 100 ms */
 	assert_int_equal(histogram_quantile_us(&h, 0.5), 1000);
 	assert_int_equal(histogram_quantile_us(&h, 1), 100000);
 	assert_int_equal(histogram_quantile_us(&h, 0), 800);
@@ -86,7 +97,8 @@ static void quantiles_lie_between_the_bounds(void **state)
 	assert_in_range(histogram_quantile_us(&h, 0.5), 1, 10);
 }
 
-/* Of pairs of histograms that are drawn from one distribution, or from two of which one is half as long again: how often the true ratio lies within. */
+/* Of pairs of histograms that are drawn from one distribution, or from two of which one is half as long again: how
+ * often the true ratio lies within. */
 static void the_interval_of_a_ratio_of_medians_holds_the_true_one_in_19_of_20_cases(void **state)
 {
 	static const struct {
@@ -106,7 +118,8 @@ static void the_interval_of_a_ratio_of_medians_holds_the_true_one_in_19_of_20_ca
 			memset(h, 0, sizeof(h));
 			for (int i = 0; i < 2; i++)
 				for (int n = 0; n < cases[c].n[i]; n++) {
-					double us = -log(1 - rand_r(&seed) / (RAND_MAX + 1.0)) * 50000 * (i == 0 ? cases[c].times : 1);
+					double us = -log(1 - rand_r(&seed) / (RAND_MAX + 1.0)) * 50000 *
+						    (i == 0 ? cases[c].times : 1);
 					int b = 0;
 
 					while ((double)histogram_bound_us(b) < us)

@@ -17,7 +17,8 @@ static struct budget_hold who(const char *address, const char *account)
 {
 	struct budget_hold hold = { .bytes = { 0 } };
 	struct sockaddr_storage at = { .ss_family = strchr(address, ':') ? AF_INET6 : AF_INET };
-	void *bytes = at.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&at)->sin6_addr : (void *)&((struct sockaddr_in *)&at)->sin_addr;
+	void *bytes = at.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&at)->sin6_addr
+					       : (void *)&((struct sockaddr_in *)&at)->sin_addr;
 
 	assert_int_equal(inet_pton(at.ss_family, address, bytes), 1);
 	budget_address(&hold, &at);
@@ -46,7 +47,8 @@ static void an_address_has_a_share_and_others_have_theirs(void **state)
 
 static void an_account_has_a_share_wherever_it_comes_from(void **state)
 {
-	struct budget_hold here = who("10.0.0.1", "acme"), there = who("10.0.0.2", "acme"), other = who("10.0.0.2", "other");
+	struct budget_hold here = who("10.0.0.1", "acme"), there = who("10.0.0.2", "acme"),
+			   other = who("10.0.0.2", "other");
 
 	(void)state;
 	assert_true(budget_hold(&here, BUDGET_ANSWERS, BUDGET_SHARE));
@@ -106,8 +108,10 @@ static void what_is_small_always_goes_through(void **state)
 
 static void addresses_of_one_network_of_ipv6_are_one_and_mapped_ones_are_of_ipv4(void **state)
 {
-	struct budget_hold one = who("2001:db8:1:2::1", NULL), same = who("2001:db8:1:2:ffff::9", NULL), next = who("2001:db8:1:3::1", NULL);
-	struct budget_hold mapped = who("::ffff:10.0.0.1", NULL), v4 = who("10.0.0.1", NULL), v4_next = who("::ffff:10.0.0.2", NULL);
+	struct budget_hold one = who("2001:db8:1:2::1", NULL), same = who("2001:db8:1:2:ffff::9", NULL),
+			   next = who("2001:db8:1:3::1", NULL);
+	struct budget_hold mapped = who("::ffff:10.0.0.1", NULL), v4 = who("10.0.0.1", NULL),
+			   v4_next = who("::ffff:10.0.0.2", NULL);
 
 	(void)state;
 	assert_string_equal(one.address, same.address);

@@ -20,7 +20,8 @@ static inline enum fault http_call(struct request *r, struct arena *arena, const
 		size_t len = strcspn(++p, "\n"), colon = strcspn(p, ":");
 
 		if (len > 0)
-			request_header(r, p, colon < len ? colon : len, colon < len ? p + colon + 1 : "", colon < len ? len - colon - 1 : 0);
+			request_header(r, p, colon < len ? colon : len, colon < len ? p + colon + 1 : "",
+				       colon < len ? len - colon - 1 : 0);
 		p += len;
 	}
 	return address_read(r);

@@ -89,7 +89,8 @@ static int nothing(void *data, struct pg *pg, struct deferred_error *err)
 	return 0;
 }
 
-static struct fold_job call(int (*f)(void *data, struct pg *pg, struct deferred_error *err), void *data, enum fold_kind kind)
+static struct fold_job call(int (*f)(void *data, struct pg *pg, struct deferred_error *err), void *data,
+			    enum fold_kind kind)
 {
 	struct fold_job job = { .kind = kind };
 
@@ -124,7 +125,9 @@ static void what_waits_together_is_one_transaction(void **state)
 	usleep(50000);
 	for (int i = 0; i < 70; i++) {
 		put[i].kind = FOLD_PUT;
-		put[i].put = (struct message_put){ .queue = i == 7 ? "fold.none" : queue, .text = "x", .text_len = 1, .ttl_s = 600 };
+		put[i].put = (struct message_put){
+			.queue = i == 7 ? "fold.none" : queue, .text = "x", .text_len = 1, .ttl_s = 600
+		};
 		submit(fold, &put[i]);
 	}
 	atomic_store(&go, true);
@@ -151,7 +154,9 @@ static void what_waits_together_is_one_transaction(void **state)
 	usleep(50000);
 	for (int i = 0; i < 3; i++) {
 		delete[i].kind = FOLD_DELETE;
-		delete[i].delete = (struct message_delete){ .queue = queue, .id = get.get.messages[0].id, .receipt = get.get.messages[0].receipt };
+		delete[i].delete = (struct message_delete){ .queue = queue,
+							    .id = get.get.messages[0].id,
+							    .receipt = get.get.messages[0].receipt };
 		submit(fold, &delete[i]);
 	}
 	atomic_store(&go, true);
@@ -209,7 +214,9 @@ static void a_statement_that_fails_fails_for_who_sent_it(void **state)
 	for (int i = 0; i < 3; i++) {
 		put[i].kind = FOLD_PUT;
 		/* No UTF-8: the server refuses the statement as a whole. */
-		put[i].put = (struct message_put){ .queue = queue, .text = i == 1 ? "\xff" : "x", .text_len = 1, .ttl_s = 600 };
+		put[i].put = (struct message_put){
+			.queue = queue, .text = i == 1 ? "\xff" : "x", .text_len = 1, .ttl_s = 600
+		};
 		submit(fold, &put[i]);
 	}
 	atomic_store(&go, true);

@@ -34,20 +34,39 @@ static const struct {
 	{ "GET /acct/q1/" IP, FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1/" },
 	{ "GET /acct/q1/messages" IP, FAULT_NONE, "acct", false, LEVEL_MESSAGES, "q1", "", "/acct/q1/messages" },
 	{ "GET /acct/q1/messages/" IP, FAULT_NONE, "acct", false, LEVEL_MESSAGES, "q1", "", "/acct/q1/messages/" },
-	{ "GET /acct/q1/messages/id%20x" IP, FAULT_NONE, "acct", false, LEVEL_MESSAGE, "q1", "id x", "/acct/q1/messages/id%20x" },
-	{ "GET /acct/q1/messages/a%2Fb" IP, FAULT_NONE, "acct", false, LEVEL_MESSAGE, "q1", "a/b", "/acct/q1/messages/a%2Fb" },
+	{ "GET /acct/q1/messages/id%20x" IP, FAULT_NONE, "acct", false, LEVEL_MESSAGE, "q1", "id x",
+	  "/acct/q1/messages/id%20x" },
+	{ "GET /acct/q1/messages/a%2Fb" IP, FAULT_NONE, "acct", false, LEVEL_MESSAGE, "q1", "a/b",
+	  "/acct/q1/messages/a%2Fb" },
 	{ "GET /acct/%71%31" IP, FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/%71%31" },
-	{ "GET /acct/q1" "\nHost: localhost", FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
-	{ "GET /acct/q1" "\nHost: [::1]:10001", FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
-	{ "GET /acct/q1" "\nHost: host.docker.internal:1", FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
-	{ "GET /acct/q1" "\nHost: queues.example.net", FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
+	{ "GET /acct/q1"
+	  "\nHost: localhost",
+	  FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
+	{ "GET /acct/q1"
+	  "\nHost: [::1]:10001",
+	  FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
+	{ "GET /acct/q1"
+	  "\nHost: host.docker.internal:1",
+	  FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
+	{ "GET /acct/q1"
+	  "\nHost: queues.example.net",
+	  FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
 	{ "GET /acct/q1", FAULT_NONE, "acct", false, LEVEL_QUEUE, "q1", "", "/acct/q1" },
-	{ "GET /q1/messages" "\nHost: sally.queue.example.test", FAULT_NONE, "sally", false, LEVEL_MESSAGES, "q1", "", "/q1/messages" },
-	{ "GET /q1" "\nHost: Sally-Secondary.Queue.example.test:80", FAULT_NONE, "sally", true, LEVEL_QUEUE, "q1", "", "/q1" },
-	{ "GET /?comp=list" "\nHost: sally.queue.example.test", FAULT_NONE, "sally", false, LEVEL_ACCOUNT, "", "", "/" },
-	{ "PUT http://sally.queue.core.windows.net/myqueue/messages?messagettl=3600" "\nHost: other", FAULT_NONE, "sally", false, LEVEL_MESSAGES,
-	  "myqueue", "", "/myqueue/messages" },
-	{ "GET http://sally.queue.core.windows.net?comp=list" "\nHost: other", FAULT_NONE, "sally", false, LEVEL_ACCOUNT, "", "", "/" },
+	{ "GET /q1/messages"
+	  "\nHost: sally.queue.example.test",
+	  FAULT_NONE, "sally", false, LEVEL_MESSAGES, "q1", "", "/q1/messages" },
+	{ "GET /q1"
+	  "\nHost: Sally-Secondary.Queue.example.test:80",
+	  FAULT_NONE, "sally", true, LEVEL_QUEUE, "q1", "", "/q1" },
+	{ "GET /?comp=list"
+	  "\nHost: sally.queue.example.test",
+	  FAULT_NONE, "sally", false, LEVEL_ACCOUNT, "", "", "/" },
+	{ "PUT http://sally.queue.core.windows.net/myqueue/messages?messagettl=3600"
+	  "\nHost: other",
+	  FAULT_NONE, "sally", false, LEVEL_MESSAGES, "myqueue", "", "/myqueue/messages" },
+	{ "GET http://sally.queue.core.windows.net?comp=list"
+	  "\nHost: other",
+	  FAULT_NONE, "sally", false, LEVEL_ACCOUNT, "", "", "/" },
 	{ "GET /" IP, FAULT_NONE, "", false, LEVEL_ACCOUNT, "", "", "/" },
 	{ "GET //acct" IP, FAULT_InvalidUri, NULL, false, LEVEL_ACCOUNT, NULL, NULL, NULL },
 	{ "GET /acct//messages" IP, FAULT_InvalidUri, NULL, false, LEVEL_ACCOUNT, NULL, NULL, NULL },
@@ -66,9 +85,12 @@ static const struct {
 	{ "GET /acct/q1#x" IP, FAULT_InvalidUri, NULL, false, LEVEL_ACCOUNT, NULL, NULL, NULL },
 	{ "GET /acct?a=%" IP, FAULT_InvalidQueryParameterValue, NULL, false, LEVEL_ACCOUNT, NULL, NULL, NULL },
 	{ "GET /acct?a=%fe" IP, FAULT_InvalidQueryParameterValue, NULL, false, LEVEL_ACCOUNT, NULL, NULL, NULL },
-	{ "GET /acct" IP "\nx-ms-version: 2021", FAULT_InvalidHeaderValue, NULL, false, LEVEL_ACCOUNT, NULL, NULL, NULL },
-	{ "GET /acct" IP "\nx-ms-version: 2021-13-02", FAULT_InvalidHeaderValue, NULL, false, LEVEL_ACCOUNT, NULL, NULL, NULL },
-	{ "GET /acct" IP "\nx-ms-version: 2008-10-27", FAULT_InvalidHeaderValue, NULL, false, LEVEL_ACCOUNT, NULL, NULL, NULL },
+	{ "GET /acct" IP "\nx-ms-version: 2021", FAULT_InvalidHeaderValue, NULL, false, LEVEL_ACCOUNT, NULL, NULL,
+	  NULL },
+	{ "GET /acct" IP "\nx-ms-version: 2021-13-02", FAULT_InvalidHeaderValue, NULL, false, LEVEL_ACCOUNT, NULL, NULL,
+	  NULL },
+	{ "GET /acct" IP "\nx-ms-version: 2008-10-27", FAULT_InvalidHeaderValue, NULL, false, LEVEL_ACCOUNT, NULL, NULL,
+	  NULL },
 	{ "GET /acct" IP "\nx-ms-version: 2099-01-01", FAULT_NONE, "acct", false, LEVEL_ACCOUNT, "", "", "/acct" },
 };
 
@@ -108,7 +130,8 @@ static void a_request_whose_end_is_in_doubt_is_broken(void **state)
 		"POST /a/q1/messages" IP "\nTransfer-Encoding: gzip, chunked",
 		"POST /a/q1/messages" IP "\nTransfer-Encoding: identity",
 		"POST /a/q1/messages" IP "\nTransfer-Encoding: chunked\nTransfer-Encoding: chunked",
-		"POST /a/q1/messages" IP "\nTransfer-Encoding: \x0b" "chunked",
+		"POST /a/q1/messages" IP "\nTransfer-Encoding: \x0b"
+		"chunked",
 		"POST /a/q1/messages" IP "\nContent-Length : 5",
 		"POST /a/q1/messages" IP "\n Content-Length: 5",
 		"POST /a/q1/messages" IP "\nContent\tLength: 5",
@@ -135,7 +158,9 @@ static void headers_are_found_whatever_their_case_and_joined_where_repeated(void
 	struct request r;
 
 	(void)state;
-	assert_int_equal(http_call(&r, &arena, "GET /a/q1?X=1&x=2&=3&y&z=%2B+%20" IP "\nX-Ms-Meta-Name: \t one \nx-ms-date: d\nX-MS-META-NAME:two\nEmpty:"),
+	assert_int_equal(http_call(&r, &arena,
+				   "GET /a/q1?X=1&x=2&=3&y&z=%2B+%20" IP
+				   "\nX-Ms-Meta-Name: \t one \nx-ms-date: d\nX-MS-META-NAME:two\nEmpty:"),
 			 FAULT_NONE);
 	assert_string_equal(request_value(&r, "x-ms-meta-name"), "one,two");
 	assert_string_equal(request_value(&r, "x-ms-date"), "d");
@@ -302,12 +327,16 @@ static void times_are_written_and_read(void **state)
 	assert_string_equal(iso, "2026-11-20T18:15:32.410Z");
 	assert_true(text_rfc1123_parse("Fri, 20 Nov 2026 18:15:32 GMT", &s));
 	assert_int_equal(s, 1795198532);
-	for (const char *const *p = (const char *const[]){ "Fri, 20 Nov 2026 18:15:32", "Fri, 32 Nov 2026 18:15:32 GMT", "Fri 20 Nov 2026 18:15:32 GMT",
-							   "Fri, 29 Feb 2027 18:15:32 GMT", "", "Fri, 20 Nov 2026 18:15:32 GMT ", "2026-11-20T18:15:32Z",
-							   "Fri, 20 Nov 2026 24:15:32 GMT", NULL };
+	for (const char *const *p =
+		     (const char *const[]){ "Fri, 20 Nov 2026 18:15:32", "Fri, 32 Nov 2026 18:15:32 GMT",
+					    "Fri 20 Nov 2026 18:15:32 GMT", "Fri, 29 Feb 2027 18:15:32 GMT", "",
+					    "Fri, 20 Nov 2026 18:15:32 GMT ", "2026-11-20T18:15:32Z",
+					    "Fri, 20 Nov 2026 24:15:32 GMT", NULL };
 	     *p; p++)
 		assert_false(text_rfc1123_parse(*p, &s));
-	for (const char *const *p = (const char *const[]){ "2026-11-20T18:15:32Z", "2026-11-20T18:15:32.1234567Z", "2026-11-20T18:15:32", NULL }; *p; p++) {
+	for (const char *const *p = (const char *const[]){ "2026-11-20T18:15:32Z", "2026-11-20T18:15:32.1234567Z",
+							   "2026-11-20T18:15:32", NULL };
+	     *p; p++) {
 		assert_true(text_iso8601_parse(*p, &s));
 		assert_int_equal(s, 1795198532);
 	}
@@ -315,8 +344,10 @@ static void times_are_written_and_read(void **state)
 	assert_int_equal(s, 1795132800);
 	assert_true(text_iso8601_parse("2024-02-29T18:15Z", &s));
 	assert_int_equal(s, 1709230500);
-	for (const char *const *p = (const char *const[]){ "2026-11", "2026-11-20T", "2026-11-20T18", "2026-11-20T18:15:32.Z", "2026-11-20T18:15:32+01:00",
-							   "2025-02-29", "26-11-20", "2026-11-20 18:15", "2026-11-20ZZ", NULL };
+	for (const char *const *p =
+		     (const char *const[]){ "2026-11", "2026-11-20T", "2026-11-20T18", "2026-11-20T18:15:32.Z",
+					    "2026-11-20T18:15:32+01:00", "2025-02-29", "26-11-20", "2026-11-20 18:15",
+					    "2026-11-20ZZ", NULL };
 	     *p; p++)
 		assert_false(text_iso8601_parse(*p, &s));
 }
@@ -334,7 +365,9 @@ static void numbers_are_whole_and_do_not_overflow(void **state)
 	assert_int_equal(n, INT64_MAX);
 	assert_true(text_whole("-99999999999999999999999", &n));
 	assert_int_equal(n, INT64_MIN);
-	for (const char *const *p = (const char *const[]){ "", "-", "+1", "1.0", "1e3", " 1", "1 ", "0x10", "--1", "one", NULL }; *p; p++)
+	for (const char *const *p =
+		     (const char *const[]){ "", "-", "+1", "1.0", "1e3", " 1", "1 ", "0x10", "--1", "one", NULL };
+	     *p; p++)
 		assert_false(text_whole(*p, &n));
 }
 

@@ -36,28 +36,40 @@ static const struct {
 	  "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:" DATE "\nx-ms-version:2021-12-02\n"
 	  "/devstoreaccount1/devstoreaccount1/vec-queue\ncomp:metadata\ntimeout:30",
 	  KEY_E, "SharedKey devstoreaccount1:", "OF/xcMnNUK/hGaCbFvKeYb6S1gKs7b7t/B/35C++Aig=" },
-	{ "V2", "POST /devstoreaccount1/vec-queue/messages?visibilitytimeout=0&messagettl=3600&timeout=30" HOST_E COMMON
-	  "\nContent-Type: application/xml\nContent-Length: 130\nx-ms-client-request-id: 11111111-2222-3333-4444-555555555555",
-	  "POST\n\n\n130\n\napplication/xml\n\n\n\n\n\n\nx-ms-client-request-id:11111111-2222-3333-4444-555555555555\nx-ms-date:" DATE
-	  "\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/vec-queue/messages\nmessagettl:3600\ntimeout:30\nvisibilitytimeout:0",
+	{ "V2",
+	  "POST /devstoreaccount1/vec-queue/messages?visibilitytimeout=0&messagettl=3600&timeout=30" HOST_E COMMON
+	  "\nContent-Type: application/xml\nContent-Length: 130\nx-ms-client-request-id: "
+	  "11111111-2222-3333-4444-555555555555",
+	  "POST\n\n\n130\n\napplication/"
+	  "xml\n\n\n\n\n\n\nx-ms-client-request-id:11111111-2222-3333-4444-555555555555\nx-ms-date:" DATE
+	  "\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/vec-queue/"
+	  "messages\nmessagettl:3600\ntimeout:30\nvisibilitytimeout:0",
 	  KEY_E, "SharedKey devstoreaccount1:", "KMX607xoe3v7hcNpWxkhVsZ5DcKDSH7CBU8Khxp8sWU=" },
-	{ "V3", "PUT /devstoreaccount1/vec-queue?comp=metadata" HOST_E COMMON
+	{ "V3",
+	  "PUT /devstoreaccount1/vec-queue?comp=metadata" HOST_E COMMON
 	  "\nContent-Length: 0\nx-ms-meta-a_b: 1\nx-ms-meta-a1: 2\nx-ms-meta-ab: 3\nx-ms-meta-a: 4",
 	  "PUT\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:" DATE
 	  "\nx-ms-meta-a:4\nx-ms-meta-a_b:1\nx-ms-meta-a1:2\nx-ms-meta-ab:3\nx-ms-version:2021-12-02\n"
 	  "/devstoreaccount1/devstoreaccount1/vec-queue\ncomp:metadata",
 	  KEY_E, "SharedKey devstoreaccount1:", "0IO6myYVlYQuDd9rUAWdx1CNs7fqMmx9tvzLAow3eI0=" },
-	{ "V4", "DELETE /myqueue/messages/6012a834-f3cf-410f-bddd-dc29ee36de2a?popreceipt=AgAAAAMAAAA%2B%2Fw%3D%3D" HOST_K COMMON,
-	  "DELETE\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:" DATE
-	  "\nx-ms-version:2021-12-02\n/sally/myqueue/messages/6012a834-f3cf-410f-bddd-dc29ee36de2a\npopreceipt:AgAAAAMAAAA+/w==",
+	{ "V4",
+	  "DELETE /myqueue/messages/6012a834-f3cf-410f-bddd-dc29ee36de2a?popreceipt=AgAAAAMAAAA%2B%2Fw%3D%3D" HOST_K
+		  COMMON,
+	  "DELETE\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:" DATE "\nx-ms-version:2021-12-02\n/sally/myqueue/messages/"
+	  "6012a834-f3cf-410f-bddd-dc29ee36de2a\npopreceipt:AgAAAAMAAAA+/w==",
 	  KEY_K, "SharedKey sally:", "Jueiuyk/8A+dCRy22GDBO3uuSxkcQAs2sl/L5PaGImk=" },
-	{ "V5", "POST /devstoreaccount1/vec-queue/messages" HOST_E COMMON "\nContent-Type: application/xml\nContent-Length: 130",
-	  "POST\n\napplication/xml\n\nx-ms-date:" DATE "\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/vec-queue/messages", KEY_E,
-	  "SharedKeyLite devstoreaccount1:", "KL2Vh++/CMLD/Qy6vRjrSdi8fDv0AKVeXglouQsYxW0=" },
+	{ "V5",
+	  "POST /devstoreaccount1/vec-queue/messages" HOST_E COMMON
+	  "\nContent-Type: application/xml\nContent-Length: 130",
+	  "POST\n\napplication/xml\n\nx-ms-date:" DATE
+	  "\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/vec-queue/messages",
+	  KEY_E, "SharedKeyLite devstoreaccount1:", "KL2Vh++/CMLD/Qy6vRjrSdi8fDv0AKVeXglouQsYxW0=" },
 	{ "V6", "GET /devstoreaccount1/vec-queue?comp=metadata" HOST_E COMMON,
-	  "GET\n\n\n\nx-ms-date:" DATE "\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/vec-queue?comp=metadata", KEY_E,
-	  "SharedKeyLite devstoreaccount1:", "IFO0h/PZm2uAVfGU8BTEuq80fhZN3z3XZ/tbMKmQ7BI=" },
-	{ "V7", "PUT /myqueue/messages?messagettl=3600" HOST_K
+	  "GET\n\n\n\nx-ms-date:" DATE
+	  "\nx-ms-version:2021-12-02\n/devstoreaccount1/devstoreaccount1/vec-queue?comp=metadata",
+	  KEY_E, "SharedKeyLite devstoreaccount1:", "IFO0h/PZm2uAVfGU8BTEuq80fhZN3z3XZ/tbMKmQ7BI=" },
+	{ "V7",
+	  "PUT /myqueue/messages?messagettl=3600" HOST_K
 	  "x-ms-date: Mon, 27 Oct 2008 17:00:25 GMT\nContent-Length: 7\nContent-MD5: BGs2aTHs1OdRaB2gKGDC3w==",
 	  "PUT\nBGs2aTHs1OdRaB2gKGDC3w==\n\n\nx-ms-date:Mon, 27 Oct 2008 17:00:25 GMT\n/sally/myqueue/messages", KEY_K,
 	  "SharedKey sally: ", "3CsW+lSf5tbpr4Jt6kDUhNv5zT9iyqJ500buzg9NPnI=" },
@@ -68,7 +80,8 @@ static void vectors_give_their_text_and_their_signature(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < VECTORS; i++) {
-		struct sign_form form = { .lite = strstr(vectors[i].authorization, "Lite") || strcmp(vectors[i].name, "V7") == 0 };
+		struct sign_form form = { .lite = strstr(vectors[i].authorization, "Lite") ||
+						  strcmp(vectors[i].name, "V7") == 0 };
 		struct arena arena = { 0 };
 		struct buf text = { 0 };
 		struct sign_keys keys;
@@ -108,11 +121,16 @@ static void requests_of_the_vectors_are_accepted_and_no_others(void **state)
 		int64_t now = strcmp(vectors[i].name, "V7") == 0 ? 1225126825 : AT;
 		char other[64];
 
-		assert_true(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, vectors[i].key, now));
-		assert_true(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, vectors[i].key, now + AUTH_SKEW_S));
-		assert_false(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, vectors[i].key, now + AUTH_SKEW_S + 1));
-		assert_false(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, vectors[i].key, now - AUTH_SKEW_S - 1));
-		assert_false(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, strcmp(vectors[i].key, KEY_K) == 0 ? KEY_E : KEY_K, now));
+		assert_true(
+			accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, vectors[i].key, now));
+		assert_true(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, vectors[i].key,
+				     now + AUTH_SKEW_S));
+		assert_false(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, vectors[i].key,
+				      now + AUTH_SKEW_S + 1));
+		assert_false(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature, vectors[i].key,
+				      now - AUTH_SKEW_S - 1));
+		assert_false(accepted(vectors[i].call, vectors[i].authorization, vectors[i].signature,
+				      strcmp(vectors[i].key, KEY_K) == 0 ? KEY_E : KEY_K, now));
 		assert_false(accepted(vectors[i].call, "SharedKey other:", vectors[i].signature, vectors[i].key, now));
 		assert_false(accepted(vectors[i].call, vectors[i].authorization, "", vectors[i].key, now));
 		snprintf(other, sizeof(other), "%s", vectors[i].signature);
@@ -150,17 +168,23 @@ static bool signed_as(const char *call, struct sign_form form, const char *schem
 static void a_request_without_a_time_is_refused(void **state)
 {
 	(void)state;
-	assert_true(signed_as("GET /devstoreaccount1/vec-queue?comp=metadata" HOST_E COMMON, (struct sign_form){ 0 }, A));
-	assert_false(signed_as("GET /devstoreaccount1/vec-queue?comp=metadata" HOST_E "x-ms-version: 2021-12-02", (struct sign_form){ 0 }, A));
-	assert_false(signed_as("GET /devstoreaccount1/vec-queue?comp=metadata" HOST_E "x-ms-version: 2021-12-02\nDate: soon", (struct sign_form){ 0 }, A));
+	assert_true(
+		signed_as("GET /devstoreaccount1/vec-queue?comp=metadata" HOST_E COMMON, (struct sign_form){ 0 }, A));
+	assert_false(signed_as("GET /devstoreaccount1/vec-queue?comp=metadata" HOST_E "x-ms-version: 2021-12-02",
+			       (struct sign_form){ 0 }, A));
+	assert_false(signed_as("GET /devstoreaccount1/vec-queue?comp=metadata" HOST_E
+			       "x-ms-version: 2021-12-02\nDate: soon",
+			       (struct sign_form){ 0 }, A));
 }
 
 static void what_clients_do_otherwise_is_accepted_where_they_did_it(void **state)
 {
-	static const char meta[] = "PUT /devstoreaccount1/q?comp=metadata" HOST_E COMMON "\nx-ms-meta-a_b: 1\nx-ms-meta-a1: 2";
+	static const char meta[] =
+		"PUT /devstoreaccount1/q?comp=metadata" HOST_E COMMON "\nx-ms-meta-a_b: 1\nx-ms-meta-a1: 2";
 	static const char language[] = "GET /devstoreaccount1/q?comp=metadata" HOST_E COMMON "\nContent-Language: de";
 	static const char second[] = "GET /devstoreaccount1-secondary/?comp=list" HOST_E COMMON;
-	static const char old_zero[] = "PUT /devstoreaccount1/q" HOST_E "x-ms-date: " DATE "\nx-ms-version: 2014-02-14\nContent-Length: 0";
+	static const char old_zero[] =
+		"PUT /devstoreaccount1/q" HOST_E "x-ms-date: " DATE "\nx-ms-version: 2014-02-14\nContent-Length: 0";
 	static const char new_zero[] = "PUT /devstoreaccount1/q" HOST_E COMMON "\nContent-Length: 0";
 	static const char first[] = "PUT /devstoreaccount1/q" HOST_E "x-ms-date: " DATE "\nContent-Length: 0";
 
@@ -230,8 +254,9 @@ static void a_signature_is_compared_to_its_last_byte(void **state)
 
 static void header_names_have_an_order_of_their_own(void **state)
 {
-	static const char *const sorted[] = { "x-ms-date", "x-ms-meta", "x-ms-meta-a", "x-ms-meta-a_b", "x-ms-meta-a1", "x-ms-meta-ab",
-					      "x-ms-meta-b", "x-ms-meta-c1", "x-ms-version" };
+	static const char *const sorted[] = { "x-ms-date",     "x-ms-meta",    "x-ms-meta-a",
+					      "x-ms-meta-a_b", "x-ms-meta-a1", "x-ms-meta-ab",
+					      "x-ms-meta-b",   "x-ms-meta-c1", "x-ms-version" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(sorted) / sizeof(sorted[0]); i++) {
@@ -252,20 +277,35 @@ static const struct {
 	const char *name, *call, *text, *signature;
 } tokens[] = {
 	{ "S1",
-	  "GET /devstoreaccount1/?comp=list&sv=2021-12-02&ss=q&srt=sco&spr=https%2Chttp&st=2026-01-01T00%3A00%3A00Z&se=2099-01-01T00%3A00%3A00Z"
+	  "GET "
+	  "/devstoreaccount1/"
+	  "?comp=list&sv=2021-12-02&ss=q&srt=sco&spr=https%2Chttp&st=2026-01-01T00%3A00%3A00Z&se=2099-01-01T00%3A00%"
+	  "3A00Z"
 	  "&sp=rwdlacup&sig=NcDcgOvLB25fTl1fvXcqB1E1ysre1KwDfV%2BtxEBzk4Y%3D" HOST_E,
-	  "devstoreaccount1\nrwdlacup\nq\nsco\n2026-01-01T00:00:00Z\n2099-01-01T00:00:00Z\n\nhttps,http\n2021-12-02\n\n",
+	  "devstoreaccount1\nrwdlacup\nq\nsco\n2026-01-01T00:00:00Z\n2099-01-01T00:00:00Z\n\nhttps,http\n2021-12-"
+	  "02\n\n",
 	  "NcDcgOvLB25fTl1fvXcqB1E1ysre1KwDfV+txEBzk4Y=" },
 	{ "S2",
-	  "GET /devstoreaccount1/?comp=list&sv=2019-12-12&ss=q&srt=sc&se=2099-01-01T00:00:00Z&sp=rl&sig=5prWwvtiFNe18O70NzED2ou6kQgfBSVnJpTluyNYcC8=" HOST_E,
-	  "devstoreaccount1\nrl\nq\nsc\n\n2099-01-01T00:00:00Z\n\n\n2019-12-12\n", "5prWwvtiFNe18O70NzED2ou6kQgfBSVnJpTluyNYcC8=" },
+	  "GET "
+	  "/devstoreaccount1/"
+	  "?comp=list&sv=2019-12-12&ss=q&srt=sc&se=2099-01-01T00:00:00Z&sp=rl&sig="
+	  "5prWwvtiFNe18O70NzED2ou6kQgfBSVnJpTluyNYcC8=" HOST_E,
+	  "devstoreaccount1\nrl\nq\nsc\n\n2099-01-01T00:00:00Z\n\n\n2019-12-12\n",
+	  "5prWwvtiFNe18O70NzED2ou6kQgfBSVnJpTluyNYcC8=" },
 	{ "S3",
-	  "GET /devstoreaccount1/vec-queue/messages?sv=2021-12-02&sp=raup&st=2026-01-01T00:00:00Z&se=2099-01-01T00:00:00Z&spr=https,http"
+	  "GET "
+	  "/devstoreaccount1/vec-queue/"
+	  "messages?sv=2021-12-02&sp=raup&st=2026-01-01T00:00:00Z&se=2099-01-01T00:00:00Z&spr=https,http"
 	  "&sig=zb6l5WOq9CCdzv%2FzaAwmYKcYO5BSNKMwzFuzmGFLQ6Y%3D" HOST_E,
-	  "raup\n2026-01-01T00:00:00Z\n2099-01-01T00:00:00Z\n/queue/devstoreaccount1/vec-queue\n\n\nhttps,http\n2021-12-02",
+	  "raup\n2026-01-01T00:00:00Z\n2099-01-01T00:00:00Z\n/queue/devstoreaccount1/"
+	  "vec-queue\n\n\nhttps,http\n2021-12-02",
 	  "zb6l5WOq9CCdzv/zaAwmYKcYO5BSNKMwzFuzmGFLQ6Y=" },
-	{ "S4", "GET /devstoreaccount1/vec-queue/messages?sv=2021-12-02&si=policy1&sig=PDG5j6Y7NiN%2B0qNdO0QsxrQvcRElhWnwgasK5jgJQ%2FY%3D" HOST_E,
-	  "\n\n\n/queue/devstoreaccount1/vec-queue\npolicy1\n\n\n2021-12-02", "PDG5j6Y7NiN+0qNdO0QsxrQvcRElhWnwgasK5jgJQ/Y=" },
+	{ "S4",
+	  "GET "
+	  "/devstoreaccount1/vec-queue/"
+	  "messages?sv=2021-12-02&si=policy1&sig=PDG5j6Y7NiN%2B0qNdO0QsxrQvcRElhWnwgasK5jgJQ%2FY%3D" HOST_E,
+	  "\n\n\n/queue/devstoreaccount1/vec-queue\npolicy1\n\n\n2021-12-02",
+	  "PDG5j6Y7NiN+0qNdO0QsxrQvcRElhWnwgasK5jgJQ/Y=" },
 };
 
 static void tokens_give_their_text_and_their_signature(void **state)
@@ -301,10 +341,10 @@ static const struct {
 	enum fault fault;
 } checks[] = {
 	{ FIT, false, FAULT_NONE },
-	{ "sv=2021-12-02&sig=x&sp=raup", false, FAULT_AuthenticationFailed },                                  /* never ends */
-	{ "sv=2021-12-02&sig=x&se=2026-01-01&sp=raup", false, FAULT_AuthenticationFailed },                    /* has ended */
+	{ "sv=2021-12-02&sig=x&sp=raup", false, FAULT_AuthenticationFailed },                        /* never ends */
+	{ "sv=2021-12-02&sig=x&se=2026-01-01&sp=raup", false, FAULT_AuthenticationFailed },          /* has ended */
 	{ "sv=2021-12-02&sig=x&se=soon&sp=raup", false, FAULT_AuthenticationFailed },
-	{ FIT "&st=2027-01-01T00:00Z", false, FAULT_AuthenticationFailed },                                    /* not begun */
+	{ FIT "&st=2027-01-01T00:00Z", false, FAULT_AuthenticationFailed },                          /* not begun */
 	{ FIT "&st=2026-01-01T00:00:00.1234567Z", false, FAULT_NONE },
 	{ FIT "&spr=https", false, FAULT_AuthorizationProtocolMismatch },
 	{ FIT "&spr=https", true, FAULT_NONE },
@@ -366,8 +406,12 @@ static void a_policy_fills_in_what_the_token_leaves_open(void **state)
 
 static void a_token_that_says_something_twice_is_refused(void **state)
 {
-	static const char *const calls[] = { GET_ FIT "&sig=y" HOST_E, GET_ FIT "&sp=r" HOST_E, GET_ "sig=x&se=2099-01-01&sp=raup" HOST_E,
-					     GET_ "sv=20211202&sig=x&sp=r" HOST_E, GET_ "sv=2021-12-02&sig=x&sp=r%0Aw" HOST_E, GET_ "sv=2021-12-02" HOST_E };
+	static const char *const calls[] = { GET_ FIT "&sig=y" HOST_E,
+					     GET_ FIT "&sp=r" HOST_E,
+					     GET_ "sig=x&se=2099-01-01&sp=raup" HOST_E,
+					     GET_ "sv=20211202&sig=x&sp=r" HOST_E,
+					     GET_ "sv=2021-12-02&sig=x&sp=r%0Aw" HOST_E,
+					     GET_ "sv=2021-12-02" HOST_E };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {

@@ -18,7 +18,9 @@
 #define TRIES 10000 /* of each kind */
 #define AT 1795198532
 #define DATE "Fri, 20 Nov 2026 18:15:32 GMT"
-#define HEAD "POST /sally/myqueue/messages?messagettl=3600\nHost: 127.0.0.1:10001\nx-ms-date: " DATE "\nx-ms-version: 2021-12-02\nContent-Length: 120"
+#define HEAD \
+	"POST /sally/myqueue/messages?messagettl=3600\nHost: 127.0.0.1:10001\nx-ms-date: " DATE \
+	"\nx-ms-version: 2021-12-02\nContent-Length: 120"
 
 enum { WRONG_KEY, NO_ACCOUNT, DISABLED, EARLY, KINDS };
 
@@ -63,11 +65,14 @@ static double distance(double a, double b)
 	return a < b ? b - a : a - b;
 }
 
-/* Tries of all kinds take turns, so that whatever slows the machine slows all of them. Returns by how much two halves of one kind differ. */
+/* Tries of all kinds take turns, so that whatever slows the machine slows all of them. Returns by how much two halves
+ * of one kind differ. */
 static double measure(const struct request *r, double medians[KINDS])
 {
 	static int64_t times[KINDS][2][TRIES / 2];
-	const struct account wrong = { .name = "sally", .enabled = true, .keys = { .len = { 32, 32 }, .key = { { 1 }, { 2 } } } };
+	const struct account wrong = { .name = "sally",
+				       .enabled = true,
+				       .keys = { .len = { 32, 32 }, .key = { { 1 }, { 2 } } } };
 	const struct account disabled = { .name = "sally", .keys = { .len = { 32, 32 }, .key = { { 3 }, { 4 } } } };
 	const struct account *const accounts[KINDS] = { &wrong, NULL, &disabled, NULL };
 	double noise = 0;
@@ -97,13 +102,17 @@ static void whether_there_is_an_account_cannot_be_told_by_the_time(void **state)
 	int rounds = 0;
 
 	(void)state;
-	assert_int_equal(http_call(&r, &arena, HEAD "\nAuthorization: SharedKey sally:KMX607xoe3v7hcNpWxkhVsZ5DcKDSH7CBU8Khxp8sWU="), FAULT_NONE);
+	assert_int_equal(http_call(&r, &arena,
+				   HEAD
+				   "\nAuthorization: SharedKey sally:KMX607xoe3v7hcNpWxkhVsZ5DcKDSH7CBU8Khxp8sWU="),
+			 FAULT_NONE);
 	do {
 		noise = measure(&r, all);
 		tenth = all[WRONG_KEY] / 10;
 	} while (noise > tenth / 4 && ++rounds < 20);
-	print_message("# median of %d: wrong key %.0f ns, no account %.0f ns, disabled %.0f ns, early %.0f ns; halves differ by up to %.0f ns\n", TRIES,
-		      all[WRONG_KEY], all[NO_ACCOUNT], all[DISABLED], all[EARLY], noise);
+	print_message("# median of %d: wrong key %.0f ns, no account %.0f ns, disabled %.0f ns, early %.0f ns; halves "
+		      "differ by up to %.0f ns\n",
+		      TRIES, all[WRONG_KEY], all[NO_ACCOUNT], all[DISABLED], all[EARLY], noise);
 	assert_true(distance(all[WRONG_KEY], all[NO_ACCOUNT]) < tenth);
 	assert_true(distance(all[WRONG_KEY], all[DISABLED]) < tenth);
 	assert_true(distance(all[WRONG_KEY], all[EARLY]) > tenth);

@@ -61,10 +61,13 @@ static void good_requests_pass_as_they_are(void **state)
 	static const struct step steps[] = {
 		{ "GET /a?b=c HTTP/1.1\r\n" H "\r\n", "GET /a?b=c HTTP/1.1\r\n" H "\r\n", 1, 0 },
 		{ "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.0\r\n\r\n", 1, 0 },
-		{ "PUT / HTTP/1.1\r\n" H "Content-Length:  3\r\nX:\r\n\r\na\nbGET / HTTP/1.1\r\n" H "\r\n", "PUT / HTTP/1.1\r\n" H "Content-Length:3\r\nX:\r\n\r\na\nbGET / HTTP/1.1\r\n" H "\r\n", 2, 0 },
+		{ "PUT / HTTP/1.1\r\n" H "Content-Length:  3\r\nX:\r\n\r\na\nbGET / HTTP/1.1\r\n" H "\r\n",
+		  "PUT / HTTP/1.1\r\n" H "Content-Length:3\r\nX:\r\n\r\na\nbGET / HTTP/1.1\r\n" H "\r\n", 2, 0 },
 		{ "\r\n\r\nGET / HTTP/1.1\r\n" H "\r\n\r\nGET /", "GET / HTTP/1.1\r\n" H "\r\nGET /", 2, 0 },
-		{ "PUT / HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\nGET ", "PUT / HTTP/1.1\r\n" H "Content-Length:0\r\n\r\nGET ", 2, 0 },
-		{ "GET / HTTP/1.1\r\n" H "Cookie: a=\"\r\nCookies: b\r\n\r\n", "GET / HTTP/1.1\r\n" H "Cookie:\r\nCookies: b\r\n\r\n", 1, 0 },
+		{ "PUT / HTTP/1.1\r\n" H "Content-Length: 0\r\n\r\nGET ",
+		  "PUT / HTTP/1.1\r\n" H "Content-Length:0\r\n\r\nGET ", 2, 0 },
+		{ "GET / HTTP/1.1\r\n" H "Cookie: a=\"\r\nCookies: b\r\n\r\n",
+		  "GET / HTTP/1.1\r\n" H "Cookie:\r\nCookies: b\r\n\r\n", 1, 0 },
 		{ "GET / HTTP/1.7\r\n" H "A: b\tc \r\n\r\n", "GET / HTTP/1.1\r\n" H "A: b\tc \r\n\r\n", 1, 0 },
 	};
 
@@ -75,8 +78,12 @@ static void good_requests_pass_as_they_are(void **state)
 static void chunks_pass_without_extensions_and_trailers(void **state)
 {
 	static const struct step steps[] = {
-		{ "PUT / HTTP/1.1\r\n" H "Transfer-Encoding: Chunked\r\n\r\n005;a=\"b\"\r\nhello\r\n1F\r\n0123456789012345678901234567890\r\n0;x\r\nA: b\r\nC:\r\n\r\nGET ",
-		  "PUT / HTTP/1.1\r\n" H "Transfer-Encoding:chunked\r\n\r\n5\r\nhello\r\n1f\r\n0123456789012345678901234567890\r\n0\r\n\r\nGET ", 2, 0 },
+		{ "PUT / HTTP/1.1\r\n" H "Transfer-Encoding: "
+		  "Chunked\r\n\r\n005;a=\"b\"\r\nhello\r\n1F\r\n0123456789012345678901234567890\r\n0;x\r\nA: "
+		  "b\r\nC:\r\n\r\nGET ",
+		  "PUT / HTTP/1.1\r\n" H "Transfer-Encoding:"
+		  "chunked\r\n\r\n5\r\nhello\r\n1f\r\n0123456789012345678901234567890\r\n0\r\n\r\nGET ",
+		  2, 0 },
 	};
 
 	(void)state;
@@ -86,27 +93,36 @@ static void chunks_pass_without_extensions_and_trailers(void **state)
 static void what_can_be_read_in_two_ways_ends_the_request(void **state)
 {
 	static const struct step steps[] = {
-		{ "GET / HTTP/1.1\r\nContent-Length:\r\n 36\r\n\r\nrest", "GET / HTTP/1.1\r\nContent-Length:0\r\nHost:-\r\n\r\n", 1, 400 },
+		{ "GET / HTTP/1.1\r\nContent-Length:\r\n 36\r\n\r\nrest",
+		  "GET / HTTP/1.1\r\nContent-Length:0\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\nrest", "GET / HTTP/1.1\r\nA: b\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET / HTTP/1.1\r\nA: b\nC: d\r\n\r\nrest", "GET / HTTP/1.1\r\nA: b\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET / HTTP/1.1\r\n\nrest", "GET / HTTP/1.1\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET / HTTP/1.1\r\n\rrest", "GET / HTTP/1.1\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET / HTTP/1.1\r\n: b\r\n\r\nrest", "GET / HTTP/1.1\r\nHost:-\r\n\r\n", 1, 400 },
-		{ "GET / HTTP/1.1\r\nContent-Length : 5\r\n\r\nrest", "GET / HTTP/1.1\r\nContent-Length-:\r\nHost:-\r\n\r\n", 1, 400 },
-		{ "GET / HTTP/1.1\r\nContent-Length: 5x\r\n\r\nrest", "GET / HTTP/1.1\r\nContent-Length:5\r\nHost:-\r\n\r\n", 1, 400 },
-		{ "GET / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nrest", "GET / HTTP/1.1\r\nContent-Length:5\r\nTransfer-Encoding-:\r\nHost:-\r\n\r\n", 1, 400 },
-		{ "GET / HTTP/1.1\r\nTransfer-Encoding: identity\r\n\r\nrest", "GET / HTTP/1.1\r\nTransfer-Encoding:chunked\r\nHost:-\r\n\r\n0\r\n\r\n", 1, 400 },
-		{ "PUT / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n5\nhello", "PUT / HTTP/1.1\r\n" H "Transfer-Encoding:chunked\r\n\r\n0\r\n\r\n", 1, 400 },
-		{ "PUT / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n5\r\nhello!", "PUT / HTTP/1.1\r\n" H "Transfer-Encoding:chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 1, 400 },
+		{ "GET / HTTP/1.1\r\nContent-Length : 5\r\n\r\nrest",
+		  "GET / HTTP/1.1\r\nContent-Length-:\r\nHost:-\r\n\r\n", 1, 400 },
+		{ "GET / HTTP/1.1\r\nContent-Length: 5x\r\n\r\nrest",
+		  "GET / HTTP/1.1\r\nContent-Length:5\r\nHost:-\r\n\r\n", 1, 400 },
+		{ "GET / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nrest",
+		  "GET / HTTP/1.1\r\nContent-Length:5\r\nTransfer-Encoding-:\r\nHost:-\r\n\r\n", 1, 400 },
+		{ "GET / HTTP/1.1\r\nTransfer-Encoding: identity\r\n\r\nrest",
+		  "GET / HTTP/1.1\r\nTransfer-Encoding:chunked\r\nHost:-\r\n\r\n0\r\n\r\n", 1, 400 },
+		{ "PUT / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n5\nhello",
+		  "PUT / HTTP/1.1\r\n" H "Transfer-Encoding:chunked\r\n\r\n0\r\n\r\n", 1, 400 },
+		{ "PUT / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n5\r\nhello!",
+		  "PUT / HTTP/1.1\r\n" H "Transfer-Encoding:chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 1, 400 },
 		{ "\n", "GET / HTTP/1.1\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GE(", "GE / HTTP/1.1\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET \r\n", "GET / HTTP/1.1\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET /\r\n", "GET / HTTP/1.1\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET / HTTP/2.0\r\n", "GET / HTTP/1.1\r\nHost:-\r\n\r\n", 1, 505 },
-		{ "GET / HTTP/1.1\r\nContent-Length: 1234567890123456789\r\n\r\n", "GET / HTTP/1.1\r\nContent-Length:123456789012345678\r\nHost:-\r\n\r\n", 1, 413 },
+		{ "GET / HTTP/1.1\r\nContent-Length: 1234567890123456789\r\n\r\n",
+		  "GET / HTTP/1.1\r\nContent-Length:123456789012345678\r\nHost:-\r\n\r\n", 1, 413 },
 		{ "GET / HTTP/1.1\r\nA: b\r\n\r\nrest", "GET / HTTP/1.1\r\nA: b\r\nHost:-\r\n\r\n", 1, 400 },
 		{ "GET / HTTP/1.1\r\n" H H "\r\nrest", "GET / HTTP/1.1\r\n" H "Host-:\r\n\r\n", 1, 400 },
-		{ "GET / HTTP/1.1\r\n" H "\r\nGET / HTTP/1.1\r\n x", "GET / HTTP/1.1\r\n" H "\r\nGET / HTTP/1.1\r\nHost:-\r\n\r\n", 2, 400 },
+		{ "GET / HTTP/1.1\r\n" H "\r\nGET / HTTP/1.1\r\n x",
+		  "GET / HTTP/1.1\r\n" H "\r\nGET / HTTP/1.1\r\nHost:-\r\n\r\n", 2, 400 },
 	};
 
 	(void)state;
@@ -134,7 +150,11 @@ static void a_head_that_is_too_large_is_ended_within_its_limit(void **state)
 /* A thread that reads goes on until it has something to pass on. */
 static void what_is_dropped_has_an_end(void **state)
 {
-	static const struct { const char *begin; char more; int status; } ways[] = {
+	static const struct {
+		const char *begin;
+		char more;
+		int status;
+	} ways[] = {
 		{ "GET / HTTP/1.1\r\nContent-Length:", ' ', 431 },
 		{ "GET / HTTP/1.1\r\nTransfer-Encoding:", '\t', 431 },
 		{ "PUT / HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n1;", 'a', 400 },

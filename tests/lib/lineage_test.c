@@ -63,7 +63,8 @@ static void a_promotion_is_remembered_and_the_one_before_it_refused(void **state
 	check("7001", 1, NULL);
 	check("7001", 1, NULL);
 	check("7001", 3, NULL);
-	assert_int_equal(check("7001", 2, "old primary refused: the server is on timeline 2 of system 7001"), DEFERRED_ECONNECT);
+	assert_int_equal(check("7001", 2, "old primary refused: the server is on timeline 2 of system 7001"),
+			 DEFERRED_ECONNECT);
 	check("7001", 1, "knows of timeline 3");
 	check("7002", 1, NULL);
 	check("7001", 3, NULL);

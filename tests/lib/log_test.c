@@ -38,8 +38,9 @@ static void a_line_has_time_program_pid_and_level(void **state)
 	(void)state;
 	log_init("check_deferred", LOG_L_INFO);
 	log_line(LOG_L_WARNING, "job %d: %s", 17, "failed");
-	assert_int_equal(sscanf(logged(), "%d-%d-%dT%d:%d:%d.%3dZ check_deferred[%d] warning: job 17: failed%n", &year, &month, &day, &hour,
-				&minute, &second, &ms, &pid, &end), 8);
+	assert_int_equal(sscanf(logged(), "%d-%d-%dT%d:%d:%d.%3dZ check_deferred[%d] warning: job 17: failed%n", &year,
+				&month, &day, &hour, &minute, &second, &ms, &pid, &end),
+			 8);
 	assert_int_equal(pid, getpid());
 	assert_string_equal(line + end, "\n");
 }
@@ -55,7 +56,10 @@ static void control_characters_cannot_forge_or_split_a_line(void **state)
 	assert_string_equal(text, "info: a\\nb\\x0d\\x1b[31m\\x7f\\x09\"\\ h\xc3\xa9\n");
 	assert_string_equal(logged(), "");
 	/* What visible_test.c has more of. */
-	log_line(LOG_L_INFO, "%s", "\xc2\x9b" "31m \xe2\x80\xae" "evil \xff");
+	log_line(LOG_L_INFO, "%s",
+		 "\xc2\x9b"
+		 "31m \xe2\x80\xae"
+		 "evil \xff");
 	assert_string_equal(strstr(logged(), "info: "), "info: \\u009b31m \\u202eevil \\xff\n");
 }
 
@@ -127,7 +131,15 @@ static int tear_down(void **state)
 
 static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 {
-	const struct log_attempt attempt = { .queue = "q\"", .fn = "f", .outcome = "failed", .traceparent = "", .job = 7, .attempt = 2, .wait_ms = 3, .run_ms = 4, .retry_ms = 5 };
+	const struct log_attempt attempt = { .queue = "q\"",
+					     .fn = "f",
+					     .outcome = "failed",
+					     .traceparent = "",
+					     .job = 7,
+					     .attempt = 2,
+					     .wait_ms = 3,
+					     .run_ms = 4,
+					     .retry_ms = 5 };
 	struct log_attempt last = attempt;
 	struct job *job = job_new("q", "f", "", "{}", 2);
 	char *text = malloc(100001);
@@ -135,13 +147,16 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 
 	(void)state;
 	log_set_format(LOG_JSON);
-	log_line(LOG_L_WARNING, "%s", "a\"b\\c\nd\x1b" "e");
+	log_line(LOG_L_WARNING, "%s",
+		 "a\"b\\c\nd\x1b"
+		 "e");
 	at = strstr(logged(), "\",\"level\":\"warning\",\"program\":\"check_deferred\",\"pid\":");
 	assert_non_null(at);
 	assert_true(strncmp(line, "{\"ts\":\"20", 9) == 0);
 	assert_non_null(strstr(at, ",\"event\":\"message\",\"msg\":\"a\\\"b\\\\c\\\\nd\\\\x1be\"}\n"));
 	log_attempt(LOG_L_WARNING, &attempt, "%s", "x");
-	assert_non_null(strstr(logged(), ",\"event\":\"attempt\",\"job\":7,\"attempt\":2,\"final\":false,\"wait_ms\":3,\"run_ms\":4,\"retry_ms\":5,\"outcome\":\"failed\","
+	assert_non_null(strstr(logged(), ",\"event\":\"attempt\",\"job\":7,\"attempt\":2,\"final\":false,\"wait_ms\":3,"
+					 "\"run_ms\":4,\"retry_ms\":5,\"outcome\":\"failed\","
 					 "\"queue\":\"q\\\"\",\"fn\":\"f\",\"msg\":\"x\"}\n"));
 	last.final = true;
 	last.retry_ms = -1;
@@ -153,7 +168,8 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 	job->id = 7;
 	job->attempt = 2;
 	log_job(LOG_L_INFO, job, "%s", "x");
-	assert_non_null(strstr(logged(), ",\"event\":\"job\",\"job\":7,\"attempt\":2,\"queue\":\"q\",\"fn\":\"f\",\"msg\":\"x\"}\n"));
+	assert_non_null(strstr(
+		logged(), ",\"event\":\"job\",\"job\":7,\"attempt\":2,\"queue\":\"q\",\"fn\":\"f\",\"msg\":\"x\"}\n"));
 	memcpy(job->traceparent, TRACEPARENT_FORM, TRACEPARENT_SIZE);
 	log_job(LOG_L_INFO, job, "%s", "x");
 	assert_non_null(strstr(logged(), ",\"fn\":\"f\",\"traceparent\":\"" TRACEPARENT_FORM "\",\"msg\":\"x\"}\n"));
@@ -176,27 +192,39 @@ static void a_line_of_json_has_the_text_and_what_it_is_about(void **state)
 
 static void a_line_of_logfmt_has_the_same_fields_and_quotes_what_is_no_word(void **state)
 {
-	const struct log_attempt attempt = { .queue = "q\"", .fn = "a.b", .outcome = "failed", .traceparent = "", .job = 7, .attempt = 2, .wait_ms = 3, .run_ms = 4, .retry_ms = 5 };
+	const struct log_attempt attempt = { .queue = "q\"",
+					     .fn = "a.b",
+					     .outcome = "failed",
+					     .traceparent = "",
+					     .job = 7,
+					     .attempt = 2,
+					     .wait_ms = 3,
+					     .run_ms = 4,
+					     .retry_ms = 5 };
 	struct log_attempt last = attempt;
 	char *text = malloc(100001);
 	const char *at;
 
 	(void)state;
 	log_set_format(LOG_LOGFMT);
-	log_line(LOG_L_WARNING, "%s", "a\"b\\c\nd=\x1b" "e");
+	log_line(LOG_L_WARNING, "%s",
+		 "a\"b\\c\nd=\x1b"
+		 "e");
 	at = strstr(logged(), "Z level=warning program=check_deferred pid=");
 	assert_non_null(at);
 	assert_true(strncmp(line, "ts=20", 5) == 0);
 	assert_non_null(strstr(at, " event=message msg=\"a\\\"b\\\\c\\\\nd=\\\\x1be\"\n"));
 	log_attempt(LOG_L_WARNING, &attempt, "%s", "x");
-	assert_non_null(strstr(logged(), " event=attempt job=7 attempt=2 final=false wait_ms=3 run_ms=4 retry_ms=5 outcome=failed queue=\"q\\\"\" fn=a.b msg=\"x\"\n"));
+	assert_non_null(strstr(logged(), " event=attempt job=7 attempt=2 final=false wait_ms=3 run_ms=4 retry_ms=5 "
+					 "outcome=failed queue=\"q\\\"\" fn=a.b msg=\"x\"\n"));
 	last.final = true;
 	last.retry_ms = -1;
 	last.queue = "";
 	last.fn = "h\xc3\xa9 \n";
 	last.traceparent = TRACEPARENT_FORM;
 	log_attempt(LOG_L_WARNING, &last, "%s", "");
-	assert_non_null(strstr(logged(), " final=true wait_ms=3 run_ms=4 outcome=failed queue=\"\" fn=\"h\xc3\xa9 \\\\n\" traceparent=" TRACEPARENT_FORM " msg=\"\"\n"));
+	assert_non_null(strstr(logged(), " final=true wait_ms=3 run_ms=4 outcome=failed queue=\"\" fn=\"h\xc3\xa9 "
+					 "\\\\n\" traceparent=" TRACEPARENT_FORM " msg=\"\"\n"));
 	assert_non_null(text);
 	memset(text, '"', 100000);
 	text[100000] = '\0';
@@ -229,7 +257,8 @@ static void who_must_not_wait_keeps_lines_then_counts_them(void **state)
 	assert_true(log_waits_fd() >= 0);
 	assert_int_equal(fcntl(fds[1], F_GETFL) & O_NONBLOCK, 0); /* others share it */
 	fcntl(fds[0], F_SETFL, O_NONBLOCK);
-	while (len < sizeof(all) - 1 && ((n = read(fds[0], all + len, sizeof(all) - 1 - len)) > 0 || log_waits_fd() >= 0)) {
+	while (len < sizeof(all) - 1 &&
+	       ((n = read(fds[0], all + len, sizeof(all) - 1 - len)) > 0 || log_waits_fd() >= 0)) {
 		len += n > 0 ? (size_t)n : 0;
 		log_flush(0);
 	}
@@ -238,7 +267,8 @@ static void who_must_not_wait_keeps_lines_then_counts_them(void **state)
 	missing = 0;
 	for (at = all, kept = 0; (end = strchr(at, '\n')); at = end + 1) {
 		*end = '\0';
-		if (sscanf(strstr(at, "]") + 1, " warning: %d lines of this log are missing here: nobody read it", &missing) == 1)
+		if (sscanf(strstr(at, "]") + 1, " warning: %d lines of this log are missing here: nobody read it",
+			   &missing) == 1)
 			break;
 		assert_int_equal(atoi(strstr(at, "info: ") + 6), kept++);
 	}

@@ -175,29 +175,41 @@ static void a_function_is_applied_again_when_its_text_has_changed(void **state)
 	struct count n = { 0 };
 
 	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
-	command(*state, "create or replace function deferred.state(outcome text) returns text language sql as $$select 'older'$$;"
+	command(*state, "create or replace function deferred.state(outcome text) returns text language sql as $$select "
+			"'older'$$;"
 			"update deferred.__deferred_source set checksum = 'older' where name = 'functions/state'");
 	assert_int_equal(migrate_plan(*state, count_item, &n, NULL), 0);
 	assert_int_equal(n.steps, 0);
 	assert_int_equal(n.sources, 1);
 	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
 	assert_int_equal(ask(*state, "select (deferred.state('ok') = 'done')::int4"), 1);
-	assert_int_equal(ask(*state, "select has_function_privilege('deferred_viewer', 'deferred.state(text)', 'execute')::int4"), 1);
-	assert_int_equal(ask(*state, "select has_function_privilege('public', 'deferred.state(text)', 'execute')::int4"), 0);
+	assert_int_equal(
+		ask(*state,
+		    "select has_function_privilege('deferred_viewer', 'deferred.state(text)', 'execute')::int4"),
+		1);
+	assert_int_equal(
+		ask(*state, "select has_function_privilege('public', 'deferred.state(text)', 'execute')::int4"), 0);
 }
 
 static void what_no_file_has_any_more_is_dropped(void **state)
 {
 	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
-	command(*state, "create function deferred.gone() returns int4 language sql as 'select 1';"
-			"create function deferred.state(outcome text, older int4) returns text language sql as 'select 1';"
-			"create view deferred.gone as select 1 as n;"
-			"insert into deferred.__deferred_source values ('functions/gone', 'x');"
-			"update deferred.__deferred_source set checksum = 'older' where name = 'functions/state'");
+	command(*state,
+		"create function deferred.gone() returns int4 language sql as 'select 1';"
+		"create function deferred.state(outcome text, older int4) returns text language sql as 'select 1';"
+		"create view deferred.gone as select 1 as n;"
+		"insert into deferred.__deferred_source values ('functions/gone', 'x');"
+		"update deferred.__deferred_source set checksum = 'older' where name = 'functions/state'");
 	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
-	assert_int_equal(ask(*state, "select count(*) from pg_proc where pronamespace = 'deferred'::regnamespace and proname in ('gone', 'state')"), 1);
-	assert_int_equal(ask(*state, "select count(*) from pg_class where relnamespace = 'deferred'::regnamespace and relname = 'gone'"), 0);
-	assert_int_equal(ask(*state, "select count(*) from deferred.__deferred_source where name = 'functions/gone'"), 0);
+	assert_int_equal(ask(*state, "select count(*) from pg_proc where pronamespace = 'deferred'::regnamespace and "
+				     "proname in ('gone', 'state')"),
+			 1);
+	assert_int_equal(
+		ask(*state,
+		    "select count(*) from pg_class where relnamespace = 'deferred'::regnamespace and relname = 'gone'"),
+		0);
+	assert_int_equal(ask(*state, "select count(*) from deferred.__deferred_source where name = 'functions/gone'"),
+			 0);
 }
 
 static void a_schema_that_was_never_released_is_refused(void **state)
@@ -206,7 +218,8 @@ static void a_schema_that_was_never_released_is_refused(void **state)
 	struct count n = { 0 };
 
 	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
-	command(*state, "update deferred.__deferred_migration set name = 'initial'; drop table deferred.__deferred_source");
+	command(*state,
+		"update deferred.__deferred_migration set name = 'initial'; drop table deferred.__deferred_source");
 	assert_int_equal(migrate_run(*state, count_item, &n, &err), DEFERRED_ESCHEMA);
 	assert_non_null(strstr(err.message, "was never released: its step 1 is \"initial\""));
 	assert_non_null(strstr(err.hint, "empty database"));
@@ -298,15 +311,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_embedded_steps_are_numbered_from_1_without_gaps),
 		cmocka_unit_test(a_server_that_is_too_old_is_refused_by_name),
-		cmocka_unit_test_setup_teardown(a_database_without_schema_is_refused_with_the_remedy, create_database, drop_database),
+		cmocka_unit_test_setup_teardown(a_database_without_schema_is_refused_with_the_remedy, create_database,
+						drop_database),
 		cmocka_unit_test_setup_teardown(a_plan_changes_nothing, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_run_applies_everything_once, create_database, drop_database),
-		cmocka_unit_test_setup_teardown(a_function_is_applied_again_when_its_text_has_changed, create_database, drop_database),
+		cmocka_unit_test_setup_teardown(a_function_is_applied_again_when_its_text_has_changed, create_database,
+						drop_database),
 		cmocka_unit_test_setup_teardown(what_no_file_has_any_more_is_dropped, create_database, drop_database),
-		cmocka_unit_test_setup_teardown(a_schema_that_was_never_released_is_refused, create_database, drop_database),
+		cmocka_unit_test_setup_teardown(a_schema_that_was_never_released_is_refused, create_database,
+						drop_database),
 		cmocka_unit_test_setup_teardown(of_two_at_once_one_does_the_work, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_newer_database_is_left_alone, create_database, drop_database),
-		cmocka_unit_test_setup_teardown(a_failed_step_leaves_nothing_and_names_itself, create_database, drop_database),
+		cmocka_unit_test_setup_teardown(a_failed_step_leaves_nothing_and_names_itself, create_database,
+						drop_database),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -27,7 +27,8 @@ static int listen_at(const char *at)
 	snprintf(to.sun_path, sizeof(to.sun_path), "%s", at);
 	if (at[0] == '@')
 		to.sun_path[0] = '\0';
-	assert_int_equal(bind(fd, (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(at))), 0);
+	assert_int_equal(
+		bind(fd, (struct sockaddr *)&to, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(at))), 0);
 	return fd;
 }
 

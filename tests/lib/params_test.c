@@ -11,19 +11,34 @@
 
 #include <cmocka.h>
 
-#define TEXT(s) { s, sizeof(s) - 1 }
+#define TEXT(s) \
+	{ \
+		s, sizeof(s) - 1 \
+	}
 
 static void valid_texts_are_taken(void **state)
 {
-	static const struct { const char *text; size_t len; } good[] = {
-		TEXT("{}"), TEXT("[]"), TEXT("null"), TEXT("0"), TEXT("\"\""), TEXT(" { \"a\" : [ 1 , 2 ] } \n"),
-		TEXT("{\"a\":1,\"a\":2}"),              /* duplicate keys */
-		TEXT("18446744073709551615"),           /* 2^64-1 */
+	static const struct {
+		const char *text;
+		size_t len;
+	} good[] = {
+		TEXT("{}"),
+		TEXT("[]"),
+		TEXT("null"),
+		TEXT("0"),
+		TEXT("\"\""),
+		TEXT(" { \"a\" : [ 1 , 2 ] } \n"),
+		TEXT("{\"a\":1,\"a\":2}"),    /* duplicate keys */
+		TEXT("18446744073709551615"), /* 2^64-1 */
 		TEXT("[1e400, -1e400, 123456789012345678901234567890]"),
-		TEXT("{\"a\": -1E+999, \"1e400 \\\" 12345678901234567890\": -123456789012345678901234567890.5e-99, \"c\": [1e400]}"),
-		TEXT("1.10"), TEXT("-0"), TEXT("1E5"),
-		TEXT("\"\\u0000\""),                    /* NUL as an escape is the function's business */
-		TEXT("\"\\ud83d\\ude00\""), TEXT("\"\xf0\x9f\x98\x80 h\xc3\xa9\""),
+		TEXT("{\"a\": -1E+999, \"1e400 \\\" 12345678901234567890\": -123456789012345678901234567890.5e-99, "
+		     "\"c\": [1e400]}"),
+		TEXT("1.10"),
+		TEXT("-0"),
+		TEXT("1E5"),
+		TEXT("\"\\u0000\""), /* NUL as an escape is the function's business */
+		TEXT("\"\\ud83d\\ude00\""),
+		TEXT("\"\xf0\x9f\x98\x80 h\xc3\xa9\""),
 		TEXT("\"[[[[ \\\" ]]] {\""),
 	};
 
@@ -38,19 +53,55 @@ static void valid_texts_are_taken(void **state)
 
 static void invalid_texts_are_refused(void **state)
 {
-	static const struct { const char *text; size_t len; } bad[] = {
-		TEXT(""), TEXT(" "), TEXT("{"), TEXT("{}}"), TEXT("{} {}"), TEXT("nul"), TEXT("NaN"), TEXT("Infinity"), TEXT("'a'"),
-		TEXT("{a:1}"), TEXT("[1,]"), TEXT("01"), TEXT("1."), TEXT(".5"), TEXT("+1"), TEXT("0x10"), TEXT("// c\n1"),
+	static const struct {
+		const char *text;
+		size_t len;
+	} bad[] = {
+		TEXT(""),
+		TEXT(" "),
+		TEXT("{"),
+		TEXT("{}}"),
+		TEXT("{} {}"),
+		TEXT("nul"),
+		TEXT("NaN"),
+		TEXT("Infinity"),
+		TEXT("'a'"),
+		TEXT("{a:1}"),
+		TEXT("[1,]"),
+		TEXT("01"),
+		TEXT("1."),
+		TEXT(".5"),
+		TEXT("+1"),
+		TEXT("0x10"),
+		TEXT("// c\n1"),
 		/* Behind a number the parser has no room for. */
-		TEXT("[1e400"), TEXT("[1e400, x]"), TEXT("[1e400] x"), TEXT("123456789012345678901234567890 1"), TEXT("[1e400, 1e]"),
-		TEXT("[1e400, 012345678901234567890]"), TEXT("[1e400, --12345678901234567890]"), TEXT("[1e400, 1-12345678901234567890]"),
-		TEXT("[1e400, +12345678901234567890]"), TEXT("[1e400, 1.]"), TEXT("[1e400, \"\xff\"]"), TEXT("[1e400, 1e5.5]"),
-		TEXT("[1e400, 1 12345678901234567890]"), TEXT("[1e400, .12345678901234567890]"), TEXT("[1e400, x12345678901234567890]"),
-		TEXT("\"a\nb\""),                        /* control character */
-		TEXT("\"a\0b\""), TEXT("1\0"), TEXT("\0"), /* NUL */
-		TEXT("\"\\ud800\""), TEXT("\"\\udc00\\ud800\""), /* lone surrogates, escaped */
-		TEXT("\"\xed\xa0\x80\""),                /* and as bytes */
-		TEXT("\"\xff\""), TEXT("\"\xc0\x80\""), TEXT("\"\xf5\x80\x80\x80\""), TEXT("\"\xc3\""), TEXT("\"\\x41\""),
+		TEXT("[1e400"),
+		TEXT("[1e400, x]"),
+		TEXT("[1e400] x"),
+		TEXT("123456789012345678901234567890 1"),
+		TEXT("[1e400, 1e]"),
+		TEXT("[1e400, 012345678901234567890]"),
+		TEXT("[1e400, --12345678901234567890]"),
+		TEXT("[1e400, 1-12345678901234567890]"),
+		TEXT("[1e400, +12345678901234567890]"),
+		TEXT("[1e400, 1.]"),
+		TEXT("[1e400, \"\xff\"]"),
+		TEXT("[1e400, 1e5.5]"),
+		TEXT("[1e400, 1 12345678901234567890]"),
+		TEXT("[1e400, .12345678901234567890]"),
+		TEXT("[1e400, x12345678901234567890]"),
+		TEXT("\"a\nb\""), /* control character */
+		TEXT("\"a\0b\""),
+		TEXT("1\0"),
+		TEXT("\0"), /* NUL */
+		TEXT("\"\\ud800\""),
+		TEXT("\"\\udc00\\ud800\""), /* lone surrogates, escaped */
+		TEXT("\"\xed\xa0\x80\""),   /* and as bytes */
+		TEXT("\"\xff\""),
+		TEXT("\"\xc0\x80\""),
+		TEXT("\"\xf5\x80\x80\x80\""),
+		TEXT("\"\xc3\""),
+		TEXT("\"\\x41\""),
 	};
 
 	(void)state;
@@ -67,10 +118,13 @@ static void invalid_texts_are_refused(void **state)
 static void what_was_read_is_quoted(void **state)
 {
 	/* The end of it, from no place within a character, and only what can be shown. */
-	static const struct { const char *text, *told; } told[] = {
+	static const struct {
+		const char *text, *told;
+	} told[] = {
 		{ "{\"n\": ]", "column 7, after \"{\"n\": ]\": " },
 		{ "", "column 0, after \"\": " },
-		{ "[\"h\xc3\xa9 2345678901234567890123456789012345\", x", ", after \" 2345678901234567890123456789012345\", x\": " },
+		{ "[\"h\xc3\xa9 2345678901234567890123456789012345\", x",
+		  ", after \" 2345678901234567890123456789012345\", x\": " },
 		{ "\"a\tb\"", ", after \"\"a\": " },
 		{ "[1,\n\t2,\n\t]", "line 3 column 2, after \"[1,  2,  ]\": " },
 		{ "\"ab\xff\"", ", after \"\"ab" },
@@ -89,7 +143,8 @@ static void what_was_read_is_quoted(void **state)
 
 static void members_are_found(void **state)
 {
-	static const char text[] = "{\"key\": \"k\\u00f6ln\", \"n\": 1e999, \"one\": 30000000000017, \"list\": [17, 18], \"named\": [{\"as\": \"x\", \"job\": 19}], \"none\": []} ";
+	static const char text[] = "{\"key\": \"k\\u00f6ln\", \"n\": 1e999, \"one\": 30000000000017, \"list\": [17, "
+				   "18], \"named\": [{\"as\": \"x\", \"job\": 19}], \"none\": []} ";
 	struct params_object *object = params_read(text, strlen(text));
 
 	(void)state;
@@ -144,7 +199,8 @@ int main(void)
 		cmocka_unit_test(valid_texts_are_taken),
 		cmocka_unit_test(invalid_texts_are_refused),
 		cmocka_unit_test(what_was_read_is_quoted),
-		cmocka_unit_test(members_are_found), cmocka_unit_test(the_text_need_not_end_in_nul),
+		cmocka_unit_test(members_are_found),
+		cmocka_unit_test(the_text_need_not_end_in_nul),
 		cmocka_unit_test(nesting_is_limited_before_anything_recurses),
 	};
 

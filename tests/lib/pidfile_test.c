@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bin/check_deferred/pidfile.c at the one moment that no test from outside can hit: between asking who holds the lock and
- * pinning that process. What the holder does just then is made to happen in syscall(), which pidfile.c pins it with. */
+/* bin/check_deferred/pidfile.c at the one moment that no test from outside can hit: between asking who holds the lock
+ * and pinning that process. What the holder does just then is made to happen in syscall(), which pidfile.c pins it
+ * with. */
 #include "pidfile.h"
 
 #include <dlfcn.h>
@@ -22,7 +23,8 @@ static char dir[] = "/tmp/pidfile_test.XXXXXX";
 static char path[sizeof(dir) + 8];
 static pid_t holder;
 static int to_holder, from_holder;
-static char order; /* for the holder when it is about to be pinned: 'l' lets the lock go, 'u' and removes the file before; 0: none */
+static char
+	order; /* for the holder when it is about to be pinned: 'l' lets the lock go, 'u' and removes the file before; 0: none */
 
 static void say(int fd, char c)
 {
@@ -156,8 +158,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(who_holds_the_lock_is_asked_to_end, start_holder, remove_file),
-		cmocka_unit_test_setup_teardown(who_has_let_the_lock_go_meanwhile_is_left_alone, start_holder, remove_file),
-		cmocka_unit_test_setup_teardown(the_lock_of_a_file_that_was_removed_meanwhile_is_none, start_holder, remove_file),
+		cmocka_unit_test_setup_teardown(who_has_let_the_lock_go_meanwhile_is_left_alone, start_holder,
+						remove_file),
+		cmocka_unit_test_setup_teardown(the_lock_of_a_file_that_was_removed_meanwhile_is_none, start_holder,
+						remove_file),
 	};
 	int failed;
 

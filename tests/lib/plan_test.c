@@ -12,10 +12,18 @@
 #define MS NS_PER_MS
 #define MANY INT64_MAX
 
-/* What a row below does not say: two runners with nothing in hand, ten seconds after boot; delayed jobs and all lanes were looked at
- * just now. */
+/* What a row below does not say: two runners with nothing in hand, ten seconds after boot; delayed jobs and all lanes
+ * were looked at just now. */
 #define IN(...) \
-	((struct plan_in){ .now = 10000 * MS, .left = MANY, .batch = 500, .run_us = -1, .runners = 2, .room = 2, .idle = 2, .lanes = true, __VA_ARGS__ })
+	((struct plan_in){ .now = 10000 * MS, \
+			   .left = MANY, \
+			   .batch = 500, \
+			   .run_us = -1, \
+			   .runners = 2, \
+			   .room = 2, \
+			   .idle = 2, \
+			   .lanes = true, \
+			   __VA_ARGS__ })
 #define PLAN(...) ((struct plan){ .promoted_ns = 9900 * MS, .lanes_ns = 11000 * MS, __VA_ARGS__ })
 
 #pragma GCC diagnostic ignored "-Woverride-init"
@@ -63,7 +71,8 @@ static void jobs_are_wanted_for_runners_and_a_moment_ahead(void **state)
 		int64_t wanted = next(table[i].plan, table[i].in).wanted;
 
 		if (wanted != table[i].wanted)
-			fail_msg("%s: wanted %lld, not %lld", table[i].what, (long long)wanted, (long long)table[i].wanted);
+			fail_msg("%s: wanted %lld, not %lld", table[i].what, (long long)wanted,
+				 (long long)table[i].wanted);
 	}
 }
 
@@ -99,7 +108,8 @@ static void jobs_under_limits_are_asked_for_as_they_come(void **state)
 		{ "one job, their turn", PLAN(.limits = true, .limited_turn = true), 1, 0, 1 },
 		{ "none came last time", PLAN(.limits = true), MANY, 9, 1 },
 		{ "some came", PLAN(.limits = true, .limited_got = 3), MANY, 5, 5 },
-		{ "some came, and there are no others", PLAN(.limits = true, .limited_got = 3, .dry = true), MANY, 1, 9 },
+		{ "some came, and there are no others", PLAN(.limits = true, .limited_got = 3, .dry = true), MANY, 1,
+		  9 },
 	};
 
 	(void)state;
@@ -126,7 +136,7 @@ static void what_must_begin_at_once_is_no_more_than_runners_take(void **state)
 	in = IN(.runners = 4, .room = 3, .idle = 2, .unstarted = 1, .run_us = 1000, .alone = 1, .limited = 30);
 	assert_int_equal(next(PLAN(), in).alone, 3);
 	assert_int_equal(next(PLAN(), in).rated, 50); /* 4 runners, 20 ms: 80, of which 30 are in hand */
-	in.run_us = 1; /* handing over takes longer */
+	in.run_us = 1;                                /* handing over takes longer */
 	assert_int_equal(next(PLAN(), in).rated, 370);
 	in.run_us = 24000;
 	in.limited = 0;
@@ -276,7 +286,8 @@ static void who_meets_locked_jobs_asks_again_but_not_for_ever(void **state)
 		assert_true(pause_ms >= 40 && pause_ms <= 1280);
 		assert_false(p.exhausted);
 	}
-	assert_int_equal(claim(&p, &IN(.now = IN().now + 61 * NS_PER_S), (struct plan_got){ .busy = true, .waits = true }), 0);
+	assert_int_equal(
+		claim(&p, &IN(.now = IN().now + 61 * NS_PER_S), (struct plan_got){ .busy = true, .waits = true }), 0);
 	assert_true(p.exhausted);
 	p.exhausted = false;
 	claim(&p, &IN(), (struct plan_got){ .free_n = 2 });
@@ -286,7 +297,13 @@ static void who_meets_locked_jobs_asks_again_but_not_for_ever(void **state)
 /* Jobs or queues are left that the claim did not look at. */
 static void what_was_not_looked_at_is_asked_for_at_once(void **state)
 {
-	const struct plan_got none = { .sent_ns = 10000 * MS, .free = true, .limited = true, .promoted = true, .looked = true, .limits = true, .look_us = 100 };
+	const struct plan_got none = { .sent_ns = 10000 * MS,
+				       .free = true,
+				       .limited = true,
+				       .promoted = true,
+				       .looked = true,
+				       .limits = true,
+				       .look_us = 100 };
 	struct plan_got more = none;
 	struct plan p = PLAN(.promoted_ns = 10000 * MS);
 	struct plan_ask ask;
@@ -420,7 +437,9 @@ static void a_round_through_all_lanes_goes_on_while_nothing_was_missed(void **st
 		else if (i == 2)
 			plan_ended(&p);
 		else
-			claim(&p, &IN(), (struct plan_got){ .more = true, .busy = i == 3, .made_ready = i == 4, .free_n = i == 5 });
+			claim(&p, &IN(),
+			      (struct plan_got){
+				      .more = true, .busy = i == 3, .made_ready = i == 4, .free_n = i == 5 });
 		assert_true(plan_next(&p, &IN()).lanes_anew);
 	}
 }

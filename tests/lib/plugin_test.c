@@ -36,8 +36,8 @@ static void put(const char *from, const char *file)
 	const char *build = getenv("DEFERRED_BUILD");
 	char command[PATH_MAX];
 
-	snprintf(command, sizeof(command), "cp \"%.1000s/%.100s.so\" \"%s\" && chmod 755 \"%s\"", build ? build : "build", from,
-		 path_of(file), path_of(file));
+	snprintf(command, sizeof(command), "cp \"%.1000s/%.100s.so\" \"%s\" && chmod 755 \"%s\"",
+		 build ? build : "build", from, path_of(file), path_of(file));
 	assert_int_equal(system(command), 0);
 }
 
@@ -167,8 +167,9 @@ static void a_function_is_found_by_its_name_its_full_name_and_its_aliases(void *
 
 static void a_name_that_no_table_lists_is_not_found(void **state)
 {
-	static const char *const names[] = { "system", "exit", "execve", "run", "deferred_plugin", "sample", "sample.", ".noop", "",
-					     "sample.system", "noop ", "NOOP", "other.noop" };
+	static const char *const names[] = { "system", "exit",    "execve",    "run", "deferred_plugin",
+					     "sample", "sample.", ".noop",     "",    "sample.system",
+					     "noop ",  "NOOP",    "other.noop" };
 	struct plugin_set *set;
 
 	(void)state;
@@ -369,7 +370,8 @@ static void a_copy_beside_the_original_names_both_files(void **state)
 	assert_null(plugin_find(set, "noop"));
 	assert_null(plugin_find(set, "sample.noop"));
 	plugin_each_clash(set, note_clash, clashes);
-	assert_non_null(strstr(clashes, "sample.noop: function \"sample.noop\" is both in plugin \"sample.so\" and in plugin \"sample_old.so\"\n"));
+	assert_non_null(strstr(clashes, "sample.noop: function \"sample.noop\" is both in plugin \"sample.so\" and in "
+					"plugin \"sample_old.so\"\n"));
 	plugin_set_free(set);
 }
 

@@ -53,8 +53,12 @@ static void a_guid_stays_what_it_was(void **state)
 static void every_other_guid_is_refused(void **state)
 {
 	static const char *const bad[] = {
-		"", "1", "6012a834-f3cf-410f-bddd-dc29ee36de2a", "00000000-0000-8000-8000-000000000000",
-		"ffffffff-ffff-ffff-ffff-ffffffffffff", "../../../../../../../../../etc/passwd",
+		"",
+		"1",
+		"6012a834-f3cf-410f-bddd-dc29ee36de2a",
+		"00000000-0000-8000-8000-000000000000",
+		"ffffffff-ffff-ffff-ffff-ffffffffffff",
+		"../../../../../../../../../etc/passwd",
 	};
 	char guid[MESSAGE_GUID_SIZE], other[MESSAGE_GUID_SIZE + 1];
 	uint64_t seed = 2;
@@ -110,8 +114,21 @@ static void a_receipt_gives_its_number_back(void **state)
 static void every_other_receipt_is_refused(void **state)
 {
 	static const char *const bad[] = {
-		"", "A", "AAAAAAAAAA", "AAAAAAAAAAAA", "AAAAAAAAAAB", "AAAAAAAAAAC", "AAAAAAAAAAD", "AAAAAAAAA+A", "AAAAAAAAA/A", "AAAAAAAAAA=",
-		"AAAAAAAAA A", ("AAAAAAAAA\xff" "A"), "MjBOb3YyMDI2MTg6MTU6MzJiM2M3", "AgAAAAMAAAA+/w==",
+		"",
+		"A",
+		"AAAAAAAAAA",
+		"AAAAAAAAAAAA",
+		"AAAAAAAAAAB",
+		"AAAAAAAAAAC",
+		"AAAAAAAAAAD",
+		"AAAAAAAAA+A",
+		"AAAAAAAAA/A",
+		"AAAAAAAAAA=",
+		"AAAAAAAAA A",
+		("AAAAAAAAA\xff"
+		 "A"),
+		"MjBOb3YyMDI2MTg6MTU6MzJiM2M3",
+		"AgAAAAMAAAA+/w==",
 	};
 	int64_t receipt = -7;
 
@@ -124,10 +141,8 @@ static void every_other_receipt_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_guid_gives_its_id_back),
-		cmocka_unit_test(a_guid_stays_what_it_was),
-		cmocka_unit_test(every_other_guid_is_refused),
-		cmocka_unit_test(a_receipt_gives_its_number_back),
+		cmocka_unit_test(a_guid_gives_its_id_back),       cmocka_unit_test(a_guid_stays_what_it_was),
+		cmocka_unit_test(every_other_guid_is_refused),    cmocka_unit_test(a_receipt_gives_its_number_back),
 		cmocka_unit_test(every_other_receipt_is_refused),
 	};
 

@@ -29,7 +29,7 @@ static void delays_grow_by_the_exponent_up_to_the_ceiling(void **state)
 		{ 1000, 3600000, 1.5, 3, 2250 },
 		{ 1, 31536000000, 100, 5, 100000000 },
 		{ 1, 31536000000, 100, 7, 31536000000 },
-		{ 60000, 10000, 2, 1, 10000 }, /* a ceiling below the floor wins */
+		{ 60000, 10000, 2, 1, 10000 },                 /* a ceiling below the floor wins */
 		{ 1, 1, 100, 1000000, 1 },
 		{ 1, INT64_MAX, 100, 1000000, 3155760000000 }, /* at most a hundred years */
 		{ INT64_MAX, INT64_MAX, 2, 1, 3155760000000 },

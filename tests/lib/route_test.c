@@ -18,7 +18,12 @@ static void routes_go_where_everybody_knows(void **state)
 	static const struct {
 		const char *route, *of_two, *of_four;
 	} known[] = {
-		{ "", "a", "d" }, { "customer-17", "a", "d" }, { "customer-18", "b", "c" }, { "k\xc3\xb6ln", "b", "c" }, { "0", "a", "a" }, { "1", "b", "d" },
+		{ "", "a", "d" },
+		{ "customer-17", "a", "d" },
+		{ "customer-18", "b", "c" },
+		{ "k\xc3\xb6ln", "b", "c" },
+		{ "0", "a", "a" },
+		{ "1", "b", "d" },
 	};
 
 	(void)state;

@@ -19,8 +19,14 @@ static struct worker w;
 /* 1..16 runners on 4 processors, of which there are n, all started; fewer are enough after a second. */
 static void range(size_t n)
 {
-	w = (struct worker){ .scale = { .min = 1, .max = 16, .runners = n, .idle_ns = NS_PER_S, .processors = 4, .window_ns = NOW,
-					.runner_share = -1, .attempt_share = -1 },
+	w = (struct worker){ .scale = { .min = 1,
+					.max = 16,
+					.runners = n,
+					.idle_ns = NS_PER_S,
+					.processors = 4,
+					.window_ns = NOW,
+					.runner_share = -1,
+					.attempt_share = -1 },
 			     .pool = { .runners_max = n, .alive = n, .run_us = -1 } };
 }
 
@@ -47,9 +53,10 @@ static void room_is_what_one_step_would_bring(void **state)
 		double demand; /* of a processor */
 		size_t room;
 	} table[] = {
-		{ 1, 1, 0, 2 }, { 2, 1, 0, 4 }, { 8, 1, 0, 16 }, { 9, 1, 0, 16 }, { 16, 1, 0, 16 },
-		{ 2, 1, 1, 4 }, { 4, 1, 1, 4 }, { 3, 1, 1, 4 }, { 4, 1, 0.5, 8 }, { 4, 1, 0.6, 7 }, { 5, 1, 1, 5 },
-		{ 5, 6, 1, 6 }, /* the lower end is had in any case */
+		{ 1, 1, 0, 2 },   { 2, 1, 0, 4 },    { 8, 1, 0, 16 }, { 9, 1, 0, 16 },  { 16, 1, 0, 16 },
+		{ 2, 1, 1, 4 },   { 4, 1, 1, 4 },    { 3, 1, 1, 4 },  { 4, 1, 0.5, 8 }, { 4, 1, 0.6, 7 },
+		{ 5, 1, 1, 5 },
+		{ 5, 6, 1, 6 },                      /* the lower end is had in any case */
 		{ 1, 1, 1e9, 1 }, { 1, 1, 1e-9, 2 },
 	};
 

@@ -34,13 +34,36 @@ static void the_group_may_read_a_file_of_root_and_no_more(void **state)
 }
 
 static const char *const with_password[] = {
-	"password=x", "host=h password=x user=u", "password = x", "password\t\r\n=x", "dbname=password password=x", "sslpassword=x",
-	"password='a b'", "postgresql://u:p@h/db", "postgres://u:p@h", "postgresql://:p@h", "postgresql://u:p?q@h/db",
-	"postgresql://u:a:b@h:5432/db", "postgresql://h/db?password=p", "postgresql://u:@h",
+	"password=x",
+	"host=h password=x user=u",
+	"password = x",
+	"password\t\r\n=x",
+	"dbname=password password=x",
+	"sslpassword=x",
+	"password='a b'",
+	"postgresql://u:p@h/db",
+	"postgres://u:p@h",
+	"postgresql://:p@h",
+	"postgresql://u:p?q@h/db",
+	"postgresql://u:a:b@h:5432/db",
+	"postgresql://h/db?password=p",
+	"postgresql://u:@h",
 };
 static const char *const without_password[] = {
-	"", "host=h user=u", "passfile=/etc/pgpass", "dbname=password", "service=password_of_app", "password", "postgresql://h:5432/db",
-	"postgresql://u@h:5432/db", "postgresql://u@h/a:b@c", "postgresql:///db?host=/run", "postgresql://h:5432/db?user=a@b", "u:p@h", "://", "postgresql://",
+	"",
+	"host=h user=u",
+	"passfile=/etc/pgpass",
+	"dbname=password",
+	"service=password_of_app",
+	"password",
+	"postgresql://h:5432/db",
+	"postgresql://u@h:5432/db",
+	"postgresql://u@h/a:b@c",
+	"postgresql:///db?host=/run",
+	"postgresql://h:5432/db?user=a@b",
+	"u:p@h",
+	"://",
+	"postgresql://",
 };
 
 static void a_password_is_found_in_either_form_of_a_connection_string(void **state)

@@ -26,11 +26,11 @@ static int64_t worker, catalog;
 static struct store_cycle cycle;
 static const struct lanes none; /* no lane is known yet: the claim looks for all */
 
-#define OK(call)                                                                                  \
-	do {                                                                                      \
-		struct deferred_error err = { 0 };                                                \
-		if ((call) < 0)                                                                   \
-			fail_msg("%s: %s", err.where, err.message);                               \
+#define OK(call) \
+	do { \
+		struct deferred_error err = { 0 }; \
+		if ((call) < 0) \
+			fail_msg("%s: %s", err.where, err.message); \
 	} while (0)
 
 static void cancel(int64_t id)
@@ -46,15 +46,24 @@ static void put(int n, int priority)
 {
 	char text[512];
 
-	snprintf(text, sizeof(text), "select deferred.defer('f', '{}', '{\"queue\": \"%s\", \"priority\": %d}') from generate_series(1, %d)", queue,
-		 priority, n);
+	snprintf(
+		text, sizeof(text),
+		"select deferred.defer('f', '{}', '{\"queue\": \"%s\", \"priority\": %d}') from generate_series(1, %d)",
+		queue, priority, n);
 	OK(pg_command(pg, text, &err));
 }
 
 static int add_claim(int n, struct deferred_error *err)
 {
-	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = n, .alone = n, .bytes = INT32_MAX,
-				     .lanes = &none, .look = true };
+	struct store_claim claim = { .worker = worker,
+				     .lease_ms = 60000,
+				     .seed = 1,
+				     .window = 1,
+				     .n = n,
+				     .alone = n,
+				     .bytes = INT32_MAX,
+				     .lanes = &none,
+				     .look = true };
 
 	return store_cycle_claim(&cycle, &scope, &claim, err);
 }
@@ -90,7 +99,13 @@ static void claim(struct job **jobs, size_t n)
 
 static void succeeded(struct attempt *a, struct job *job)
 {
-	*a = (struct attempt){ .job = job, .outcome = JOB_OK, .exit_code = -1, .retry_after_ms = -1, .plugin = "test 1", .final = true, .counts = true };
+	*a = (struct attempt){ .job = job,
+			       .outcome = JOB_OK,
+			       .exit_code = -1,
+			       .retry_after_ms = -1,
+			       .plugin = "test 1",
+			       .final = true,
+			       .counts = true };
 	a->started_ns = a->finished_ns = clock_ns();
 }
 
@@ -153,7 +168,8 @@ static void what_is_added_behind_a_claim_is_refused(void **state)
 	for (why = whys; why < whys + 20; why++) {
 		size_t len = strlen(why->message);
 
-		if (why->code != DEFERRED_EINVAL || len < sizeof(said) || strcmp(why->message + len + 1 - sizeof(said), said) != 0)
+		if (why->code != DEFERRED_EINVAL || len < sizeof(said) ||
+		    strcmp(why->message + len + 1 - sizeof(said), said) != 0)
 			fail_msg("%d: %d \"%s\"", (int)(why - whys), why->code, why->message);
 	}
 	/* The claim stands as it was. */
@@ -317,14 +333,24 @@ static void jobs_begin_by_priority_and_one_seed_means_one_order(void **state)
 /* Both kinds of claims say in the same column which jobs have a lease of their own. */
 static void jobs_with_one_attempt_are_told_apart_with_and_without_limits(void **state)
 {
-	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = 4, .limited = 4, .rated = 4, .alone = 4,
-				     .bytes = INT32_MAX, .lanes = &none, .look = true };
+	struct store_claim claim = { .worker = worker,
+				     .lease_ms = 60000,
+				     .seed = 1,
+				     .window = 1,
+				     .n = 4,
+				     .limited = 4,
+				     .rated = 4,
+				     .alone = 4,
+				     .bytes = INT32_MAX,
+				     .lanes = &none,
+				     .look = true };
 	size_t n = 0, alone = 0;
 	char text[512];
 
 	(void)state;
 	snprintf(text, sizeof(text),
-		 "select deferred.defer('f', '{}', json_build_object('queue', '%s', 'max_attempts', attempts, 'concurrency_key', key)) "
+		 "select deferred.defer('f', '{}', json_build_object('queue', '%s', 'max_attempts', attempts, "
+		 "'concurrency_key', key)) "
 		 "from generate_series(1, 2) attempts cross join unnest('{k1, null}'::text[]) key",
 		 queue);
 	OK(pg_command(pg, text, &err));
@@ -356,7 +382,8 @@ static void a_renewal_tells_of_each_job_whether_it_is_ours(void **state)
 	OK(store_cycle_renew(&cycle, jobs, 2, &err));
 	OK(run(&err));
 	lease = store_cycle_lease(&cycle, jobs[0]);
-	assert_true(lease && lease->id == 0 && lease->gone == JOB_HELD && lease->left_ms > 50000 && lease->left_ms <= 60000);
+	assert_true(lease && lease->id == 0 && lease->gone == JOB_HELD && lease->left_ms > 50000 &&
+		    lease->left_ms <= 60000);
 	lease = store_cycle_lease(&cycle, jobs[1]);
 	assert_true(lease && lease->id == jobs[1]->id && lease->gone == JOB_GONE_CANCELLED);
 	assert_null(store_cycle_lease(&cycle, stranger));
@@ -372,7 +399,8 @@ static int tear_down_each(void **state)
 	char text[128];
 
 	(void)state;
-	snprintf(text, sizeof(text), "select deferred.cancel(h.id) from deferred.__deferred_hot h where h.queue = '%s'", queue);
+	snprintf(text, sizeof(text), "select deferred.cancel(h.id) from deferred.__deferred_hot h where h.queue = '%s'",
+		 queue);
 	OK(pg_command(pg, text, &err));
 	return 0;
 }

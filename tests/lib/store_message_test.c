@@ -16,11 +16,11 @@
 static struct pg *pg;
 static char account[25], queue[64], none[64];
 
-#define OK(call)                                                                                  \
-	do {                                                                                      \
-		struct deferred_error err = { 0 };                                                \
-		if ((call) < 0)                                                                   \
-			fail_msg("%s: %s", err.where, err.message);                               \
+#define OK(call) \
+	do { \
+		struct deferred_error err = { 0 }; \
+		if ((call) < 0) \
+			fail_msg("%s: %s", err.where, err.message); \
 	} while (0)
 
 static void put(const char *text, size_t len, struct message *m)
@@ -69,7 +69,10 @@ static void times_are_microseconds_of_the_database(void **state)
 	struct message_put items[] = {
 		{ .queue = queue, .text = "a", .text_len = 1, .ttl_s = -1 },
 		{ .queue = queue, .text = "b", .text_len = 1, .visibility_s = 5, .ttl_s = 60 },
-		{ .queue = queue, .text = "c", .text_len = 1, .ttl_s = 9007199254740991 }, /* the largest that JavaScript knows */
+		{ .queue = queue,
+		  .text = "c",
+		  .text_len = 1,
+		  .ttl_s = 9007199254740991 }, /* the largest that JavaScript knows */
 		{ .queue = queue, .text = "d", .text_len = 1, .ttl_s = 200000000000 },
 		{ .queue = queue, .text = "e", .text_len = 1 },
 	};
@@ -80,7 +83,8 @@ static void times_are_microseconds_of_the_database(void **state)
 	OK(store_message_put(pg, items, 5, &err));
 	for (int i = 0; i < 5; i++) {
 		assert_int_equal(items[i].status, MESSAGE_OK);
-		assert_true(items[i].message.inserted_us > 1700000000000000 && items[i].message.inserted_us < 4000000000000000);
+		assert_true(items[i].message.inserted_us > 1700000000000000 &&
+			    items[i].message.inserted_us < 4000000000000000);
 		assert_int_equal(items[i].message.visible_us - items[i].message.inserted_us, i == 1 ? 5000000 : 0);
 	}
 	assert_true(items[0].message.expires_us == MESSAGE_NEVER && items[2].message.expires_us == MESSAGE_NEVER);
@@ -129,7 +133,8 @@ static void a_batch_may_hold_gets_and_peeks_of_several_queues(void **state)
 	assert_int_equal(update[1].status, MESSAGE_OK);
 	assert_int_equal(update[2].status, MESSAGE_NO_QUEUE);
 	for (int i = 0; i < 2; i++)
-		del[i] = (struct message_delete){ queue, update[i].id, i ? update[i].receipt : update[i].new_receipt, MESSAGE_OK };
+		del[i] = (struct message_delete){ queue, update[i].id, i ? update[i].receipt : update[i].new_receipt,
+						  MESSAGE_OK };
 	del[2] = (struct message_delete){ queue, INT64_MAX, 0, MESSAGE_OK };
 	OK(store_message_delete(pg, del, 3, &err));
 	assert_int_equal(del[0].status, MESSAGE_OK);
@@ -154,9 +159,11 @@ static void queues_are_made_listed_and_removed(void **state)
 
 	(void)state;
 	snprintf(name, sizeof(name), "%s.other-queue", account);
-	OK(store_message_queue_create(pg, name, "{\"Key\":\"v\\u00e4\",\"deferred_max_dequeue\":\"3\"}", &status, &err));
+	OK(store_message_queue_create(pg, name, "{\"Key\":\"v\\u00e4\",\"deferred_max_dequeue\":\"3\"}", &status,
+				      &err));
 	assert_int_equal(status, MESSAGE_OK);
-	OK(store_message_queue_create(pg, name, "{\"deferred_max_dequeue\":\"3\",\"key\":\"v\\u00e4\"}", &status, &err));
+	OK(store_message_queue_create(pg, name, "{\"deferred_max_dequeue\":\"3\",\"key\":\"v\\u00e4\"}", &status,
+				      &err));
 	assert_int_equal(status, MESSAGE_SAME);
 	OK(store_message_queue_create(pg, name, NULL, &status, &err));
 	assert_int_equal(status, MESSAGE_EXISTS);
@@ -221,7 +228,8 @@ static void a_queue_of_many_is_cleared_and_removed_in_steps(void **state)
 
 static void an_error_of_the_server_leaves_everything_as_it_was(void **state)
 {
-	struct message_put items[2] = { { .queue = queue, .text = "fine", .text_len = 4 }, { .queue = queue, .text = "\xff", .text_len = 1 } };
+	struct message_put items[2] = { { .queue = queue, .text = "fine", .text_len = 4 },
+					{ .queue = queue, .text = "\xff", .text_len = 1 } };
 	struct message_get get = { .queue = queue, .max = 1, .peek = true };
 	struct deferred_error why = { 0 };
 	enum message_status status;
@@ -283,8 +291,9 @@ static int set_up(void **state)
 	snprintf(account, sizeof(account), "test%d", (int)getpid());
 	snprintf(queue, sizeof(queue), "%s.queue", account);
 	snprintf(none, sizeof(none), "%s.none", account);
-	if (pg_open(&pg, getenv("DEFERRED_TEST_DB"), "store_message_test", &err) == 0 && store_message_session(pg, &err) == 0 &&
-	    store_message_queue_create(pg, queue, NULL, &status, &err) == 0 && status == MESSAGE_OK)
+	if (pg_open(&pg, getenv("DEFERRED_TEST_DB"), "store_message_test", &err) == 0 &&
+	    store_message_session(pg, &err) == 0 && store_message_queue_create(pg, queue, NULL, &status, &err) == 0 &&
+	    status == MESSAGE_OK)
 		return 0;
 	print_error("%s\n", err.message);
 	return -1;

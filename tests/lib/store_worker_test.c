@@ -21,11 +21,11 @@ static char queue[32], instance[48];
 static const char *const queues[] = { queue };
 static const struct store_scope scope = { queues, 1, instance, 3 };
 
-#define OK(call)                                                                                  \
-	do {                                                                                      \
-		struct deferred_error err = { 0 };                                                \
-		if ((call) < 0)                                                                   \
-			fail_msg("%s: %s", err.where, err.message);                               \
+#define OK(call) \
+	do { \
+		struct deferred_error err = { 0 }; \
+		if ((call) < 0) \
+			fail_msg("%s: %s", err.where, err.message); \
 	} while (0)
 
 static void sql(const char *text)
@@ -37,8 +37,10 @@ static void put(int n, int max_attempts)
 {
 	char text[256];
 
-	snprintf(text, sizeof(text), "select deferred.defer('f', '{}', '{\"queue\": \"%s\", \"max_attempts\": %d}') from generate_series(1, %d)", queue,
-		 max_attempts, n);
+	snprintf(text, sizeof(text),
+		 "select deferred.defer('f', '{}', '{\"queue\": \"%s\", \"max_attempts\": %d}') from "
+		 "generate_series(1, %d)",
+		 queue, max_attempts, n);
 	sql(text);
 }
 
@@ -69,8 +71,15 @@ static const struct lanes none; /* no lane is known yet: the claim looks for all
 /* Jobs of one lease, as a list. */
 static struct job *claim(int64_t worker, int n)
 {
-	struct store_claim claim = { .worker = worker, .lease_ms = 60000, .seed = 1, .window = 1, .n = n, .alone = n, .bytes = INT32_MAX,
-				     .lanes = &none, .look = true };
+	struct store_claim claim = { .worker = worker,
+				     .lease_ms = 60000,
+				     .seed = 1,
+				     .window = 1,
+				     .n = n,
+				     .alone = n,
+				     .bytes = INT32_MAX,
+				     .lanes = &none,
+				     .look = true };
 	struct store_cycle cycle;
 	struct job *jobs;
 
@@ -180,7 +189,11 @@ static void the_log_tells_what_was_recorded_of_each_claim(void **state)
 	put(3, 3);
 	jobs = job = claim(worker, 3);
 	for (int i = 0; i < 3; i++, job = job->next) {
-		list[i] = (struct attempt){ .job = job, .outcome = i ? JOB_FAILED : JOB_OK, .exit_code = -1, .plugin = "test 1", .counts = true };
+		list[i] = (struct attempt){ .job = job,
+					    .outcome = i ? JOB_FAILED : JOB_OK,
+					    .exit_code = -1,
+					    .plugin = "test 1",
+					    .counts = true };
 		list[i].started_ns = list[i].finished_ns = clock_ns();
 		attempts[i] = &list[i];
 	}
@@ -211,9 +224,11 @@ static void refuse(const char *sqlstate, int times)
 
 	snprintf(text, sizeof(text),
 		 "create sequence public.tries_%1$d;"
-		 "create function public.refuse_%1$d() returns trigger language plpgsql as $$ begin if nextval('public.tries_%1$d') <= %2$d then"
+		 "create function public.refuse_%1$d() returns trigger language plpgsql as $$ begin if "
+		 "nextval('public.tries_%1$d') <= %2$d then"
 		 " raise 'not now' using errcode = '%3$s'; end if; return new; end $$;"
-		 "create trigger refuse_%1$d before insert on deferred.__deferred_worker for each row when (new.instance = '%4$s')"
+		 "create trigger refuse_%1$d before insert on deferred.__deferred_worker for each row when "
+		 "(new.instance = '%4$s')"
 		 " execute function public.refuse_%1$d()",
 		 (int)getpid(), times, sqlstate, instance);
 	sql(text);
@@ -224,8 +239,10 @@ static void tries_were(int n)
 	char text[256];
 
 	snprintf(text, sizeof(text),
-		 "do $$ begin if (select last_value from public.tries_%1$d) <> %2$d then raise '%% tries', (select last_value from public.tries_%1$d);"
-		 " end if; end $$", (int)getpid(), n);
+		 "do $$ begin if (select last_value from public.tries_%1$d) <> %2$d then raise '%% tries', (select "
+		 "last_value from public.tries_%1$d);"
+		 " end if; end $$",
+		 (int)getpid(), n);
 	sql(text);
 }
 
@@ -234,7 +251,8 @@ static int stop_refusing(void **state)
 	char text[256];
 
 	(void)state;
-	snprintf(text, sizeof(text), "drop function public.refuse_%1$d() cascade; drop sequence public.tries_%1$d", (int)getpid());
+	snprintf(text, sizeof(text), "drop function public.refuse_%1$d() cascade; drop sequence public.tries_%1$d",
+		 (int)getpid());
 	sql(text);
 	return 0;
 }
@@ -274,7 +292,8 @@ static int tear_down_each(void **state)
 	char text[256];
 
 	(void)state;
-	snprintf(text, sizeof(text), "select deferred.cancel(h.id) from deferred.__deferred_hot h where h.queue = '%s'", queue);
+	snprintf(text, sizeof(text), "select deferred.cancel(h.id) from deferred.__deferred_hot h where h.queue = '%s'",
+		 queue);
 	sql(text);
 	return 0;
 }
@@ -303,9 +322,12 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(a_probe_tells_of_work_in_the_queues_served_and_of_what_a_run_left, tear_down_each),
-		cmocka_unit_test_teardown(a_new_run_takes_over_what_an_earlier_one_of_its_instance_held, tear_down_each),
-		cmocka_unit_test_teardown(claims_whose_answer_was_lost_are_given_back_and_the_known_ones_kept, tear_down_each),
+		cmocka_unit_test_teardown(a_probe_tells_of_work_in_the_queues_served_and_of_what_a_run_left,
+					  tear_down_each),
+		cmocka_unit_test_teardown(a_new_run_takes_over_what_an_earlier_one_of_its_instance_held,
+					  tear_down_each),
+		cmocka_unit_test_teardown(claims_whose_answer_was_lost_are_given_back_and_the_known_ones_kept,
+					  tear_down_each),
 		cmocka_unit_test_teardown(the_log_tells_what_was_recorded_of_each_claim, tear_down_each),
 		cmocka_unit_test_teardown(a_statement_that_fails_for_a_passing_reason_is_sent_again, stop_refusing),
 		cmocka_unit_test_teardown(one_that_fails_for_good_is_sent_once_and_says_why, stop_refusing),

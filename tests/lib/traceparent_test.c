@@ -20,7 +20,9 @@ static void well_formed_ones_are_taken(void **state)
 static void others_are_not(void **state)
 {
 	static const char *const wrong[] = {
-		"", "00", "x",
+		"",
+		"00",
+		"x",
 		"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		"00-00000000000000000000000000000000-b7ad6b7169203331-01",
 		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
@@ -40,7 +42,8 @@ static void others_are_not(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(well_formed_ones_are_taken), cmocka_unit_test(others_are_not) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(well_formed_ones_are_taken),
+					    cmocka_unit_test(others_are_not) };
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("traceparent", tests, NULL, NULL);

@@ -32,28 +32,39 @@ static void an_attempt_ends_its_job_or_counts_or_does_neither(void **state)
 		bool counts, final;
 	} table[] = {
 		{ "a success", ATTEMPT(.outcome = JOB_OK), JOB(), IN(), JOB_OK, true, true },
-		{ "a success, though it was asked to stop", ATTEMPT(.outcome = JOB_OK), JOB(), IN(.stopping = true, .stop_outcome = JOB_SUPERSEDED), JOB_OK, true, true },
-		{ "cancelled by its function", ATTEMPT(.outcome = JOB_CANCELLED), JOB(), IN(), JOB_CANCELLED, true, true },
+		{ "a success, though it was asked to stop", ATTEMPT(.outcome = JOB_OK), JOB(),
+		  IN(.stopping = true, .stop_outcome = JOB_SUPERSEDED), JOB_OK, true, true },
+		{ "cancelled by its function", ATTEMPT(.outcome = JOB_CANCELLED), JOB(), IN(), JOB_CANCELLED, true,
+		  true },
 		{ "a failure", ATTEMPT(.outcome = JOB_FAILED), JOB(), IN(), JOB_FAILED, true, false },
-		{ "a failure for good", ATTEMPT(.outcome = JOB_FAILED, .dead = true), JOB(), IN(), JOB_FAILED, true, true },
+		{ "a failure for good", ATTEMPT(.outcome = JOB_FAILED, .dead = true), JOB(), IN(), JOB_FAILED, true,
+		  true },
 		{ "the last failure", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 3), IN(), JOB_FAILED, true, true },
-		{ "the last one, as the job says", ATTEMPT(.outcome = JOB_CRASHED), JOB(.max_attempts = 1), IN(), JOB_CRASHED, true, true },
-		{ "not the last one, as the job says", ATTEMPT(.outcome = JOB_TIMEOUT), JOB(.attempt = 3, .max_attempts = 4), IN(), JOB_TIMEOUT, true, false },
-		{ "not the last one, for some did not count", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 5, .attempt_base = 3), IN(), JOB_FAILED, true, false },
-		{ "what it needs is missing here", ATTEMPT(.outcome = JOB_FAILED, .unready = true), JOB(.attempt = 3), IN(), JOB_FAILED, false, false },
-		{ "put off", ATTEMPT(.outcome = JOB_SNOOZED), JOB(.attempt = 3), IN(), JOB_SNOOZED, false, false },
-		{ "failed because it was asked to end", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 3), IN(.stopping = true, .stop_outcome = JOB_SUPERSEDED),
-		  JOB_SUPERSEDED, false, false },
-		{ "failed for good while it was asked to end", ATTEMPT(.outcome = JOB_FAILED, .dead = true), JOB(), IN(.stopping = true, .stop_outcome = JOB_INTERRUPTED),
-		  JOB_FAILED, true, true },
-		{ "failed with a wish while it was asked to end", ATTEMPT(.outcome = JOB_FAILED, .retry_after_ms = 5), JOB(),
-		  IN(.stopping = true, .stop_outcome = JOB_INTERRUPTED), JOB_FAILED, true, false },
-		{ "crashed while it was asked to end", ATTEMPT(.outcome = JOB_CRASHED), JOB(.attempt = 3), IN(.stopping = true, .stop_outcome = JOB_INTERRUPTED),
+		{ "the last one, as the job says", ATTEMPT(.outcome = JOB_CRASHED), JOB(.max_attempts = 1), IN(),
 		  JOB_CRASHED, true, true },
-		{ "killed by the next start", ATTEMPT(.outcome = JOB_SUPERSEDED), JOB(.attempt = 3), IN(), JOB_SUPERSEDED, false, false },
-		{ "cut off by us, who stop", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(.attempt = 3), IN(.stopping = true), JOB_INTERRUPTED, false, false },
-		{ "cut off by us, whose leases end", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(.attempt = 3), IN(.fenced = true), JOB_INTERRUPTED, false, false },
-		{ "cut off for its runner's disorder", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(.attempt = 3), IN(), JOB_INTERRUPTED, true, true },
+		{ "not the last one, as the job says", ATTEMPT(.outcome = JOB_TIMEOUT),
+		  JOB(.attempt = 3, .max_attempts = 4), IN(), JOB_TIMEOUT, true, false },
+		{ "not the last one, for some did not count", ATTEMPT(.outcome = JOB_FAILED),
+		  JOB(.attempt = 5, .attempt_base = 3), IN(), JOB_FAILED, true, false },
+		{ "what it needs is missing here", ATTEMPT(.outcome = JOB_FAILED, .unready = true), JOB(.attempt = 3),
+		  IN(), JOB_FAILED, false, false },
+		{ "put off", ATTEMPT(.outcome = JOB_SNOOZED), JOB(.attempt = 3), IN(), JOB_SNOOZED, false, false },
+		{ "failed because it was asked to end", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 3),
+		  IN(.stopping = true, .stop_outcome = JOB_SUPERSEDED), JOB_SUPERSEDED, false, false },
+		{ "failed for good while it was asked to end", ATTEMPT(.outcome = JOB_FAILED, .dead = true), JOB(),
+		  IN(.stopping = true, .stop_outcome = JOB_INTERRUPTED), JOB_FAILED, true, true },
+		{ "failed with a wish while it was asked to end", ATTEMPT(.outcome = JOB_FAILED, .retry_after_ms = 5),
+		  JOB(), IN(.stopping = true, .stop_outcome = JOB_INTERRUPTED), JOB_FAILED, true, false },
+		{ "crashed while it was asked to end", ATTEMPT(.outcome = JOB_CRASHED), JOB(.attempt = 3),
+		  IN(.stopping = true, .stop_outcome = JOB_INTERRUPTED), JOB_CRASHED, true, true },
+		{ "killed by the next start", ATTEMPT(.outcome = JOB_SUPERSEDED), JOB(.attempt = 3), IN(),
+		  JOB_SUPERSEDED, false, false },
+		{ "cut off by us, who stop", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(.attempt = 3),
+		  IN(.stopping = true), JOB_INTERRUPTED, false, false },
+		{ "cut off by us, whose leases end", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(.attempt = 3),
+		  IN(.fenced = true), JOB_INTERRUPTED, false, false },
+		{ "cut off for its runner's disorder", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(.attempt = 3), IN(),
+		  JOB_INTERRUPTED, true, true },
 	};
 
 	(void)state;
@@ -62,7 +73,8 @@ static void an_attempt_ends_its_job_or_counts_or_does_neither(void **state)
 		struct attempt a = judged(table[i].attempt, &job, table[i].in, i);
 
 		if (a.outcome != table[i].outcome || a.counts != table[i].counts || a.final != table[i].final)
-			fail_msg("%s: %s, counts %d, final %d", table[i].what, job_outcome_text(a.outcome), a.counts, a.final);
+			fail_msg("%s: %s, counts %d, final %d", table[i].what, job_outcome_text(a.outcome), a.counts,
+				 a.final);
 	}
 }
 
@@ -78,23 +90,40 @@ static void it_is_due_again_as_it_wishes_or_after_a_back_off(void **state)
 	} table[] = {
 		{ "the first failure", ATTEMPT(.outcome = JOB_FAILED), JOB(), IN(), 8000, 10000 },
 		{ "the second failure", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 2), IN(), 16000, 20000 },
-		{ "the second that counts", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 9, .attempt_base = 7), IN(), 16000, 20000 },
-		{ "by the floor of the job", ATTEMPT(.outcome = JOB_FAILED), JOB(.backoff_floor_ms = 500), IN(), 400, 500 },
-		{ "by the exponent of the job", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 2, .backoff_exponent = 10), IN(), 80000, 100000 },
-		{ "by the ceiling of the job", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 2, .backoff_ceiling_ms = 12000), IN(), 9600, 12000 },
-		{ "by a floor above the usual ceiling", ATTEMPT(.outcome = JOB_FAILED), JOB(.backoff_floor_ms = 7200000), IN(), 5760000, 7200000 },
-		{ "by a ceiling below the usual floor", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 2, .backoff_ceiling_ms = 100), IN(), 80, 100 },
-		{ "by a ceiling below its own floor", ATTEMPT(.outcome = JOB_FAILED), JOB(.backoff_floor_ms = 500, .backoff_ceiling_ms = 100), IN(), 80, 100 },
-		{ "when the function wishes", ATTEMPT(.outcome = JOB_FAILED, .retry_after_ms = 77), JOB(.attempt = 2), IN(), 77, 77 },
+		{ "the second that counts", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 9, .attempt_base = 7), IN(),
+		  16000, 20000 },
+		{ "by the floor of the job", ATTEMPT(.outcome = JOB_FAILED), JOB(.backoff_floor_ms = 500), IN(), 400,
+		  500 },
+		{ "by the exponent of the job", ATTEMPT(.outcome = JOB_FAILED),
+		  JOB(.attempt = 2, .backoff_exponent = 10), IN(), 80000, 100000 },
+		{ "by the ceiling of the job", ATTEMPT(.outcome = JOB_FAILED),
+		  JOB(.attempt = 2, .backoff_ceiling_ms = 12000), IN(), 9600, 12000 },
+		{ "by a floor above the usual ceiling", ATTEMPT(.outcome = JOB_FAILED),
+		  JOB(.backoff_floor_ms = 7200000), IN(), 5760000, 7200000 },
+		{ "by a ceiling below the usual floor", ATTEMPT(.outcome = JOB_FAILED),
+		  JOB(.attempt = 2, .backoff_ceiling_ms = 100), IN(), 80, 100 },
+		{ "by a ceiling below its own floor", ATTEMPT(.outcome = JOB_FAILED),
+		  JOB(.backoff_floor_ms = 500, .backoff_ceiling_ms = 100), IN(), 80, 100 },
+		{ "when the function wishes", ATTEMPT(.outcome = JOB_FAILED, .retry_after_ms = 77), JOB(.attempt = 2),
+		  IN(), 77, 77 },
 		{ "at once", ATTEMPT(.outcome = JOB_FAILED, .retry_after_ms = 0), JOB(), IN(), 0, 0 },
-		{ "put off as it wishes", ATTEMPT(.outcome = JOB_SNOOZED, .retry_after_ms = 90000), JOB(.attempt = 7), IN(), 90000, 90000 },
-		{ "put off, but not at once", ATTEMPT(.outcome = JOB_SNOOZED, .retry_after_ms = 0), JOB(), IN(), VERDICT_SNOOZE_MIN_MS, VERDICT_SNOOZE_MIN_MS },
-		{ "put off without a wish: by all attempts", ATTEMPT(.outcome = JOB_SNOOZED), JOB(.attempt = 3, .attempt_base = 2), IN(), 32000, 40000 },
-		{ "unready: by all attempts", ATTEMPT(.outcome = JOB_FAILED, .unready = true), JOB(.attempt = 3, .attempt_base = 2), IN(), 32000, 40000 },
-		{ "unready: its wishes do not count", ATTEMPT(.outcome = JOB_FAILED, .unready = true, .retry_after_ms = 0), JOB(.backoff_floor_ms = 1), IN(), 8000, 10000 },
-		{ "what the next start killed is ready at once", ATTEMPT(.outcome = JOB_SUPERSEDED, .retry_after_ms = 9), JOB(), IN(), 0, 0 },
-		{ "what we cut off is ready at once", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(), IN(.fenced = true), 0, 0 },
-		{ "what is over is not", ATTEMPT(.outcome = JOB_FAILED, .retry_after_ms = 9), JOB(.attempt = 3), IN(), 0, 0 },
+		{ "put off as it wishes", ATTEMPT(.outcome = JOB_SNOOZED, .retry_after_ms = 90000), JOB(.attempt = 7),
+		  IN(), 90000, 90000 },
+		{ "put off, but not at once", ATTEMPT(.outcome = JOB_SNOOZED, .retry_after_ms = 0), JOB(), IN(),
+		  VERDICT_SNOOZE_MIN_MS, VERDICT_SNOOZE_MIN_MS },
+		{ "put off without a wish: by all attempts", ATTEMPT(.outcome = JOB_SNOOZED),
+		  JOB(.attempt = 3, .attempt_base = 2), IN(), 32000, 40000 },
+		{ "unready: by all attempts", ATTEMPT(.outcome = JOB_FAILED, .unready = true),
+		  JOB(.attempt = 3, .attempt_base = 2), IN(), 32000, 40000 },
+		{ "unready: its wishes do not count",
+		  ATTEMPT(.outcome = JOB_FAILED, .unready = true, .retry_after_ms = 0), JOB(.backoff_floor_ms = 1),
+		  IN(), 8000, 10000 },
+		{ "what the next start killed is ready at once",
+		  ATTEMPT(.outcome = JOB_SUPERSEDED, .retry_after_ms = 9), JOB(), IN(), 0, 0 },
+		{ "what we cut off is ready at once", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(), IN(.fenced = true), 0,
+		  0 },
+		{ "what is over is not", ATTEMPT(.outcome = JOB_FAILED, .retry_after_ms = 9), JOB(.attempt = 3), IN(),
+		  0, 0 },
 	};
 
 	(void)state;
@@ -104,7 +133,8 @@ static void it_is_due_again_as_it_wishes_or_after_a_back_off(void **state)
 			struct attempt a = judged(table[i].attempt, &job, table[i].in, seed);
 
 			if (a.delay_ms < table[i].least_ms || a.delay_ms > table[i].most_ms)
-				fail_msg("%s, seed %llu: %lld ms", table[i].what, (unsigned long long)seed, (long long)a.delay_ms);
+				fail_msg("%s, seed %llu: %lld ms", table[i].what, (unsigned long long)seed,
+					 (long long)a.delay_ms);
 		}
 }
 

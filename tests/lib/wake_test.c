@@ -198,9 +198,10 @@ static void without_notifications_the_interval_wakes(void **state)
 /* ---- a service against a model of the database ---------------------------------------------------- */
 
 #define LANES 12
-#define LANES_ASKED 4       /* at most, by a claim that looks at all lanes, besides those that are known */
+#define LANES_ASKED 4 /* at most, by a claim that looks at all lanes, besides those that are known */
 #define JOBS 64
-#define PASSED_MAX 40      /* claims that did not ask for a ready job, for each of those that a round through all lanes takes */
+#define PASSED_MAX \
+	40 /* claims that did not ask for a ready job, for each of those that a round through all lanes takes */
 
 enum job_state { UNUSED, OPEN, DELAYED, READY, TAKEN, RUNNING };
 
@@ -210,14 +211,14 @@ struct sim_job {
 	bool limited, alone; /* under limits; with a lease of its own */
 	bool notifies;
 	uint64_t commit_ns, delay_ns, ready_ns, end_ns;
-	int passed;          /* claims that saw it ready and did not ask for it */
+	int passed; /* claims that saw it ready and did not ask for it */
 };
 
 struct sim {
 	uint64_t random, seed, now;
-	uint64_t active_ns; /* jobs are deferred until then; transactions and delays last at most as long */
-	uint64_t quiet_ns;  /* then all has been done, */
-	uint64_t end_ns;    /* and until here the service sleeps */
+	uint64_t active_ns;    /* jobs are deferred until then; transactions and delays last at most as long */
+	uint64_t quiet_ns;     /* then all has been done, */
+	uint64_t end_ns;       /* and until here the service sleeps */
 	bool listens, hostile; /* hostile: another session takes the locks now and then, and sends notifications */
 	size_t runners;
 	double run_us;
@@ -226,12 +227,12 @@ struct sim {
 	/* the world */
 	uint64_t arrival_ns, noise_ns, noise_end_ns;
 	bool locked, others_listen;
-	int notifications;     /* that the session will read */
+	int notifications; /* that the session will read */
 	bool session_armed;
 	/* the worker */
 	struct plan plan;
 	struct wake wake;
-	int lanes;             /* that there are */
+	int lanes; /* that there are */
 	bool known[LANES];
 	int lanes_at, lanes_left; /* the round through all lanes: the next one, and how many are left */
 	uint64_t poll_ns, due_ns, retry_ns, full_ns;
@@ -272,8 +273,11 @@ static void defer_job(struct sim *s, uint64_t open_ns, bool delayed)
 		job++;
 	if (job == s->job + JOBS)
 		return;
-	*job = (struct sim_job){ .state = OPEN, .lane = (int)below(s, (uint64_t)s->lanes), .limited = one_in(s, 5),
-				 .alone = one_in(s, 5), .commit_ns = s->now + open_ns,
+	*job = (struct sim_job){ .state = OPEN,
+				 .lane = (int)below(s, (uint64_t)s->lanes),
+				 .limited = one_in(s, 5),
+				 .alone = one_in(s, 5),
+				 .commit_ns = s->now + open_ns,
 				 .notifies = s->session_armed || s->others_listen,
 				 .delay_ns = delayed ? 1 + below(s, s->active_ns) : 0 };
 	job->alone = job->alone && !job->limited;
@@ -415,7 +419,8 @@ static void claim_free(struct sim *s, const struct plan_ask *ask, struct plan_go
 
 	memcpy(asked, s->known, sizeof(asked));
 	if (ask->look && (ask->lanes_anew || s->lanes_left == 0))
-		s->lanes_left = s->now < s->quiet_ns ? s->lanes : LANES_ASKED; /* lanes without jobs have gone by then */
+		s->lanes_left =
+			s->now < s->quiet_ns ? s->lanes : LANES_ASKED; /* lanes without jobs have gone by then */
 	for (int i = 0; ask->look && i < LANES_ASKED && s->lanes_left > 0; i++, s->lanes_left--) {
 		asked[s->lanes_at] = true;
 		s->lanes_at = (s->lanes_at + 1) % s->lanes;
@@ -544,8 +549,14 @@ static void cycle(struct sim *s, const struct plan_ask *ask, enum wake_step step
 static struct plan_in what_is_known(const struct sim *s)
 {
 	size_t running = in_state(s, RUNNING), taken = in_state(s, TAKEN);
-	struct plan_in in = { .now = s->now, .left = INT64_MAX, .batch = 500, .run_us = s->run_us,
-			      .runners = s->runners, .room = s->runners - running, .idle = s->runners - running, .unstarted = taken,
+	struct plan_in in = { .now = s->now,
+			      .left = INT64_MAX,
+			      .batch = 500,
+			      .run_us = s->run_us,
+			      .runners = s->runners,
+			      .room = s->runners - running,
+			      .idle = s->runners - running,
+			      .unstarted = taken,
 			      .load = running + taken };
 
 	for (int i = 0; i < JOBS; i++)

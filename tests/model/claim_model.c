@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An explicit-state model of how ready jobs are handed out: every interleaving of two workers, two producers and an operator,
- * statement by statement, with deaths of workers and crashes of the server between any two of them.
+ * An explicit-state model of how ready jobs are handed out: every interleaving of two workers, two producers and an
+ * operator, statement by statement, with deaths of workers and crashes of the server between any two of them.
  *
  *     claim_model CONFIGURATION                    explore; exit 1 and the shortest way there if a promise is broken
  *     claim_model CONFIGURATION --broken NAME      the same with a deliberate error
@@ -10,24 +10,31 @@
  *     claim_model --list                           names of configurations and of deliberate errors, with what each is
  *
  * What PostgreSQL does, as far as the claim leans on it:
- * - A snapshot is {xmax, xip}: what is below xmax and not in xip is visible. xmax is one more than the last xid that *completed*. The own
- *   xid of who takes a snapshot is not in xip, so it may be "visible" in it. Xids are given at the first write, not at the commit.
- * - READ COMMITTED: each statement has a snapshot of its own. Who writes a row that changed after that snapshot waits for its lock
- *   and judges the new version: so record, lost and repair have a step for the snapshot and one for the lock where it can matter.
- * - A synchronous commit makes durable whatever committed before it, an asynchronous one is visible and not yet durable: `disk` is what a crash
- *   of the server goes back to, while `dirty`. The log is flushed up to now at any moment, so every prefix of it can be what survives.
- * - for update skip locked on a row deleted since the snapshot yields no row; insert on conflict do nothing waits for who is inserting the same key.
+ * - A snapshot is {xmax, xip}: what is below xmax and not in xip is visible. xmax is one more than the last xid that
+ *   *completed*. The own xid of who takes a snapshot is not in xip, so it may be "visible" in it. Xids are given at the
+ *   first write, not at the commit.
+ * - READ COMMITTED: each statement has a snapshot of its own. Who writes a row that changed after that snapshot waits
+ *   for its lock and judges the new version: so record, lost and repair have a step for the snapshot and one for the
+ *   lock where it can matter.
+ * - A synchronous commit makes durable whatever committed before it, an asynchronous one is visible and not yet
+ *   durable: `disk` is what a crash of the server goes back to, while `dirty`. The log is flushed up to now at any
+ *   moment, so every prefix of it can be what survives.
+ * - for update skip locked on a row deleted since the snapshot yields no row; insert on conflict do nothing waits for
+ *   who is inserting the same key.
  *
- * Two windows in one claim: a job of the first one can be cancelled and retried by hand before the second cur is taken, and its new xid is then
- * visible in that one. So each window has a lease of its own, with its own cur; or the fresh cur is taken before any row is read.
+ * Two windows in one claim: a job of the first one can be cancelled and retried by hand before the second cur is taken,
+ * and its new xid is then visible in that one. So each window has a lease of its own, with its own cur; or the fresh
+ * cur is taken before any row is read.
  *
- * What a process writes is seen by nobody before it commits, so writing and committing are one step, as are reading a row that is locked and the
- * lock. A row of the table hot is changed by applying a transaction's `ends` and `readies`, which are row locks until then.
+ * What a process writes is seen by nobody before it commits, so writing and committing are one step, as are reading a
+ * row that is locked and the lock. A row of the table hot is changed by applying a transaction's `ends` and `readies`,
+ * which are row locks until then.
  *
- * States are folded: xids are ranks among those that anything still refers to, snapshots keep what tells these apart, workers and leases are
- * sorted. An xid of a claim is on no row, so nobody can tell it from another. Bounds: two rows of leases at once, or three (a claim that needs
- * more is rolled back), one claim in the hands of a worker, one job in a transaction that records. Not in here: jobs apart, several lanes, renewal of a lease that is
- * still live (it changes nothing that others can see), restored dumps.
+ * States are folded: xids are ranks among those that anything still refers to, snapshots keep what tells these apart,
+ * workers and leases are sorted. An xid of a claim is on no row, so nobody can tell it from another. Bounds: two rows
+ * of leases at once, or three (a claim that needs more is rolled back), one claim in the hands of a worker, one job in
+ * a transaction that records. Not in here: jobs apart, several lanes, renewal of a lease that is still live (it changes
+ * nothing that others can see), restored dumps.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -38,7 +45,17 @@
 #include <string.h>
 #include <time.h>
 
-enum { JOBS = 3, LEASES = 3, WORKERS = 2, PRODUCERS = 2, OPERATOR = WORKERS + PRODUCERS, PROCESSES, WINDOW = 2, XID_MAX = 15, NONE = 0xff };
+enum {
+	JOBS = 3,
+	LEASES = 3,
+	WORKERS = 2,
+	PRODUCERS = 2,
+	OPERATOR = WORKERS + PRODUCERS,
+	PROCESSES,
+	WINDOW = 2,
+	XID_MAX = 15,
+	NONE = 0xff
+};
 
 /* ---- what is explored, and what is broken on purpose */
 
@@ -47,7 +64,7 @@ enum feature { CRASH = 1, AGAIN = 2, BY_HAND = 4, REPAIR = 8, EXTEND = 16, ABORT
 static const struct configuration {
 	const char *name;
 	uint8_t jobs_of[PRODUCERS]; /* mask of what each producer defers in its transaction */
-	int leases; /* rows of leases at once, at most */
+	int leases;                 /* rows of leases at once, at most */
 	int features;
 	const char *what;
 } configurations[] = {
@@ -55,7 +72,11 @@ static const struct configuration {
 	{ "hand", { 1, 2 }, 2, BY_HAND, "two jobs that are cancelled and retried by hand; no crash of the server" },
 	{ "repair", { 1, 2 }, 2, CRASH | REPAIR, "two jobs, a lease that is deleted by hand, repair" },
 	{ "extend", { 1, 2 }, 2, CRASH | AGAIN | EXTEND, "two jobs, a function that has its lease last longer" },
-	{ "all", { 1, 2 }, 2, CRASH | AGAIN | BY_HAND | REPAIR | EXTEND | ABORT, "two jobs and everything that can happen to them" },
+	{ "all",
+	  { 1, 2 },
+	  2,
+	  CRASH | AGAIN | BY_HAND | REPAIR | EXTEND | ABORT,
+	  "two jobs and everything that can happen to them" },
 	{ "three", { 3, 4 }, 2, CRASH, "three jobs, two of one transaction" },
 };
 static const struct configuration *config;
@@ -92,14 +113,17 @@ static const struct {
 	{ LOST_BY_ID, "lost-by-id", "lost: ids of the lease are made ready whatever their xid" },
 	{ LOST_EXTENDED, "lost-extended", "lost: a lease that extends it is not looked for" },
 	{ LOST_LOCKED, "lost-locked", "lost: the lease is deleted although somebody had locked a row of it" },
-	{ EXPIRED_DELETED, "expired-deleted", "a worker that comes too late deletes its lease, which still holds the job" },
+	{ EXPIRED_DELETED, "expired-deleted",
+	  "a worker that comes too late deletes its lease, which still holds the job" },
 	{ REPAIR_NO_REST, "repair-no-rest", "repair takes what is in rest for stranded" },
 	{ LATE_FORGOTTEN, "late-forgotten", "what comes next begins at xmax(done), without xip(done)" },
 	{ TWO_COMMITS, "two-commits", "the place is committed before the lease" },
-	{ ONE_LEASE_FOR_BOTH, "one-lease-for-both", "one lease, with the later cur, for the rows of both windows of a claim" },
+	{ ONE_LEASE_FOR_BOTH, "one-lease-for-both",
+	  "one lease, with the later cur, for the rows of both windows of a claim" },
 };
 static enum broken broken;
-static bool cur_first; /* the other sound way: a fresh cur is taken before any row is read, and one lease goes with that one */
+static bool
+	cur_first; /* the other sound way: a fresh cur is taken before any row is read, and one lease goes with that one */
 
 /* ---- a state. Only bytes and pairs of them, without padding: states are compared as memory. */
 
@@ -114,7 +138,7 @@ struct hot {
 
 struct place {
 	struct snapshot done, cur;
-	uint8_t seq; /* 0 no place, 1 the first one, 2 a later one */
+	uint8_t seq;  /* 0 no place, 1 the first one, 2 a later one */
 	uint8_t open; /* done and cur differ: the window between them is not used up */
 	uint8_t zero;
 	uint8_t xid, id;
@@ -136,16 +160,16 @@ struct database {
 
 enum pc {
 	IDLE,
-	OPEN, /* producers and the operator: has written, is to commit */
-	DONE, /* producers: committed or rolled back */
-	SEEN, /* the statement that locks the place has its snapshot */
-	LOCKED, /* lane locked, place read */
-	CUR, /* cur is what rows may be read by */
-	USED, /* window used up, some jobs are still wanted */
-	WRITE, /* lease and place to be written and committed */
+	OPEN,        /* producers and the operator: has written, is to commit */
+	DONE,        /* producers: committed or rolled back */
+	SEEN,        /* the statement that locks the place has its snapshot */
+	LOCKED,      /* lane locked, place read */
+	CUR,         /* cur is what rows may be read by */
+	USED,        /* window used up, some jobs are still wanted */
+	WRITE,       /* lease and place to be written and committed */
 	WRITE_LEASE, /* TWO_COMMITS only */
 	RECORD_SEEN, /* the statement that records has its snapshot */
-	RECORDED, /* row locked and written */
+	RECORDED,    /* row locked and written */
 	EXTEND_SEEN,
 	LOST_LOCKED_LEASE,
 	LOST_WRITTEN,
@@ -153,13 +177,13 @@ enum pc {
 };
 
 struct process {
-	struct place p; /* of a claim */
+	struct place p;       /* of a claim */
 	struct snapshot snap; /* of the first window of a claim; of the lease when recording */
 	uint8_t pc, xid;
-	uint8_t ends, readies, suspects; /* uncommitted changes of hot, masks of jobs */
-	uint8_t held, todo; /* leases, and jobs of them that are not settled */
-	uint8_t current; /* the place that was read is still the newest */
-	uint8_t first; /* inserted the first place */
+	uint8_t ends, readies, suspects;      /* uncommitted changes of hot, masks of jobs */
+	uint8_t held, todo;                   /* leases, and jobs of them that are not settled */
+	uint8_t current;                      /* the place that was read is still the newest */
+	uint8_t first;                        /* inserted the first place */
 	uint8_t fresh, want, taken[2], alone; /* of a claim: cur was renewed; missing; by window; suspects among them */
 	uint8_t job, lease, again, keep;
 	uint8_t rows[JOBS]; /* ROWS_EARLY only */
@@ -170,13 +194,15 @@ struct state {
 	struct database db, disk;
 	struct process process[PROCESSES];
 	uint8_t dirty, next_xid, last_xid; /* last_xid completed */
-	uint8_t finals; /* ghost: jobs whose final outcome was accepted and told */
-	uint8_t stray; /* ghost: jobs that somebody's hand stranded */
-	uint8_t by_hand; /* leases deleted by hand */
+	uint8_t finals;                    /* ghost: jobs whose final outcome was accepted and told */
+	uint8_t stray;                     /* ghost: jobs that somebody's hand stranded */
+	uint8_t by_hand;                   /* leases deleted by hand */
 };
-_Static_assert(sizeof(struct place) == 16 && sizeof(struct lease) == 8 && sizeof(struct database) == 16 + 8 * LEASES + 3 * JOBS + 1,
+_Static_assert(sizeof(struct place) == 16 && sizeof(struct lease) == 8 &&
+		       sizeof(struct database) == 16 + 8 * LEASES + 3 * JOBS + 1,
 	       "no padding");
-_Static_assert(sizeof(struct state) == 2 * sizeof(struct database) + PROCESSES * sizeof(struct process) + 6, "no padding");
+_Static_assert(sizeof(struct state) == 2 * sizeof(struct database) + PROCESSES * sizeof(struct process) + 6,
+	       "no padding");
 
 static const char *violation; /* the first promise that was broken */
 
@@ -251,7 +277,8 @@ static int holders(const struct state *s, int job, bool live)
 	for (int l = 0; l < LEASES; l++) {
 		const struct lease *lease = &s->db.lease[l];
 
-		if (!lease_holds(lease, job, &s->db.hot[job]) || (live && lease->expired) || (seen >> lease->receipt & 1))
+		if (!lease_holds(lease, job, &s->db.hot[job]) || (live && lease->expired) ||
+		    (seen >> lease->receipt & 1))
 			continue;
 		seen |= 1 << lease->receipt;
 		n++;
@@ -261,7 +288,8 @@ static int holders(const struct state *s, int job, bool live)
 
 static int places_of(const struct state *s, int job)
 {
-	return beyond(&s->db.place, job, &s->db.hot[job]) + in_rest(&s->db.place, job, &s->db.hot[job]) + holders(s, job, false);
+	return beyond(&s->db.place, job, &s->db.hot[job]) + in_rest(&s->db.place, job, &s->db.hot[job]) +
+	       holders(s, job, false);
 }
 
 static bool row_locked(const struct state *s, int job, int me)
@@ -275,7 +303,8 @@ static bool row_locked(const struct state *s, int job, int me)
 static bool lease_locked(const struct state *s, int lease, int me)
 {
 	for (int i = 0; i < WORKERS; i++)
-		if (i != me && (s->process[i].pc == LOST_LOCKED_LEASE || s->process[i].pc == LOST_WRITTEN) && s->process[i].lease == lease)
+		if (i != me && (s->process[i].pc == LOST_LOCKED_LEASE || s->process[i].pc == LOST_WRITTEN) &&
+		    s->process[i].lease == lease)
 			return true;
 	return false;
 }
@@ -370,11 +399,11 @@ static void lease_gone(struct state *s, int lease)
 
 		if (!(p->held >> lease & 1))
 			continue;
-		p->held &= (uint8_t)~(1 << lease);
+		p->held &= (uint8_t) ~(1 << lease);
 		for (int l = 0; l < LEASES; l++)
 			if (p->held >> l & 1)
 				still |= s->db.lease[l].ids;
-		p->todo &= (uint8_t)~(ids & ~still);
+		p->todo &= (uint8_t) ~(ids & ~still);
 		if ((p->pc == RECORD_SEEN || p->pc == RECORDED || p->pc == EXTEND_SEEN) && p->lease == lease)
 			p->lease = NONE;
 	}
@@ -469,7 +498,8 @@ static bool claim_locks(struct state *s, int me)
 		p->pc = LOCKED;
 		return true;
 	}
-	/* The key is free again once the lane has gone on to its second place, so the newest place has to be the inserted one. */
+	/* The key is free again once the lane has gone on to its second place, so the newest place has to be the
+	 * inserted one. */
 	if (s->db.place.seq)
 		claim_gives_up(s, me);
 	else
@@ -643,7 +673,8 @@ static void place_insert(struct state *s, int me)
 
 		require(!was || (!beyond(&next, j, hot) && !in_rest(&next, j, hot)), "2: a place went backward");
 	}
-	require(s->process[me].current || broken == FIRST_NO_KEY || broken == FIRST_UNREAD, "2: a place was moved by who did not hold its lock");
+	require(s->process[me].current || broken == FIRST_NO_KEY || broken == FIRST_UNREAD,
+		"2: a place was moved by who did not hold its lock");
 	s->db.place = next;
 	for (int i = 0; i < WORKERS; i++)
 		if (i != me)
@@ -654,8 +685,9 @@ static bool place_changed(const struct state *s, const struct process *p)
 {
 	const struct place *now = &s->db.place;
 
-	return memcmp(&p->p.done, &now->done, sizeof(now->done)) != 0 || memcmp(&p->p.cur, &now->cur, sizeof(now->cur)) != 0 ||
-	       p->p.xid != now->xid || p->p.id != now->id || memcmp(p->p.rest, now->rest, sizeof(now->rest)) != 0;
+	return memcmp(&p->p.done, &now->done, sizeof(now->done)) != 0 ||
+	       memcmp(&p->p.cur, &now->cur, sizeof(now->cur)) != 0 || p->p.xid != now->xid || p->p.id != now->id ||
+	       memcmp(p->p.rest, now->rest, sizeof(now->rest)) != 0;
 }
 
 static void claim_commits(struct state *s, int me)
@@ -719,7 +751,7 @@ static void settle(struct state *s, int me, int job)
 {
 	struct process *p = &s->process[me];
 
-	p->todo &= (uint8_t)~(1 << job);
+	p->todo &= (uint8_t) ~(1 << job);
 	for (int l = 0; l < LEASES; l++)
 		if ((p->held >> l & 1) && !(s->db.lease[l].ids & p->todo))
 			lease_gone(s, l);
@@ -731,7 +763,7 @@ static void forget(struct state *s, int me, int lease)
 	struct process *p = &s->process[me];
 	uint8_t ids = 0;
 
-	p->held &= (uint8_t)~(1 << lease);
+	p->held &= (uint8_t) ~(1 << lease);
 	for (int l = 0; l < LEASES; l++)
 		if (p->held >> l & 1)
 			ids |= s->db.lease[l].ids;
@@ -794,7 +826,8 @@ static bool record_locks(struct state *s, int me)
 		flush(s);
 		return true;
 	}
-	require(holders(s, p->job, false) > 0 || s->by_hand, "3: an outcome was accepted without a lease that holds the job");
+	require(holders(s, p->job, false) > 0 || s->by_hand,
+		"3: an outcome was accepted without a lease that holds the job");
 	take_xid(s, me);
 	if (p->again)
 		p->readies = (uint8_t)(1 << p->job);
@@ -814,7 +847,8 @@ static bool record_commits(struct state *s, int me)
 	struct process *p = &s->process[me];
 	int job = p->job;
 
-	require(holders(s, job, false) > 0 || s->by_hand, "3: an outcome was accepted without a lease that holds the job");
+	require(holders(s, job, false) > 0 || s->by_hand,
+		"3: an outcome was accepted without a lease that holds the job");
 	if (settle_waits(s, me, job))
 		return false;
 	outcome_told(s, me);
@@ -837,7 +871,8 @@ static bool extend_begins(struct state *s, int me, int job)
 	struct process *p = &s->process[me];
 	int l = lease_of(s, me, job);
 
-	if (l == NONE || s->db.lease[l].expired || !lease_holds(&s->db.lease[l], job, &s->db.hot[job]) || extended(s, l, job))
+	if (l == NONE || s->db.lease[l].expired || !lease_holds(&s->db.lease[l], job, &s->db.hot[job]) ||
+	    extended(s, l, job))
 		return false;
 	p->snap = s->db.lease[l].snap;
 	p->lease = (uint8_t)l;
@@ -880,7 +915,8 @@ static void lost_writes(struct state *s, int me, bool dead)
 
 	for (int j = 0; j < JOBS; j++) {
 		const struct hot *hot = &s->db.hot[j];
-		bool holds = lease_holds(lease, j, hot) || (broken == LOST_BY_ID && (lease->ids >> j & 1) && hot->is == READY);
+		bool holds = lease_holds(lease, j, hot) ||
+			     (broken == LOST_BY_ID && (lease->ids >> j & 1) && hot->is == READY);
 
 		if (!holds || (extended(s, p->lease, j) && broken != LOST_EXTENDED))
 			continue;
@@ -1022,7 +1058,7 @@ static void server_crashes(struct state *s)
 
 		for (int l = 0; l < LEASES; l++) {
 			if (!s->db.lease[l].ids)
-				p->held &= (uint8_t)~(1 << l);
+				p->held &= (uint8_t) ~(1 << l);
 			if (p->held >> l & 1)
 				ids |= s->db.lease[l].ids;
 		}
@@ -1061,7 +1097,8 @@ static void fold_place(struct place *p, const struct hot *hot, uint32_t xids)
 
 		if (p->rest[j] && broken != REST_BY_ID && (hot[j].is != READY || x != p->rest[j]))
 			p->rest[j] = 0;
-		if (hot[j].is == READY && visible(x, p->cur) && !visible(x, p->done) && passed(p, j, x) && (x > xid || (x == xid && j > id))) {
+		if (hot[j].is == READY && visible(x, p->cur) && !visible(x, p->done) && passed(p, j, x) &&
+		    (x > xid || (x == xid && j > id))) {
 			xid = x;
 			id = j;
 		}
@@ -1105,7 +1142,7 @@ static void fold_process(struct state *s, struct process *p)
 	fold_snapshot(&p->snap, xids);
 }
 
-static uint32_t kept; /* the xids that are left, */
+static uint32_t kept;             /* the xids that are left, */
 static uint8_t rank[XID_MAX + 2]; /* and of each xid the rank of it, or of the next one that is left */
 
 static void rank_snapshot(struct snapshot *snap)
@@ -1147,7 +1184,8 @@ static uint32_t xids_of_place(const struct place *p)
 /* Xids become ranks among those that are left. */
 static void rank_xids(struct state *s)
 {
-	uint32_t xids = xids_of_rows(&s->db, ~0) | xids_of_rows(&s->disk, ~0) | xids_of_place(&s->db.place) | xids_of_place(&s->disk.place);
+	uint32_t xids = xids_of_rows(&s->db, ~0) | xids_of_rows(&s->disk, ~0) | xids_of_place(&s->db.place) |
+			xids_of_place(&s->disk.place);
 	uint8_t n = 0;
 
 	for (int i = 0; i < PROCESSES; i++) {
@@ -1285,7 +1323,8 @@ static void check_state(const struct state *s)
 		if (hot->is != READY)
 			continue;
 		require(places <= 1, "1: a job lies in two of: beyond the place, in rest, in a lease");
-		require(places >= 1 || (s->stray >> j & 1), "1: a job lies nowhere: not beyond the place, not in rest, in no lease");
+		require(places >= 1 || (s->stray >> j & 1),
+			"1: a job lies nowhere: not beyond the place, not in rest, in no lease");
 		require(holders(s, j, true) <= 1, "3: two live leases hold one job");
 		require(!(s->finals >> j & 1), "3: a job whose final outcome was accepted is ready again");
 	}
@@ -1297,7 +1336,7 @@ static void check_state(const struct state *s)
 static struct seen {
 	uint8_t *bytes;
 	size_t len, size;
-	uint64_t *at; /* of each state: where it lies */
+	uint64_t *at;   /* of each state: where it lies */
 	uint32_t *from; /* the state it was first reached from */
 	uint32_t *action;
 	uint32_t *table;
@@ -1369,7 +1408,8 @@ static void table_grow(void)
 	seen.table = grown(seen.table, seen.slots * sizeof(*seen.table));
 	memset(seen.table, 0, seen.slots * sizeof(*seen.table));
 	for (size_t i = 0; i < seen.n; i++) {
-		size_t len = (i + 1 < seen.n ? seen.at[i + 1] : seen.len) - seen.at[i], slot = hash(seen.bytes + seen.at[i], len) & (seen.slots - 1);
+		size_t len = (i + 1 < seen.n ? seen.at[i + 1] : seen.len) - seen.at[i],
+		       slot = hash(seen.bytes + seen.at[i], len) & (seen.slots - 1);
 
 		while (seen.table[slot])
 			slot = (slot + 1) & (seen.slots - 1);
@@ -1388,7 +1428,8 @@ static bool seen_add(const struct state *s, uint32_t from, uint32_t action)
 	for (slot = hash(packed, len) & (seen.slots - 1); seen.table[slot]; slot = (slot + 1) & (seen.slots - 1)) {
 		size_t i = seen.table[slot] - 1;
 
-		if ((i + 1 < seen.n ? seen.at[i + 1] : seen.len) - seen.at[i] == len && memcmp(seen.bytes + seen.at[i], packed, len) == 0)
+		if ((i + 1 < seen.n ? seen.at[i + 1] : seen.len) - seen.at[i] == len &&
+		    memcmp(seen.bytes + seen.at[i], packed, len) == 0)
 			return false;
 	}
 	if (seen.n == seen.room) {
@@ -1413,16 +1454,22 @@ static bool seen_add(const struct state *s, uint32_t from, uint32_t action)
 /* ---- what can happen next */
 
 #define ACTIONS(X) \
-	X(BEGIN, "begins, takes an xid, writes") X(COMMIT, "commits") X(ROLLBACK, "rolls back") \
-	X(CLAIM, "claim: the statement that locks the lane begins") X(CLAIM_LOCK, "claim: locks the lane and reads the place, or finds it busy") \
-	X(CLAIM_CUR, "claim: takes cur") X(CLAIM_ROWS, "claim: reads rows") X(CLAIM_COMMIT, "claim: writes lease and place, commits") \
-	X(CLAIM_LEASE, "claim: commits its lease") \
-	X(RECORD, "records: the statement begins") X(RECORD_LOCK, "records: has the row's lock") X(RECORD_COMMIT, "records: commits") \
-	X(EXTEND_, "extends: the statement begins") X(EXTEND_COMMIT, "extends: commits") \
-	X(LOST, "lost: locks an expired lease") X(LOST_ROWS, "lost: makes its jobs ready") X(LOST_COMMIT, "lost: commits") \
-	X(DIE, "dies") X(EXPIRE, "time: a lease expires") X(FLUSH, "server: the log is flushed") X(SERVER_CRASH, "server: crashes") \
-	X(CANCEL, "cancels") X(RETRY, "retries by hand") X(REPAIR_, "repair: looks") X(REPAIR_ROWS, "repair: makes stranded jobs ready") \
-	X(DELETE_LEASE, "deletes a lease by hand")
+	X(BEGIN, "begins, takes an xid, writes") \
+	X(COMMIT, "commits") \
+	X(ROLLBACK, "rolls back") X(CLAIM, "claim: the statement that locks the lane begins") X( \
+		CLAIM_LOCK, "claim: locks the lane and reads the place, or finds it busy") X(CLAIM_CUR, \
+											     "claim: takes cur") \
+		X(CLAIM_ROWS, "claim: reads rows") X(CLAIM_COMMIT, "claim: writes lease and place, commits") X( \
+			CLAIM_LEASE, "claim: commits its lease") X(RECORD, "records: the statement begins") \
+			X(RECORD_LOCK, "records: has the row's lock") X(RECORD_COMMIT, "records: commits") X( \
+				EXTEND_, "extends: the statement begins") X(EXTEND_COMMIT, "extends: commits") \
+				X(LOST, "lost: locks an expired lease") X(LOST_ROWS, "lost: makes its jobs ready") X( \
+					LOST_COMMIT, "lost: commits") X(DIE, "dies") \
+					X(EXPIRE, "time: a lease expires") X(FLUSH, "server: the log is flushed") \
+						X(SERVER_CRASH, "server: crashes") X(CANCEL, "cancels") \
+							X(RETRY, "retries by hand") X(REPAIR_, "repair: looks") \
+								X(REPAIR_ROWS, "repair: makes stranded jobs ready") \
+									X(DELETE_LEASE, "deletes a lease by hand")
 
 #define NAME(name, text) name,
 enum action { ACTIONS(NAME) };
@@ -1677,7 +1724,8 @@ static bool any_ready(const struct state *s)
 	return false;
 }
 
-/* Called where nobody is in the midst of anything. Who holds something records it, leases of the dead expire, and one claim finds
+/* Called where nobody is in the midst of anything. Who holds something records it, leases of the dead expire, and one
+ * claim finds
    something as long as anything is ready. */
 static void check_progress(const struct state *from, int n)
 {
@@ -1695,7 +1743,8 @@ static void check_progress(const struct state *from, int n)
 			operator_commits(&s);
 		}
 		claim_alone(&s, n);
-		require(s.process[0].todo || !any_ready(&s), "5: a claim, alone, found nothing although a job is ready");
+		require(s.process[0].todo || !any_ready(&s),
+			"5: a claim, alone, found nothing although a job is ready");
 		records_all(&s, 0);
 		fold(&s);
 	}
@@ -1772,8 +1821,11 @@ static const char *process_name(int me)
 /* Xids are ranks, and workers sorted, anew in each state. */
 static void print_state(const struct state *s)
 {
-	static const char *const pcs[] = { "idle", "open", "done", "claim seen", "claim locked", "claim cur", "claim used up", "claim to write",
-					   "claim lease to write", "record seen", "recorded", "extend seen", "lost locked", "lost written", "repair seen" };
+	static const char *const pcs[] = { "idle",          "open",           "done",
+					   "claim seen",    "claim locked",   "claim cur",
+					   "claim used up", "claim to write", "claim lease to write",
+					   "record seen",   "recorded",       "extend seen",
+					   "lost locked",   "lost written",   "repair seen" };
 
 	printf("       ");
 	for (int j = 0; j < JOBS; j++)
@@ -1791,7 +1843,8 @@ static void print_state(const struct state *s)
 		printf("; lease %d ", l);
 		print_jobs("ids", lease->ids);
 		print_snapshot("snap", lease->snap);
-		printf("receipt %d%s%s", lease->receipt, lease->alone ? " alone" : "", lease->expired ? " expired" : "");
+		printf("receipt %d%s%s", lease->receipt, lease->alone ? " alone" : "",
+		       lease->expired ? " expired" : "");
 	}
 	printf("%s\n", s->dirty ? "; not flushed" : "");
 	for (int i = 0; i < PROCESSES; i++) {
@@ -1870,13 +1923,14 @@ static int explore(void)
 			depth++;
 		}
 		if (seen.limit && seen.n > seen.limit) {
-			printf("%s: more than %zu states, depth %zu, %.1f s\n", config->name, seen.limit, depth, seconds());
+			printf("%s: more than %zu states, depth %zu, %.1f s\n", config->name, seen.limit, depth,
+			       seconds());
 			return 3;
 		}
 		expand((uint32_t)i);
 	}
-	printf("%s: %zu states, %" PRIu64 " steps, depth %zu, %zu MiB, %.1f s\n", config->name, seen.n, now.steps, depth,
-	       (seen.len + seen.n * 16 + seen.slots * 4) >> 20, seconds());
+	printf("%s: %zu states, %" PRIu64 " steps, depth %zu, %zu MiB, %.1f s\n", config->name, seen.n, now.steps,
+	       depth, (seen.len + seen.n * 16 + seen.slots * 4) >> 20, seconds());
 	return 0;
 }
 
@@ -1913,7 +1967,9 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--list") == 0)
 		return list();
 	if (!choose(argc, argv)) {
-		fprintf(stderr, "usage: %s CONFIGURATION [--broken NAME | --sound cur-first] [--states MOST] | --list\n", argv[0]);
+		fprintf(stderr,
+			"usage: %s CONFIGURATION [--broken NAME | --sound cur-first] [--states MOST] | --list\n",
+			argv[0]);
 		return 64;
 	}
 	return explore();

@@ -36,7 +36,9 @@ def explore(*arguments):
 
 
 def test_every_error_of_the_model_is_tried():
-    listed = [line.split()[1].rstrip(":") for line in explore("--list").stdout.splitlines() if line.startswith("broken ")]
+    listed = [
+        line.split()[1].rstrip(":") for line in explore("--list").stdout.splitlines() if line.startswith("broken ")
+    ]
     assert sorted(listed) == sorted(ERRORS)
 
 

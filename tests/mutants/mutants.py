@@ -115,7 +115,11 @@ def load(names=()):
     for name in names:
         if not any(fnmatch.fnmatch(m.name, name) for m in found):
             sys.exit(f"mutants.py: no mutant is named '{name}'")
-    return [m for m in found if (os.geteuid() == 0 or not m.for_root) and (not names or any(fnmatch.fnmatch(m.name, n) for n in names))]
+    return [
+        m
+        for m in found
+        if (os.geteuid() == 0 or not m.for_root) and (not names or any(fnmatch.fnmatch(m.name, n) for n in names))
+    ]
 
 
 def unit(test):
@@ -130,7 +134,9 @@ called = set()
 def call(args, tree, limit_s, env=None):
     """(exit status, output); the status is None when the time was up. Its process group goes with it."""
     with tempfile.TemporaryFile("w+", errors="replace") as said:
-        process = subprocess.Popen(args, cwd=tree, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+        process = subprocess.Popen(
+            args, cwd=tree, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+        )
         called.add(process)
         try:
             process.wait(limit_s)
@@ -150,7 +156,12 @@ class Tree:
     def __init__(self, folder):
         self.folder = folder
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(pg.TOP, folder, symlinks=True, ignore=lambda at, names: {"build", ".git"} & set(names) if at == pg.TOP else ())
+        shutil.copytree(
+            pg.TOP,
+            folder,
+            symlinks=True,
+            ignore=lambda at, names: {"build", ".git"} & set(names) if at == pg.TOP else (),
+        )
         os.mkdir(os.path.join(folder, "build"))
         for name in BUILT + tuple(os.path.basename(t) for t in glob.glob(os.path.join(pg.BUILD, "pgtemplate-[0-9]*"))):
             pg.copy(os.path.join(pg.BUILD, name), os.path.join(folder, "build"))
@@ -164,7 +175,9 @@ class Tree:
 
     def make(self, tests):
         """(exit status, output). Of the programs of unit tests only those that are asked for."""
-        goals = sorted({"build/" + unit(t)[0] for t in tests if unit(t)}) + ["test-parts"] * any(not unit(t) for t in tests)
+        goals = sorted({"build/" + unit(t)[0] for t in tests if unit(t)}) + ["test-parts"] * any(
+            not unit(t) for t in tests
+        )
         return call(["make", "-s", "-j2", *goals], self.folder, BUILD_LIMIT_S)
 
     def drop(self, database):
@@ -177,7 +190,12 @@ class Tree:
         """None if these tests of the program passed, else an Outcome."""
         self.drop("unit")
         pg.migrate(self.cluster.create_db("unit"), os.path.join(self.folder, "build"))
-        env = {**self.env(), "DEFERRED_TEST_DB": self.cluster.conninfo("unit"), "DEFERRED_CONFIG": "/dev/null", "CMOCKA_MESSAGE_OUTPUT": "TAP"}
+        env = {
+            **self.env(),
+            "DEFERRED_TEST_DB": self.cluster.conninfo("unit"),
+            "DEFERRED_CONFIG": "/dev/null",
+            "CMOCKA_MESSAGE_OUTPUT": "TAP",
+        }
         status, said = call([os.path.join("build", program)], self.folder, limit_s, env)
         if status is None or status < 0:
             return Outcome(KILLED, f"{program}: {'signal %d' % -status if status else said}")
@@ -188,7 +206,9 @@ class Tree:
         return Outcome(KILLED, failed[0]) if failed else None
 
     def run_pytest(self, tests, limit_s):
-        status, said = call([PYTHON, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests], self.folder, limit_s, self.env())
+        status, said = call(
+            [PYTHON, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests], self.folder, limit_s, self.env()
+        )
         if status is None:
             return Outcome(KILLED, said)
         failed = re.findall(r"(?m)^FAILED \S+?::(.+?)(?: - .*)?$", said)
@@ -214,7 +234,9 @@ class Tree:
         except pg.PgError as e:
             return Outcome(ERROR, str(e))
         finally:
-            for pid in pg.processes_with("DEFERRED_TEST_ROOT", self.root) + pg.processes_with("DEFERRED_INSTANCE", self.root + "/"):
+            for pid in pg.processes_with("DEFERRED_TEST_ROOT", self.root) + pg.processes_with(
+                "DEFERRED_INSTANCE", self.root + "/"
+            ):
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -265,7 +287,7 @@ def try_all(trees, mutants):
 
     with concurrent.futures.ThreadPoolExecutor(len(trees)) as workers:
         try:
-            shares = [s for s in (tests[n::len(trees)] for n in range(len(trees))) if s]
+            shares = [s for s in (tests[n :: len(trees)] for n in range(len(trees))) if s]
             failed = [f for f in workers.map(lambda share: in_free_tree(unmutated, share), shares) if f]
             if failed:
                 print("\n".join(failed))
@@ -275,7 +297,11 @@ def try_all(trees, mutants):
             for future in concurrent.futures.as_completed(running):
                 mutant, outcome = running[future], future.result()
                 count[outcome.verdict] += 1
-                print(f"{outcome.verdict:8} {mutant.name}: {mutant.what}" + (f" [{outcome.said}]" if outcome.said else ""), flush=True)
+                print(
+                    f"{outcome.verdict:8} {mutant.name}: {mutant.what}"
+                    + (f" [{outcome.said}]" if outcome.said else ""),
+                    flush=True,
+                )
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)
             for process in list(called):
@@ -295,7 +321,11 @@ def main():
         misfits = [f"mutant '{m.name}': {why}" for m in mutants if (why := m.misfit(pg.TOP))]
         sys.exit("\n".join(misfits) or None)
     # What make and the user's shell say is not meant for what runs here.
-    for name in [n for n in os.environ if n.startswith(("DEFERRED_", "MAKE", "MFLAGS", "PG")) and n not in ("PG_BINDIR", "DEFERRED_TEST_TMP")]:
+    for name in [
+        n
+        for n in os.environ
+        if n.startswith(("DEFERRED_", "MAKE", "MFLAGS", "PG")) and n not in ("PG_BINDIR", "DEFERRED_TEST_TMP")
+    ]:
         del os.environ[name]
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(130))

@@ -63,6 +63,20 @@ def test_the_tests_that_should_notice_exist():
         if not re.search(rf"(?m)^static void {name}\(", sources[program]):
             missing.append(f"{program}.c::{name}")
     assert missing == []
-    done = subprocess.run([mutants.PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", *[t for t in tests if not mutants.unit(t)]],
-                          cwd=pg.TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        [
+            mutants.PYTHON,
+            "-m",
+            "pytest",
+            "-q",
+            "--collect-only",
+            "-p",
+            "no:cacheprovider",
+            *[t for t in tests if not mutants.unit(t)],
+        ],
+        cwd=pg.TOP,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout

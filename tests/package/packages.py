@@ -18,18 +18,26 @@ import pg
 
 NAMES = ["libdeferred1", "libdeferred-dev", "deferred", "deferred-http"]
 # What installing and removing any package leaves: the books of dpkg, its logs, accounts, the cache of ldconfig.
-BOOKS = re.compile(r"\./(var/lib/dpkg|var/cache/(debconf|ldconfig|man)|var/log/(dpkg\.log|alternatives\.log|apt)|etc/ld\.so\.cache"
-                   r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-?|run/(lock|adduser)|proc|sys|dev)(/|$)")
+BOOKS = re.compile(
+    r"\./(var/lib/dpkg|var/cache/(debconf|ldconfig|man)|var/log/(dpkg\.log|alternatives\.log|apt)|etc/ld\.so\.cache"
+    r"|etc/(passwd|group|shadow|gshadow|subuid|subgid)-?|run/(lock|adduser)|proc|sys|dev)(/|$)"
+)
 
 
 def call(args, **kw):
-    done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kw)
+    done = subprocess.run(
+        args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kw
+    )
     assert done.returncode == 0, f"{args}: {done.returncode}\n{done.stdout[-6000:]}"
     return done.stdout
 
 
 def make_packages(place, env=None):
-    call(["make", "-s", "--no-print-directory", "deb", f"DEB_PLACE={place}"], cwd=pg.TOP, env={**os.environ, "MAKEFLAGS": "", **(env or {})})
+    call(
+        ["make", "-s", "--no-print-directory", "deb", f"DEB_PLACE={place}"],
+        cwd=pg.TOP,
+        env={**os.environ, "MAKEFLAGS": "", **(env or {})},
+    )
     return {os.path.basename(path).split("_")[0]: path for path in glob.glob(os.path.join(place, "*.deb"))}
 
 
@@ -61,21 +69,30 @@ def test_lintian_finds_no_errors(packages):
 def test_programs_and_libraries_are_hardened(packages, tmp_path):
     for name in NAMES:
         call(["dpkg-deb", "-x", packages[name], tmp_path])
-    for path in [*glob.glob(f"{tmp_path}/usr/bin/*"), *glob.glob(f"{tmp_path}/usr/lib/*/libdeferred1/*"), *glob.glob(f"{tmp_path}/usr/lib/*/*.so.*"),
-                 *glob.glob(f"{tmp_path}/usr/lib/*/deferred/plugins/*")]:
+    for path in [
+        *glob.glob(f"{tmp_path}/usr/bin/*"),
+        *glob.glob(f"{tmp_path}/usr/lib/*/libdeferred1/*"),
+        *glob.glob(f"{tmp_path}/usr/lib/*/*.so.*"),
+        *glob.glob(f"{tmp_path}/usr/lib/*/deferred/plugins/*"),
+    ]:
         said = call(["readelf", "-hdlW", path])
-        assert re.search(r"Type: +DYN", said) and "GNU_RELRO" in said and re.search(r"FLAGS.*\bNOW\b|BIND_NOW", said), path
+        assert (
+            re.search(r"Type: +DYN", said) and "GNU_RELRO" in said and re.search(r"FLAGS.*\bNOW\b|BIND_NOW", said)
+        ), path
         assert not re.search(r"GNU_STACK.*RWE", said) and "RPATH" not in said and "RUNPATH" not in said, path
     library = glob.glob(f"{tmp_path}/usr/lib/*/libdeferred.so.1")
     assert "Library soname: [libdeferred.so.1]" in call(["readelf", "-d", *library])
 
 
 def test_a_second_build_elsewhere_without_git_gives_the_same_packages(packages, tmp_path):
-    again = make_packages(str(tmp_path / "again"), {"DEB_BUILD_OPTIONS": "nocheck", "TZ": "Asia/Kathmandu", "LC_ALL": "C"})
+    again = make_packages(
+        str(tmp_path / "again"), {"DEB_BUILD_OPTIONS": "nocheck", "TZ": "Asia/Kathmandu", "LC_ALL": "C"}
+    )
     assert digests(again) == digests(packages)
 
 
 # ---- a small Debian
+
 
 class Debian:
     SOCKET = "/srv/postgresql"
@@ -87,9 +104,33 @@ class Debian:
     def run(self, *args, env=None, ok=True):
         """Run a program inside. Returns what it said on both outputs."""
         script = 'mount --bind "$1" "$0$2" && mount --bind /proc "$0/proc" && mount --bind /dev "$0/dev" && root=$0 && shift 2 && exec chroot "$root" "$@"'
-        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, self.root, self.cluster.folder, self.SOCKET, *args],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
-                              env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **(env or {})})
+        done = subprocess.run(
+            [
+                "unshare",
+                "--mount",
+                "--propagation",
+                "private",
+                "sh",
+                "-c",
+                script,
+                self.root,
+                self.cluster.folder,
+                self.SOCKET,
+                *args,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            env={
+                "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME": "/root",
+                "LC_ALL": "C.UTF-8",
+                "DEBIAN_FRONTEND": "noninteractive",
+                **(env or {}),
+            },
+        )
         assert not ok or done.returncode == 0, f"{args}: {done.returncode}\n{done.stdout}"
         return done.stdout
 
@@ -125,7 +166,9 @@ def debian(packages, cluster, tmp_path_factory):
     if not os.path.exists(kept):
         os.makedirs(os.path.dirname(kept), exist_ok=True)
         suite = re.search(r"(?m)^VERSION_CODENAME=(\w+)", open("/etc/os-release").read())[1]
-        call(["mmdebstrap", "--quiet", "--variant=essential", "--include=" + ",".join(depends), suite, kept + ".new.tar"])
+        call(
+            ["mmdebstrap", "--quiet", "--variant=essential", "--include=" + ",".join(depends), suite, kept + ".new.tar"]
+        )
         os.rename(kept + ".new.tar", kept)
     root = tmp_path_factory.mktemp("debian")
     call(["tar", "-C", root, "-xf", kept, "--exclude=./dev/*"])
@@ -137,8 +180,14 @@ def install(debian, packages, *options):
     for name in NAMES:
         call(["cp", packages[name], debian.path("/root")])
     # Development is the business of who has the compiler: its package is unpacked, but not asked for what it depends on.
-    return debian.run("dpkg", *options, "--force-depends-version", "--ignore-depends=libpq-dev,libjansson-dev", "--install",
-                      *[f"/root/{os.path.basename(packages[n])}" for n in NAMES])
+    return debian.run(
+        "dpkg",
+        *options,
+        "--force-depends-version",
+        "--ignore-depends=libpq-dev,libjansson-dev",
+        "--install",
+        *[f"/root/{os.path.basename(packages[n])}" for n in NAMES],
+    )
 
 
 def next_version(packages, place):
@@ -176,7 +225,12 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     assert debian.run("check_deferred", "--version").startswith("check_deferred 0.1.0, schema ")
     assert debian.run("deferred_http", "--version").startswith("deferred_http 0.1.0")
     conffiles = set(re.findall(r"(?m)^ (/\S+)", debian.run("dpkg-query", "-W", "-f", "${Conffiles}\n", *NAMES)))
-    assert conffiles == {"/etc/deferred/deferred.conf", "/etc/cron.d/deferred", "/etc/logrotate.d/deferred", "/etc/logrotate.d/deferred-http"}
+    assert conffiles == {
+        "/etc/deferred/deferred.conf",
+        "/etc/cron.d/deferred",
+        "/etc/logrotate.d/deferred",
+        "/etc/logrotate.d/deferred-http",
+    }
     lines = [line for line in debian.read("/etc/cron.d/deferred").splitlines() if line and not line.startswith("#")]
     assert lines == ["MAILTO=root"]
     command = "[ -x /usr/bin/check_deferred ] && /usr/bin/check_deferred 2>>/var/log/deferred.log"
@@ -184,16 +238,24 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     units = [line.split(" ")[0] for line in debian.files() if re.match(r"\./usr/lib/systemd/system/.*deferred", line)]
     assert len(units) == 7 and not [line for line in debian.files() if re.match(r"\./etc/systemd/.*deferred", line)]
     assert all("/usr/local" not in debian.read(unit) and "Copy" not in debian.read(unit) for unit in units)
-    for user, home, owned in ("deferred", "/var/lib/deferred", "/var/lib/deferred\n"), ("deferred_front", "/nonexistent", ""):
+    for user, home, owned in ("deferred", "/var/lib/deferred", "/var/lib/deferred\n"), (
+        "deferred_front",
+        "/nonexistent",
+        "",
+    ):
         assert re.fullmatch(rf"{user}:x:\d+:\d+:[^:]*:{home}:/usr/sbin/nologin\n", debian.run("getent", "passwd", user))
-        assert debian.run("find", "/", "-xdev", "-path", debian.SOCKET, "-prune", "-o", "-user", user, "-print") == owned
+        assert (
+            debian.run("find", "/", "-xdev", "-path", debian.SOCKET, "-prune", "-o", "-user", user, "-print") == owned
+        )
     assert "libdeferred.so.1 " in debian.run("/sbin/ldconfig", "-p")
     debian.run("logrotate", "-d", "/etc/logrotate.d/deferred", "/etc/logrotate.d/deferred-http")
 
     # Used: functions run as the user of the package.
     conf = debian.read("/etc/deferred/deferred.conf") + '\nfunction "whoami" { command = {"/usr/bin/id", "-un"} }\n'
     debian.write("/etc/deferred/deferred.conf", conf)
-    cron = debian.read("/etc/cron.d/deferred").replace(f"#*/2 * * * *   root   {command}", f"*/2 * * * *   root   {command}")
+    cron = debian.read("/etc/cron.d/deferred").replace(
+        f"#*/2 * * * *   root   {command}", f"*/2 * * * *   root   {command}"
+    )
     debian.write("/etc/cron.d/deferred", cron)
     assert "functions and views" in debian.deferred("deferred", "migrate")
     job = run_a_job(debian, "first")
@@ -203,13 +265,20 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
 
     # Upgraded: what the administrator has changed is as it was, and works.
     said = install(debian, next_version(packages, str(tmp_path)), "--force-confdef", "--force-confold")
-    assert debian.run("dpkg-query", "-W", "-f", "${Version} ${Status}\n", *NAMES) == "0.1.0-2 install ok installed\n" * 4, said
+    assert (
+        debian.run("dpkg-query", "-W", "-f", "${Version} ${Status}\n", *NAMES) == "0.1.0-2 install ok installed\n" * 4
+    ), said
     assert debian.read("/etc/deferred/deferred.conf") == conf and debian.read("/etc/cron.d/deferred") == cron
     assert debian.read("/etc/deferred/deferred.conf.dpkg-dist").endswith("# of the next version\n")
     assert run_a_job(debian, "second")["state"] == "done"
 
     # Removed: settings stay, programs go.
-    for name in ("/var/log/deferred.log", "/var/log/deferred.log.1", "/var/log/deferred.log.2.gz", "/etc/deferred/http.key"):
+    for name in (
+        "/var/log/deferred.log",
+        "/var/log/deferred.log.1",
+        "/var/log/deferred.log.2.gz",
+        "/etc/deferred/http.key",
+    ):
         debian.write(name, "")
     os.makedirs(debian.path("/var/log/deferred"))
     debian.write("/var/log/deferred/access.log", "")
@@ -232,11 +301,18 @@ def test_installing_what_the_tests_need_stops_no_other_service_and_leaves_no_set
     settings = {line.split(" ")[0] for line in debian.files() if line.startswith("./etc/")}
     with open(os.path.join(pg.TOP, "tests/harness/deps.sh")) as f:
         debian.write("/root/deps.sh", f.read())
-    for name, text in (("dpkg-query", ""), ("systemctl", ""), ("apt-get", """
+    for name, text in (
+        ("dpkg-query", ""),
+        ("systemctl", ""),
+        (
+            "apt-get",
+            """
         for service in nginx postgresql cron; do
             /usr/sbin/policy-rc.d $service start && echo $service is started
         done
-        echo apt-get "$@" """)):
+        echo apt-get "$@" """,
+        ),
+    ):
         debian.write(f"/usr/local/bin/{name}", "#!/bin/sh\n" + text)
         os.chmod(debian.path(f"/usr/local/bin/{name}"), 0o755)
     path = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}

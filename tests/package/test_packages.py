@@ -17,8 +17,14 @@ DEBIAN = os.path.join(pg.TOP, "cron/debian")
 
 
 def make(*args, cwd=pg.TOP, **env):
-    done = subprocess.run(["make", "-s", "--no-print-directory", *args], cwd=cwd, capture_output=True, text=True,
-                          env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "XZ_OPT": "-0", **env}, timeout=100)
+    done = subprocess.run(
+        ["make", "-s", "--no-print-directory", *args],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "XZ_OPT": "-0", **env},
+        timeout=100,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -36,10 +42,12 @@ def test_the_tarball_has_what_git_lists_is_the_same_each_time_and_needs_no_git(t
     with tarfile.open(path) as tar:
         members = tar.getmembers()
         tar.extractall(tmp_path, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(tmp_path)
-    top = os.path.basename(path)[:-len(".tar.xz")]
+    top = os.path.basename(path)[: -len(".tar.xz")]
     assert {(m.uid, m.gid, m.mtime, m.mode & 0o022, m.isfile()) for m in members} == {(0, 0, 1700000000, 0, True)}
-    names = {m.name[len(top) + 1:] for m in members}
-    assert {"Makefile", "README.md", "LICENSE", "sql/embed.awk", "cron/debian/rules"} <= names and not any(n.startswith(("build", ".git/")) for n in names)
+    names = {m.name[len(top) + 1 :] for m in members}
+    assert {"Makefile", "README.md", "LICENSE", "sql/embed.awk", "cron/debian/rules"} <= names and not any(
+        n.startswith(("build", ".git/")) for n in names
+    )
     git = subprocess.run(["git", "ls-files"], cwd=pg.TOP, capture_output=True, text=True)
     assert git.returncode != 0 or names == set(git.stdout.splitlines())
     # Unpacked there is no git: make knows what to build, and how to make the same tarball of it.
@@ -56,22 +64,43 @@ def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs(
     value = {name: line.split() for name, line in zip(names, said)}
     taken = "".join(read(path) for path in glob.glob(f"{DEBIAN}/*.install"))
     for name in value["COMMANDS"]:
-        assert f"usr/bin/{name}\n" in taken and f"completions/{name}\n" in taken and f"vendor-completions/_{name}\n" in taken, name
+        assert (
+            f"usr/bin/{name}\n" in taken
+            and f"completions/{name}\n" in taken
+            and f"vendor-completions/_{name}\n" in taken
+        ), name
     for name in value["HELPERS"]:
         assert f"usr/lib/*/libdeferred1/{name}\n" in taken, name
-    for unit in glob.glob(os.path.join(pg.TOP, "cron/*.service")) + glob.glob(os.path.join(pg.TOP, "cron/*.socket")) + glob.glob(os.path.join(pg.TOP, "cron/*.timer")):
+    for unit in (
+        glob.glob(os.path.join(pg.TOP, "cron/*.service"))
+        + glob.glob(os.path.join(pg.TOP, "cron/*.socket"))
+        + glob.glob(os.path.join(pg.TOP, "cron/*.timer"))
+    ):
         assert f"examples/{os.path.basename(unit)} lib/systemd/system\n" in taken, unit
     for page in value["MAN_PAGES"]:
         assert re.search(rf"usr/share/man/man{page[-1]}(/{re.escape(os.path.basename(page))})?\n", taken), page
     control = read(DEBIAN, "control")
-    asked = set(re.findall(r"[a-z0-9-]+", re.sub(r"\(.*?\)|<.*?>", "", re.search(r"(?ms)^Build-Depends: (.*?)^\S", control)[1])))
+    asked = set(
+        re.findall(r"[a-z0-9-]+", re.sub(r"\(.*?\)|<.*?>", "", re.search(r"(?ms)^Build-Depends: (.*?)^\S", control)[1]))
+    )
     # Those of every build on Debian need not be asked for.
-    assert asked == set(value["DEPS_BUILD"]) - {"gcc", "make", "libc6-dev"} | {"debhelper-compat", "libcmocka-dev", "libdw-dev"}
+    assert asked == set(value["DEPS_BUILD"]) - {"gcc", "make", "libc6-dev"} | {
+        "debhelper-compat",
+        "libcmocka-dev",
+        "libdw-dev",
+    }
     assert read(DEBIAN, "changelog").startswith(f"deferred ({value['VERSION'][0]}-1) ")
     symbols = read(DEBIAN, "libdeferred1.symbols")
-    exported = subprocess.run(["nm", "-D", "--defined-only", os.path.join(harness.BUILD, "lib/libdeferred.so")], capture_output=True, text=True, check=True).stdout
+    exported = subprocess.run(
+        ["nm", "-D", "--defined-only", os.path.join(harness.BUILD, "lib/libdeferred.so")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert symbols.startswith(value["SONAME"][0] + " libdeferred1 ")
-    assert set(re.findall(r"(?m)^ (\w+)@DEFERRED_1 ", symbols)) == set(re.findall(r" [A-Z] (\w+)(?:@|$)", exported, re.M)), "dpkg-gensymbols wants each"
+    assert set(re.findall(r"(?m)^ (\w+)@DEFERRED_1 ", symbols)) == set(
+        re.findall(r" [A-Z] (\w+)(?:@|$)", exported, re.M)
+    ), "dpkg-gensymbols wants each"
 
 
 @pytest.mark.parametrize("flags", ["CFLAGS=-g -O0", "CFLAGS=-O2 -D_FORTIFY_SOURCE=3", "CPPFLAGS=-D_FORTIFY_SOURCE=1"])

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * archive - the worked example of rules: moves a row of an application's table to its archive. See tests/demo/archive.sql.
+ * archive - the worked example of rules: moves a row of an application's table to its archive. See
+ * tests/demo/archive.sql.
  *
  *     archive_row  {"table": "document" | "task", "id": N}; other members are ignored
  *
- * A runner has no database connection of the queue's, so the function opens one of its own, to where the setting says, and keeps it
- * from job to job:
+ * A runner has no database connection of the queue's, so the function opens one of its own, to where the setting says,
+ * and keeps it from job to job:
  *
  *     settings "archive" { conninfo = "dbname=app user=archiver" }
  *
- * The row is moved by one statement, which is a transaction: whatever dies, it is in one of the two tables. A second attempt
- * finds it moved, and that is success too.
+ * The row is moved by one statement, which is a transaction: whatever dies, it is in one of the two tables. A second
+ * attempt finds it moved, and that is success too.
  */
 #include <deferred_plugin.h>
 
@@ -24,10 +25,13 @@
 static const struct {
 	const char *name, *move;
 } tables[] = {
-#define TABLE(name)                                                                                                              \
-	{ name, "with moved as (delete from app." name " where id = $1 returning *),"                                            \
-		" kept as (insert into app." name "_archive select moved.*, clock_timestamp() from moved returning 1)"           \
-		" select count(*), exists (select from app." name "_archive where id = $1) from kept" }
+#define TABLE(name) \
+	{ \
+		name, "with moved as (delete from app." name " where id = $1 returning *)," \
+		      " kept as (insert into app." name \
+		      "_archive select moved.*, clock_timestamp() from moved returning 1)" \
+		      " select count(*), exists (select from app." name "_archive where id = $1) from kept" \
+	}
 	TABLE("document"),
 	TABLE("task"),
 #undef TABLE

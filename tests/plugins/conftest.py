@@ -36,13 +36,52 @@ def certificates(tmp_path_factory):
         subprocess.run(["openssl", *args], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     for name in ("ca", "other"):
-        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout", f"{name}.key",
-                "-out", f"{name}.pem")
+        openssl(
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            f"/CN={name}",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.pem",
+        )
     for name, host in (("good", "localhost"), ("wrong", "elsewhere.example")):
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={host}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        openssl(
+            "req",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            f"/CN={host}",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.csr",
+        )
         (folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host}\n")
-        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
-                "-extfile", f"{name}.ext", "-out", f"{name}.pem")
+        openssl(
+            "x509",
+            "-req",
+            "-in",
+            f"{name}.csr",
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            f"{name}.ext",
+            "-out",
+            f"{name}.pem",
+        )
     return folder
 
 
@@ -53,7 +92,9 @@ class Outcome:
         self.retry_after_ms = self.result = self.error = None
         self.__dict__.update(json.loads(line))
         self.returned = ["ok", "failed", "later", "dead", "unready", "cancel", "snooze"][self.returned]
-        self.deferred = [(fn, json.loads(params), json.loads(opts) if opts else None) for fn, params, opts in self.deferred]
+        self.deferred = [
+            (fn, json.loads(params), json.loads(opts) if opts else None) for fn, params, opts in self.deferred
+        ]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* forger - functions that lie to the parent: they write into the board of their runner and into its socket, each in one way. */
+/* forger - functions that lie to the parent: they write into the board of their runner and into its socket, each in one
+ * way. */
 #include <deferred_plugin.h>
 
 #include "run/board.h"
@@ -70,7 +71,8 @@ static void send_raw(uint32_t len, uint16_t type, uint16_t slot, const void *pay
 {
 	struct frame_head head = { len, type, slot };
 
-	if (send(FRAME_SOCKET_FD, &head, sizeof(head), MSG_NOSIGNAL) < 0 || (payload_len > 0 && send(FRAME_SOCKET_FD, payload, payload_len, MSG_NOSIGNAL) < 0))
+	if (send(FRAME_SOCKET_FD, &head, sizeof(head), MSG_NOSIGNAL) < 0 ||
+	    (payload_len > 0 && send(FRAME_SOCKET_FD, payload, payload_len, MSG_NOSIGNAL) < 0))
 		perror("forger");
 }
 
@@ -136,7 +138,8 @@ static int numbers(const struct deferred_call *call)
 	return DEFERRED_LATER;
 }
 
-/* Times that have not been yet, or were long ago, and more use of the processor than there is: as long as the parent may look. */
+/* Times that have not been yet, or were long ago, and more use of the processor than there is: as long as the parent
+ * may look. */
 static void *keep_times(void *data)
 {
 	struct board *board = find_board("/proc/self/maps");
@@ -191,7 +194,8 @@ static int states_for_ever(const struct deferred_call *call)
 {
 	pthread_t thread;
 
-	pthread_create(&thread, NULL, keep_states, (void *)(uintptr_t)number(call, "state", BOARD_RUNNING)); /* NOLINT */
+	pthread_create(&thread, NULL, keep_states,
+		       (void *)(uintptr_t)number(call, "state", BOARD_RUNNING)); /* NOLINT */
 	return DEFERRED_OK;
 }
 
@@ -211,7 +215,10 @@ static int frames(const struct deferred_call *call)
 {
 	static const char fatal[] = "the plugins are bad\0give up";
 	static char large[1 << 16];
-	struct { struct frame_function fixed; char text[12]; } function = { { 1, 1, 0 }, "noop\0evil 1" };
+	struct {
+		struct frame_function fixed;
+		char text[12];
+	} function = { { 1, 1, 0 }, "noop\0evil 1" };
 
 	switch (number(call, "kind", 0)) {
 	case 0: /* the run is over */
@@ -314,8 +321,8 @@ static int reach(const struct deferred_call *call)
 	mem = open(path, O_RDWR | O_CLOEXEC);
 	snprintf(path, sizeof(path), "/proc/%d/fd/3", (int)runner);
 	fd = open(path, O_RDWR | O_CLOEXEC);
-	n = snprintf(text, sizeof(text), "board %d, its maps %d, its memory %d, its socket %d, trace %d", board != NULL, theirs != NULL, mem >= 0,
-		     fd >= 0 || errno == ENXIO, ptrace(PTRACE_SEIZE, runner, 0, 0) == 0);
+	n = snprintf(text, sizeof(text), "board %d, its maps %d, its memory %d, its socket %d, trace %d", board != NULL,
+		     theirs != NULL, mem >= 0, fd >= 0 || errno == ENXIO, ptrace(PTRACE_SEIZE, runner, 0, 0) == 0);
 	call->host->result(call, text, (size_t)n);
 	return DEFERRED_OK;
 }

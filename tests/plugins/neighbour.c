@@ -2,7 +2,8 @@
 /*
  * neighbour - functions that mean harm to other jobs, with a producer's connection.
  *
- *     greedy  tries on all ids near its own what it was told of its claim; then extends and finishes its own job, with the
+ *     greedy  tries on all ids near its own what it was told of its claim; then extends and finishes its own job, with
+ *     the
  *             result "took N", N being how many calls about others worked
  *
  * The connection string is the setting "settings.neighbour.conninfo".

@@ -24,6 +24,7 @@ static const struct later_function functions[] = {
 
 extern DEFERRED_PLUGIN_EXPORT const struct later_plugin deferred_plugin;
 const struct later_plugin deferred_plugin = {
-	.v1 = { DEFERRED_PLUGIN_ABI, sizeof(struct later_plugin), "newer_header", "2.0", &functions[0].v1, 2, sizeof(functions[0]) },
+	.v1 = { DEFERRED_PLUGIN_ABI, sizeof(struct later_plugin), "newer_header", "2.0", &functions[0].v1, 2,
+		sizeof(functions[0]) },
 	.added = "x",
 };

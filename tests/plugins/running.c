@@ -2,18 +2,21 @@
 /*
  * running - functions that talk while they run: about their progress, and to the database about their own job.
  *
- *     steps            {"n": 5, "ms": 100, "text": "copying", "junk": 0}: reports 0 of n, sleeps, 1 of n, ...; ends with the last
- *     until_cancelled  {"file": PATH, "ms": 0}: appends "asked" to the file when the job is cancelled, and "left" ms later, then
+ *     steps            {"n": 5, "ms": 100, "text": "copying", "junk": 0}: reports 0 of n, sleeps, 1 of n, ...; ends
+ *     with the last until_cancelled  {"file": PATH, "ms": 0}: appends "asked" to the file when the job is cancelled,
+ *     and "left" ms later, then
  *                      returns ok
  *     deaf             never ends, whatever it is asked
- *     own              {"how": ..., "then": ..., "file": PATH, "warm_ms": 0}: after so long, in a transaction of its own adds a row to app.effect and finishes its job;
- *                      how: commit, rollback, or wait (until the file is there, between finish and commit); first_wait: before the
- *                      finish. then: ok, failed, segv (after), segv_before (the commit), hang, defer (one more job over host->defer)
+ *     own              {"how": ..., "then": ..., "file": PATH, "warm_ms": 0}: after so long, in a transaction of its
+ *     own adds a row to app.effect and finishes its job;
+ *                      how: commit, rollback, or wait (until the file is there, between finish and commit); first_wait:
+ *                      before the finish. then: ok, failed, segv (after), segv_before (the commit), hang, defer (one
+ *                      more job over host->defer)
  *     tick             its result is the tick of its schedule, microseconds
  *     ticks            its result is the tick before and its own, {"from": ..., "to": ...}
  *     trace            its result is the trace context it was deferred in
- *     parents          its result is what it is told of the jobs it waited for; {"of": NAME}: of one of them, as "0 OUTCOME RESULT"
- *     extend           {"lease_ms": N, "ms": M}: extends its lease, then works so long, deaf
+ *     parents          its result is what it is told of the jobs it waited for; {"of": NAME}: of one of them, as "0
+ *     OUTCOME RESULT" extend           {"lease_ms": N, "ms": M}: extends its lease, then works so long, deaf
  *
  * The connection string is the setting "settings.running.conninfo".
  */
@@ -127,7 +130,9 @@ static PGconn *connection(const struct deferred_call *call)
 static int command(const struct deferred_call *call, PGconn *conn, const char *sql)
 {
 	PGresult *res = PQexec(conn, sql);
-	int rc = PQresultStatus(res) == PGRES_COMMAND_OK || PQresultStatus(res) == PGRES_TUPLES_OK ? 0 : failed(call, PQerrorMessage(conn));
+	int rc = PQresultStatus(res) == PGRES_COMMAND_OK || PQresultStatus(res) == PGRES_TUPLES_OK
+			 ? 0
+			 : failed(call, PQerrorMessage(conn));
 
 	PQclear(res);
 	return rc;
@@ -169,7 +174,8 @@ static int own(const struct deferred_call *call)
 	if (number(call, "warm_ms", 0) > 0)
 		call->host->progress(call, 0, -1, "warming up", 10);
 	pause_ms(number(call, "warm_ms", 0));
-	snprintf(sql, sizeof(sql), "insert into app.effect (job, attempt) values (%" PRId64 ", %d)", call->id, call->attempt);
+	snprintf(sql, sizeof(sql), "insert into app.effect (job, attempt) values (%" PRId64 ", %d)", call->id,
+		 call->attempt);
 	rc = PQstatus(conn) == CONNECTION_OK ? 0 : failed(call, PQerrorMessage(conn));
 	if (rc == 0)
 		rc = command(call, conn, "begin");
@@ -224,7 +230,8 @@ static int ticks(const struct deferred_call *call)
 	char text[80] = "an older header";
 
 	if (DEFERRED_HAS(call, previous_tick))
-		snprintf(text, sizeof(text), "{\"from\": %" PRId64 ", \"to\": %" PRId64 "}", call->previous_tick, call->tick);
+		snprintf(text, sizeof(text), "{\"from\": %" PRId64 ", \"to\": %" PRId64 "}", call->previous_tick,
+			 call->tick);
 	call->host->result(call, text, strlen(text));
 	return DEFERRED_OK;
 }

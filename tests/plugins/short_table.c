@@ -3,4 +3,6 @@
 #include <deferred_plugin.h>
 
 extern DEFERRED_PLUGIN_EXPORT const struct deferred_plugin deferred_plugin;
-const struct deferred_plugin deferred_plugin = { .abi = DEFERRED_PLUGIN_ABI, .size = 8, .name = "short_table", .version = "1.0" };
+const struct deferred_plugin deferred_plugin = {
+	.abi = DEFERRED_PLUGIN_ABI, .size = 8, .name = "short_table", .version = "1.0"
+};

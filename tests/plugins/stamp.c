@@ -28,7 +28,9 @@ static int stamp(const struct deferred_call *call)
 		fd = open(file, O_WRONLY | O_CLOEXEC);
 		__builtin_strcpy(opened, file);
 	}
-	return fd >= 0 && pwrite(fd, &ns, sizeof(ns), n * (long long)sizeof(ns)) == (ssize_t)sizeof(ns) ? DEFERRED_OK : DEFERRED_FAILED;
+	return fd >= 0 && pwrite(fd, &ns, sizeof(ns), n * (long long)sizeof(ns)) == (ssize_t)sizeof(ns)
+		       ? DEFERRED_OK
+		       : DEFERRED_FAILED;
 }
 
 static int burn(const struct deferred_call *call)

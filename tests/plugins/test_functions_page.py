@@ -33,12 +33,19 @@ def test_the_params_of_send_mail_are_those_it_knows():
     assert sorted(items(top)) == sorted(mail)
     assert sorted(items(members)) == sorted(attachment)
     assert list(re.search(r"an object with\n\.Cm (\w+)\nand\n\.Cm (\w+) ,", page).groups()) == address
-    machines, people = re.search(r"(?s)only ASCII:\n(.*?)These headers take any text:\n(.*?)and names that", page).groups()
+    machines, people = re.search(
+        r"(?s)only ASCII:\n(.*?)These headers take any text:\n(.*?)and names that", page
+    ).groups()
     rules = read("lib", "base", "mail_rules.c")
     plain, text = [strings(k) for k in re.findall(r"const (?:plain|text)_names\[\] = \{(.*?)NULL \}", rules, re.S)]
-    assert re.findall(r"[A-Z][\w-]+", machines.replace(".Cm", "")) == plain and re.findall(r"[A-Z][\w-]+", people.replace(".Cm", "")) == text
+    assert (
+        re.findall(r"[A-Z][\w-]+", machines.replace(".Cm", "")) == plain
+        and re.findall(r"[A-Z][\w-]+", people.replace(".Cm", "")) == text
+    )
     # And the function in SQL, by which opts say the label.
-    listed = re.search(r"(?s)deferred\.send_mail\((.*?)opts json\)", read("lib", "deferred_sql.3"))[1].replace("\\(dq", '"')
+    listed = re.search(r"(?s)deferred\.send_mail\((.*?)opts json\)", read("lib", "deferred_sql.3"))[1].replace(
+        "\\(dq", '"'
+    )
     assert set(re.findall(r'"?(\w+)"? (?:text|json)\b', listed)) == set(mail) - {"deliver_to", "label"}
 
 
@@ -48,15 +55,20 @@ def test_the_params_of_the_sample_functions_are_those_they_read():
     assert {name.split(".")[1] for name in re.findall(r"(?m)^\.Ss (sample\.\w+)$", PAGE)} == set(table)
     for name, function in table.items():
         body = re.search(rf"(?ms)^static int {function}\(.*?^\}}", source)[0]
-        assert sorted(items(section(f"sample.{name}"))) == sorted(re.findall(r'json_object_get\(params, "(\w+)"\)', body)), name
+        assert sorted(items(section(f"sample.{name}"))) == sorted(
+            re.findall(r'json_object_get\(params, "(\w+)"\)', body)
+        ), name
 
 
 def test_the_example_of_the_page_is_a_mail_that_goes_out(db, smtpd):
-    text = PAGE[PAGE.index(".Sh EXAMPLES"):PAGE.index(".Sh SEE ALSO")]
+    text = PAGE[PAGE.index(".Sh EXAMPLES") : PAGE.index(".Sh SEE ALSO")]
     db.sql(re.search(r"(?ms)^\.Bd .*?\n(.*?)^\.Ed", text)[1].replace("\\e", "\\"))
     server = smtpd()
     db.config(f'mail {{\n from = "app@example.org"\n port = {server.port}\n}}\n')
     assert db.run(["check_deferred"]).returncode == 0 and db.hot() == 0
     mail = server.mail()
-    assert mail["List-Unsubscribe"] == "<https://example.org/out>" and [p.get_content() for p in mail.iter_attachments()][-1] == "1;2\n"
+    assert (
+        mail["List-Unsubscribe"] == "<https://example.org/out>"
+        and [p.get_content() for p in mail.iter_attachments()][-1] == "1;2\n"
+    )
     assert db.sql("select label, queue, key from deferred.__deferred") == [("Your invoice", "mail", "invoice-4711")]

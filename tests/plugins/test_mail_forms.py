@@ -28,31 +28,59 @@ PICTURE = base64.b64decode("iVBORw0KGgo=")
 LETTER = "From: a@b.example\nSubject: inner\n\nhello\n.\n"
 # Each with its content in bytes, or None where it is not compared.
 FILES = {
-    "bytes": ({"name": "a.pdf", "content_base64": base64.b64encode(bytes(range(256)) * 30).decode()},
-              bytes(range(256)) * 30),
+    "bytes": (
+        {"name": "a.pdf", "content_base64": base64.b64encode(bytes(range(256)) * 30).decode()},
+        bytes(range(256)) * 30,
+    ),
     "text": ({"name": "Übersicht „Q1“ 100%.log", "content": "ü\n" * 300, "type": "text/x-log"}, "ü\n".encode() * 300),
     "empty": ({"name": 'quo"te\\.csv', "content": ""}, b""),
     "other charset": ({"name": "old.txt", "content_base64": "/A==", "type": "text/plain; charset=ISO-8859-1"}, b"\xfc"),
     "message": ({"name": "forwarded.eml", "content": LETTER}, LETTER.replace("\n", "\r\n").encode()),
     "8-bit message": ({"name": "old.eml", "content": LETTER + "ü\n"}, (LETTER + "ü\n").encode()),
-    "long message": ({"name": "x", "type": "message/rfc822", "content": LETTER + "x" * 999},
-                     (LETTER + "x" * 999).encode()),
+    "long message": (
+        {"name": "x", "type": "message/rfc822", "content": LETTER + "x" * 999},
+        (LETTER + "x" * 999).encode(),
+    ),
     "calendar": ({"name": "invite.ics", "content": "BEGIN:VCALENDAR\r\n"}, b"BEGIN:VCALENDAR\r\n"),
     "path": ({"path": "FILE", "name": "z.bin"}, b"from a file\x00\xff"),
     "message by path": ({"path": "LETTER"}, LETTER.replace("\n", "\r\n").encode()),
     "picture": ({"name": "logo.png", "cid": "logo@app", "content_base64": base64.b64encode(PICTURE).decode()}, PICTURE),
     "second picture": ({"name": "x.gif", "cid": "b", "content_base64": "R0k="}, b"GI"),
 }
-TYPES = {"bytes": "application/pdf", "text": "text/x-log", "empty": "text/csv", "other charset": "text/plain",
-         "message": "message/rfc822", "8-bit message": "application/octet-stream",
-         "long message": "application/octet-stream",
-         "calendar": "text/calendar", "path": "application/octet-stream", "message by path": "message/rfc822",
-         "picture": "image/png", "second picture": "image/gif"}
-TEXTS = ["plain\n", "mostly ascii, one ü and a long line " * 30, "日本語の本文\n" * 40, "x" * 3000,
-         "trailing \n.\n..\nFrom here\t\n= =3D\n",
-         "", "\x07 bell", "a\rb\r\nc\nd"]
-NAMES = ["Ann", "Büro „Nord“", 'A "B" \\C', "x" * 70, "=?UTF-8?Q?a?=", "日本" * 30, "Esq., Jr. (the 3rd) <b>",
-         "a" * 60 + " ü"]
+TYPES = {
+    "bytes": "application/pdf",
+    "text": "text/x-log",
+    "empty": "text/csv",
+    "other charset": "text/plain",
+    "message": "message/rfc822",
+    "8-bit message": "application/octet-stream",
+    "long message": "application/octet-stream",
+    "calendar": "text/calendar",
+    "path": "application/octet-stream",
+    "message by path": "message/rfc822",
+    "picture": "image/png",
+    "second picture": "image/gif",
+}
+TEXTS = [
+    "plain\n",
+    "mostly ascii, one ü and a long line " * 30,
+    "日本語の本文\n" * 40,
+    "x" * 3000,
+    "trailing \n.\n..\nFrom here\t\n= =3D\n",
+    "",
+    "\x07 bell",
+    "a\rb\r\nc\nd",
+]
+NAMES = [
+    "Ann",
+    "Büro „Nord“",
+    'A "B" \\C',
+    "x" * 70,
+    "=?UTF-8?Q?a?=",
+    "日本" * 30,
+    "Esq., Jr. (the 3rd) <b>",
+    "a" * 60 + " ü",
+]
 SUBJECTS = ["hello", "Grüße", "日本語の件名" * 30, "=?UTF-8?Q?no?=", "x" * 900, "many words " * 60, "two  spaces"]
 INVITATION = "BEGIN:VCALENDAR\r\nMETHOD:REQUEST\r\nSUMMARY:%s\r\nEND:VCALENDAR\r\n"
 
@@ -70,11 +98,16 @@ def mails():
             continue
         name, other = draw.choice(NAMES), draw.choice(NAMES)
         wide = {"mail": "jörg@x.org", "label": "Jörg"}
-        mail = {"from": {"mail": "app@example.org", "label": name},
-                "to": ["ann@x.org", {"mail": "bob@x.org", "label": other}],
-                "cc": wide if draw.random() < 0.3 else "cy@x.org", "bcc": ["dee@x.org"],
-                "reply_to": '"%s" <help@x.org>' % re.sub(r'(["\\])', r"\\\1", other), "subject": draw.choice(SUBJECTS),
-                "headers": {"X-Order": draw.choice(SUBJECTS[:3])}, "attachments": [FILES[k][0] for k in files]}
+        mail = {
+            "from": {"mail": "app@example.org", "label": name},
+            "to": ["ann@x.org", {"mail": "bob@x.org", "label": other}],
+            "cc": wide if draw.random() < 0.3 else "cy@x.org",
+            "bcc": ["dee@x.org"],
+            "reply_to": '"%s" <help@x.org>' % re.sub(r'(["\\])', r"\\\1", other),
+            "subject": draw.choice(SUBJECTS),
+            "headers": {"X-Order": draw.choice(SUBJECTS[:3])},
+            "attachments": [FILES[k][0] for k in files],
+        }
         if bodies != "html":
             mail["text"] = draw.choice(TEXTS)
         if bodies != "text":
@@ -90,8 +123,11 @@ def form(mail, files):
     """The nested types that the mail is to have."""
     shown, others = [k for k in files if "picture" in k], [k for k in files if "picture" not in k]
     html = ["multipart/related", "text/html", *[TYPES[k] for k in shown]] if shown else "text/html"
-    bodies = (["text/plain"] if "text" in mail else []) + ([html] if "html" in mail else []) + \
-        (["text/calendar"] if "calendar" in mail else [])
+    bodies = (
+        (["text/plain"] if "text" in mail else [])
+        + ([html] if "html" in mail else [])
+        + (["text/calendar"] if "calendar" in mail else [])
+    )
     body = bodies[0] if len(bodies) == 1 else ["multipart/alternative", *bodies]
     return ["multipart/mixed", body, *[TYPES[k] for k in others]] if others else body
 
@@ -141,7 +177,7 @@ def check_bytes(raw, utf8):
     assert b"\n" not in raw.replace(b"\r\n", b"") and b"\r" not in raw.replace(b"\r\n", b"") and b"\0" not in raw
     assert max(map(len, raw.split(b"\r\n"))) <= 998
     assert max(len(line) for line in head.split(b"\r\n") if not line.startswith(b"Content-Type:")) <= 998
-    assert raw.isascii() or (utf8 and raw[len(head):].isascii())
+    assert raw.isascii() or (utf8 and raw[len(head) :].isascii())
 
 
 def check_by_python(raw, mail, files, utf8):
@@ -204,8 +240,11 @@ def check_by_node(read, mail, files, utf8, parts):
 def letters(tmp_path):
     (tmp_path / "z").write_bytes(FILES["path"][1])
     (tmp_path / "letter.eml").write_bytes(LETTER.encode())
-    return lambda mail: json.loads(json.dumps(mail).replace('"FILE"', json.dumps(str(tmp_path / "z")))
-                                   .replace('"LETTER"', json.dumps(str(tmp_path / "letter.eml"))))
+    return lambda mail: json.loads(
+        json.dumps(mail)
+        .replace('"FILE"', json.dumps(str(tmp_path / "z")))
+        .replace('"LETTER"', json.dumps(str(tmp_path / "letter.eml")))
+    )
 
 
 def test_two_parsers_read_every_kind_of_mail_as_it_was_asked_for(call, smtpd, letters, tmp_path):
@@ -214,13 +253,20 @@ def test_two_parsers_read_every_kind_of_mail_as_it_was_asked_for(call, smtpd, le
     node.scripts(folder, PARSER)
     seed, made = mails()
     for n, options in enumerate(SERVERS):
-        server, batch, utf8 = smtpd(*options), made[n::len(SERVERS)], "--utf8" in options
-        outcomes = call("send_mail", *[letters(mail) for mail, _ in batch], id=7, created_at_us=CREATED * 10**6,
-                        ready_at=READY * 10**6, settings={"mail.port": server.port, "mail.attachment_dir": tmp_path})
+        server, batch, utf8 = smtpd(*options), made[n :: len(SERVERS)], "--utf8" in options
+        outcomes = call(
+            "send_mail",
+            *[letters(mail) for mail, _ in batch],
+            id=7,
+            created_at_us=CREATED * 10**6,
+            ready_at=READY * 10**6,
+            settings={"mail.port": server.port, "mail.attachment_dir": tmp_path},
+        )
         assert [o.error for o in outcomes if o.returned != "ok"] == [], f"seed {seed}"
         kept = [os.path.join(server.dir, f"{i}.eml") for i in range(1, len(batch) + 1)]
-        done = subprocess.run([node.NODE, os.path.join(folder, "parse.mjs"), *kept], capture_output=True, text=True,
-                              timeout=120)
+        done = subprocess.run(
+            [node.NODE, os.path.join(folder, "parse.mjs"), *kept], capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, done.stderr
         for i, (mail, files), read in zip(range(1, len(batch) + 1), batch, done.stdout.splitlines(), strict=True):
             try:
@@ -237,9 +283,16 @@ def test_a_message_within_a_mail_is_not_encoded(call, smtpd):
     server = smtpd("--seven-bit")
     whole = [b"Subject: a\n\nb", b"Subject: a\r\n\r\n" + b"x" * 998 + b"\r\n", b""]
     other = [b"Subject: a\n\n\xfc", b"Subject: a\n\n" + b"x" * 999, b"Subject: a\n\n\0", b"Subject: a\rb\n"]
-    mails = [{"from": "a@b", "to": "a@b", "text": "t", "attachments": [
-        {"name": "a", "content_base64": base64.b64encode(data).decode(), "type": kind}]}
-        for kind in ("message/rfc822", "Message/RFC822; x=y") for data in whole + other]
+    mails = [
+        {
+            "from": "a@b",
+            "to": "a@b",
+            "text": "t",
+            "attachments": [{"name": "a", "content_base64": base64.b64encode(data).decode(), "type": kind}],
+        }
+        for kind in ("message/rfc822", "Message/RFC822; x=y")
+        for data in whole + other
+    ]
     assert {o.returned for o in call("send_mail", *mails, settings={"mail.port": server.port})} == {"ok"}
     for n, data in enumerate(2 * (whole + other), 1):
         [part] = server.mail(n).iter_attachments()
@@ -247,5 +300,7 @@ def test_a_message_within_a_mail_is_not_encoded(call, smtpd):
             assert part.get_content_type() == "message/rfc822" and part["content-transfer-encoding"] == "7bit"
             assert data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n") + b"\r\n--" in server.raw(n)
         else:
-            assert part.get_content_type() == "application/octet-stream" and part["content-transfer-encoding"] == "base64"
+            assert (
+                part.get_content_type() == "application/octet-stream" and part["content-transfer-encoding"] == "base64"
+            )
             assert part.get_payload(decode=True) == data

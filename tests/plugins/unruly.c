@@ -242,7 +242,10 @@ static int swallow_answer(const struct deferred_call *call)
 /* A result, longer than the host would take it, for the first job of this runner. */
 static int raw_result(const struct deferred_call *call)
 {
-	static const struct { struct frame_head head; char text[100000]; } frame = { { 100000, FRAME_RESULT, 0 }, "result" };
+	static const struct {
+		struct frame_head head;
+		char text[100000];
+	} frame = { { 100000, FRAME_RESULT, 0 }, "result" };
 
 	(void)call;
 	return write(FRAME_SOCKET_FD, &frame, sizeof(frame)) == (ssize_t)sizeof(frame) ? DEFERRED_OK : DEFERRED_DEAD;
@@ -298,7 +301,8 @@ static int big_result(const struct deferred_call *call)
 }
 
 /* Returns {"value"}, and says nothing about it. */
-/* Every byte there is, on both outputs, past whatever buffers; then what would pass for a line of the log, and for the end of one. */
+/* Every byte there is, on both outputs, past whatever buffers; then what would pass for a line of the log, and for the
+ * end of one. */
 static int print_bytes(const struct deferred_call *call)
 {
 	static const char forged[] = "\n\0error: forged\r\n\xc3";
@@ -435,7 +439,8 @@ static int defer_raw(const struct deferred_call *call)
 
 	text(call, "fn", fn, sizeof(fn));
 	text(call, "opts", opts, sizeof(opts));
-	call->host->result(call, result, (size_t)snprintf(result, sizeof(result), "%d", call->host->defer(call, fn, NULL, opts)));
+	call->host->result(call, result,
+			   (size_t)snprintf(result, sizeof(result), "%d", call->host->defer(call, fn, NULL, opts)));
 	return DEFERRED_OK;
 }
 
@@ -447,8 +452,11 @@ static int defer_self(const struct deferred_call *call)
 
 	if (n <= 0)
 		return DEFERRED_OK;
-	snprintf(params, sizeof(params), "{\"n\": %lld, \"flow\": %lld}", (long long)(n - 1), (long long)number(call, "flow", 0));
-	return call->host->defer(call, call->fn, params, number(call, "flow", 0) ? "{\"flow\": true}" : NULL) == 0 ? DEFERRED_OK : DEFERRED_DEAD;
+	snprintf(params, sizeof(params), "{\"n\": %lld, \"flow\": %lld}", (long long)(n - 1),
+		 (long long)number(call, "flow", 0));
+	return call->host->defer(call, call->fn, params, number(call, "flow", 0) ? "{\"flow\": true}" : NULL) == 0
+		       ? DEFERRED_OK
+		       : DEFERRED_DEAD;
 }
 
 /* Journals its start and end in {"file"}, outside of the database, with {"ms"} in between: lines of

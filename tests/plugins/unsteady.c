@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A plugin that dies while it is loaded: once where a file "once" is in the folder HOME, as long as there is a file "always". */
+/* A plugin that dies while it is loaded: once where a file "once" is in the folder HOME, as long as there is a file
+ * "always". */
 #include "deferred_plugin.h"
 
 #include <signal.h>

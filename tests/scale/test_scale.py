@@ -14,21 +14,26 @@ import harness
 import pg
 from verdict import Journal, Verdict
 
-pytestmark = [pytest.mark.by_hand, pytest.mark.skipif("DEFERRED_SCALE" not in os.environ, reason="for make check-scale")]
+pytestmark = [
+    pytest.mark.by_hand,
+    pytest.mark.skipif("DEFERRED_SCALE" not in os.environ, reason="for make check-scale"),
+]
 SETTINGS = 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "20ms"\n'
-IDS = 10 ** 13
-MASK = 2 ** 64 - 1
+IDS = 10**13
+MASK = 2**64 - 1
 
 
 def shard_for(names, route):
     """As deferred(3) tells a programmer in another language to compute it."""
+
     def weight(name):
-        h = 0xcbf29ce484222325
+        h = 0xCBF29CE484222325
         for byte in route.encode() + b"\0" + name.encode():
-            h = (h ^ byte) * 0x100000001b3 & MASK
-        h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9 & MASK
-        h = (h ^ h >> 27) * 0x94d049bb133111eb & MASK
+            h = (h ^ byte) * 0x100000001B3 & MASK
+        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 & MASK
+        h = (h ^ h >> 27) * 0x94D049BB133111EB & MASK
         return h ^ h >> 31
+
     return max(names, key=weight)
 
 
@@ -62,13 +67,32 @@ class Shards:
         return list(self.servers).index(name) + 1
 
     def write(self):
-        self.home.config(SETTINGS + "".join(f'shard "{n}" {{ number = {self.number(n)} conninfo = "{s.conninfo}" accepting = {int(n in self.accepting)} }}\n'
-                                            for n, s in self.servers.items()))
+        self.home.config(
+            SETTINGS
+            + "".join(
+                f'shard "{n}" {{ number = {self.number(n)} conninfo = "{s.conninfo}" accepting = {int(n in self.accepting)} }}\n'
+                for n, s in self.servers.items()
+            )
+        )
 
     def serve(self, name):
         server = self.servers[name]
-        self.services[name] = server.spawn(["check_deferred", "--shard", name, "--pidfile", f"{server.dir}/service", "--loop", "--listen", "--runners", "2", "--batch", "20"],
-                                           env={**self.env, "DEFERRED_PLUGIN_DIR": self.home.env["DEFERRED_PLUGIN_DIR"]})
+        self.services[name] = server.spawn(
+            [
+                "check_deferred",
+                "--shard",
+                name,
+                "--pidfile",
+                f"{server.dir}/service",
+                "--loop",
+                "--listen",
+                "--runners",
+                "2",
+                "--batch",
+                "20",
+            ],
+            env={**self.env, "DEFERRED_PLUGIN_DIR": self.home.env["DEFERRED_PLUGIN_DIR"]},
+        )
 
     def run(self, *args):
         return self.home.run(list(args), env=self.env)
@@ -102,8 +126,13 @@ class Producer(threading.Thread):
                     if name not in connections or connections[name].closed:
                         connections[name] = psycopg2.connect(self.shards.servers[name].conninfo, connect_timeout=2)
                     with connections[name] as connection, connection.cursor() as cursor:
-                        cursor.execute("select deferred.defer('record', %s::json, %s::json)", (
-                            psycopg2.extras.Json({"file": self.record, "ms": self.rng.randrange(8)}), psycopg2.extras.Json({"concurrency_key": key} if key else {})))
+                        cursor.execute(
+                            "select deferred.defer('record', %s::json, %s::json)",
+                            (
+                                psycopg2.extras.Json({"file": self.record, "ms": self.rng.randrange(8)}),
+                                psycopg2.extras.Json({"concurrency_key": key} if key else {}),
+                            ),
+                        )
                         job = cursor.fetchone()[0]
                 except psycopg2.Error:
                     self.refused[name] = self.refused.get(name, 0) + 1
@@ -125,7 +154,7 @@ class Producer(threading.Thread):
 
 def test_a_campaign_over_three_servers_and_one_more(capsys):
     """Twenty seconds of producers; one server is killed and stays away for five, a service is killed, a shard is added, another one is drained."""
-    seed = int(os.environ.get("SEED") or random.randrange(10 ** 9))
+    seed = int(os.environ.get("SEED") or random.randrange(10**9))
     rng = random.Random(seed)
     shards = Shards("abc")
     record = os.path.join(shards.home.dir, "record")
@@ -133,7 +162,9 @@ def test_a_campaign_over_three_servers_and_one_more(capsys):
     producers = [Producer(shards, journals, f"{seed} {i}", record) for i in range(3)]
     try:
         routes = [f"customer-{i}" for i in range(40)]
-        assert [shards.run("deferred", "shard", "for", r).stdout.strip() for r in routes] == [shard_for("abc", r) for r in routes]
+        assert [shards.run("deferred", "shard", "for", r).stdout.strip() for r in routes] == [
+            shard_for("abc", r) for r in routes
+        ]
         for p in producers:
             p.start()
         time.sleep(3)
@@ -155,11 +186,17 @@ def test_a_campaign_over_three_servers_and_one_more(capsys):
         shards.accepting.discard(drained)
         shards.write()
         rounds = [p.rounds for p in producers]
-        harness.wait_for(lambda: all(p.rounds > n for p, n in zip(producers, rounds)), 30, "whoever looked before has deferred")
-        harness.wait_for(lambda: not shards.servers[drained].sql("select from deferred.__deferred_hot limit 1"), 30, "it is empty")
+        harness.wait_for(
+            lambda: all(p.rounds > n for p, n in zip(producers, rounds)), 30, "whoever looked before has deferred"
+        )
+        harness.wait_for(
+            lambda: not shards.servers[drained].sql("select from deferred.__deferred_hot limit 1"), 30, "it is empty"
+        )
         at = len(journals[drained])
         time.sleep(4)
-        assert len(journals[drained]) == at and not shards.servers[drained].sql("select from deferred.__deferred_hot limit 1"), "nothing comes there"
+        assert len(journals[drained]) == at and not shards.servers[drained].sql(
+            "select from deferred.__deferred_hot limit 1"
+        ), "nothing comes there"
         for p in producers:
             p.stop.set()
         for p in producers:
@@ -175,13 +212,21 @@ def test_a_campaign_over_three_servers_and_one_more(capsys):
             counts[name] = {kind: dict(c) for kind, c in verdict.counts.items()}
             assert server.sql("select * from deferred.check_ledger()") == []
             for count in verdict.counts.values():
-                assert [count[what] for what in ("lost", "never run", "accepted twice", "overlapping", "stuck")] == [0] * 5, (seed, counts)
+                assert [count[what] for what in ("lost", "never run", "accepted twice", "overlapping", "stuck")] == [
+                    0
+                ] * 5, (seed, counts)
         keyed = {n: sum(k is not None for _, k in j.jobs.values()) for n, j in journals.items()}
         longest = max(p.longest for p in producers)
         with capsys.disabled():
-            print(f"\nseed {seed}: {sum(len(j) for j in journals.values()):,} jobs answered: " + ", ".join(f"{n} {len(j):,}" for n, j in journals.items()))
-            print(f"{victim} killed and away for 5 s: jobs taken meanwhile " + ", ".join(f"{n} {v}" for n, v in while_away.items() if n != "d")
-                  + f"; longest without a job that has no key: {longest:.2f} s; calls without an answer {sum(j.unknown for j in journals.values())}")
+            print(
+                f"\nseed {seed}: {sum(len(j) for j in journals.values()):,} jobs answered: "
+                + ", ".join(f"{n} {len(j):,}" for n, j in journals.items())
+            )
+            print(
+                f"{victim} killed and away for 5 s: jobs taken meanwhile "
+                + ", ".join(f"{n} {v}" for n, v in while_away.items() if n != "d")
+                + f"; longest without a job that has no key: {longest:.2f} s; calls without an answer {sum(j.unknown for j in journals.values())}"
+            )
             print(f"d added: {len(moved)} of {len(routes)} routes moved to it, none between others; {drained} drained")
             print(f"lost 0, never run 0, accepted twice 0, overlapping 0, stuck 0 in each; with a key: {keyed}")
         assert while_away[victim] <= 3 and all(while_away[n] > 100 for n in "abc" if n != victim) and longest < 4
@@ -196,27 +241,37 @@ def test_one_entry_point_by_plproxy(tmp_path):
     """The example of deferred-shard(1), as it stands there, with these connections."""
     with open(os.path.join(pg.TOP, "docs", "man", "deferred-shard.1")) as f:
         page = f.read()
-    example = page[page.index("create extension plproxy;"):]
-    example = example[:example.index(".Ed")].replace("\\e", "\\")
+    example = page[page.index("create extension plproxy;") :]
+    example = example[: example.index(".Ed")].replace("\\e", "\\")
     shards = Shards("ab")
     try:
         home = shards.home.cluster.create_db("app")
         for name, where in ("pg1", "a"), ("pg2", "b"):
             assert f"host={name} dbname=queue" in example
             server = shards.servers[where]
-            example = example.replace(f"host={name} dbname=queue", f"host={server.cluster.folder} port={pg.PORT} dbname={server.name}")
+            example = example.replace(
+                f"host={name} dbname=queue", f"host={server.cluster.folder} port={pg.PORT} dbname={server.name}"
+            )
         example = example.replace("user 'app', password 'secret'", f"user '{pg.USER}'")
-        done = subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", home], input=example, capture_output=True, text=True)
+        done = subprocess.run(
+            ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", home], input=example, capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         with psycopg2.connect(home) as connection, connection.cursor() as cursor:
-            cursor.execute("select defer('noop', json_build_object('n', n), '{}', 'customer-' || n) from generate_series(1, 40) n")
+            cursor.execute(
+                "select defer('noop', json_build_object('n', n), '{}', 'customer-' || n) from generate_series(1, 40) n"
+            )
             ids = [r for r, in cursor.fetchall()]
-            cursor.execute("select defer('noop', '{}', '{\"key\": \"k\", \"delay\": \"1h\"}', 'customer-1') from generate_series(1, 5)")
+            cursor.execute(
+                "select defer('noop', '{}', '{\"key\": \"k\", \"delay\": \"1h\"}', 'customer-1') from generate_series(1, 5)"
+            )
             same = {r for r, in cursor.fetchall()}
             connection.rollback()
         assert {i // IDS for i in ids} == {1, 2} and len(same) == 1
         for name, server in shards.servers.items():
             mine = [i for i in [*ids, *same] if i // IDS == shards.number(name)]
-            assert {r for r, in server.sql("select id from deferred.__deferred")} == set(mine), "rolled back here, stored there: as the page says"
+            assert {r for r, in server.sql("select id from deferred.__deferred")} == set(
+                mine
+            ), "rolled back here, stored there: as the page says"
     finally:
         shards.close()

@@ -41,24 +41,50 @@ def check_watched(db, args):
             ticks += sum(map(len, case.expected))
             wrong += case.differs(db)
         if n % 20 == 19:
-            print(f"{n + 1} zones, {cases} spans of days, {ticks} ticks, {len(wrong)} differ, {time.time() - begun:.0f} s", flush=True)
-    print(f"watched clocks: {len(zones)} zones, {args.first} to {args.last}: {cases} spans of 3 days, {cases * args.rules} rules, {ticks} ticks, {len(wrong)} rules differ")
+            print(
+                f"{n + 1} zones, {cases} spans of days, {ticks} ticks, {len(wrong)} differ, {time.time() - begun:.0f} s",
+                flush=True,
+            )
+    print(
+        f"watched clocks: {len(zones)} zones, {args.first} to {args.last}: {cases} spans of 3 days, {cases * args.rules} rules, {ticks} ticks, {len(wrong)} rules differ"
+    )
     return wrong
 
 
 def on_calendar(rule, zone):
     """The rule as systemd has it; of day and weekday one is *."""
+
     def words(field, low, high, names=()):
         found = sorted(cron_reference.numbers(field, low, high, names))
         return "*" if field == "*" else ",".join(f"{n:02}" for n in found)
+
     minute, hour, day, month, weekday = rule.split()
-    days = "" if weekday == "*" else ",".join(sorted({cron_reference.DAYS[n % 7].title() for n in cron_reference.numbers(weekday, 0, 7, cron_reference.DAYS)})) + " "
+    days = (
+        ""
+        if weekday == "*"
+        else ",".join(
+            sorted(
+                {cron_reference.DAYS[n % 7].title() for n in cron_reference.numbers(weekday, 0, 7, cron_reference.DAYS)}
+            )
+        )
+        + " "
+    )
     return f"{days}*-{words(month, 1, 12, cron_reference.MONTHS)}-{words(day, 1, 31)} {words(hour, 0, 23)}:{words(minute, 0, 59)}:00 {zone}"
 
 
 def by_systemd(rule, zone, base, n):
-    done = subprocess.run(["systemd-analyze", "calendar", f"--iterations={n}", f"--base-time={base:%Y-%m-%d %H:%M:%S} UTC", on_calendar(rule, zone)],
-                          env={**os.environ, "TZ": "UTC", "LC_ALL": "C"}, capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            "systemd-analyze",
+            "calendar",
+            f"--iterations={n}",
+            f"--base-time={base:%Y-%m-%d %H:%M:%S} UTC",
+            on_calendar(rule, zone),
+        ],
+        env={**os.environ, "TZ": "UTC", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+    )
     times = re.findall(r"(?m)(?:Next elapse|Iter\. #\d+): \w+ (\S+ \S+) UTC", done.stdout)
     return [datetime.datetime.fromisoformat(t).replace(tzinfo=UTC) for t in times]
 
@@ -69,6 +95,7 @@ def by_croniter(rule, zone, base, n):
 
     def stop(*_):
         raise TimeoutError
+
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(5)
     try:
@@ -83,7 +110,10 @@ def by_croniter(rule, zone, base, n):
 def put_forward(rule, zone, t):
     """A tick of a time that the clocks of that moment skipped. We let it come when they have been put forward, as Debian's cron does and as
     the watched clocks hold us to; croniter and systemd leave it out."""
-    before, after = ((t + d).astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None) for d in (-cron_reference.MINUTE, cron_reference.MINUTE * 0))
+    before, after = (
+        (t + d).astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
+        for d in (-cron_reference.MINUTE, cron_reference.MINUTE * 0)
+    )
     rule = cron_reference.Rule(rule)
     return rule.fixed and after - before > cron_reference.MINUTE and not rule.matches(after)
 
@@ -106,14 +136,25 @@ def check_others(db, args):
         shown = [t for t in ours if not put_forward(rule, zone, t)]
         skipped += shown[:5] == theirs != ours[:5]
         if shown[:5] != theirs:
-            wrong.append(f"{rule!r} in {zone} from {base}: {[str(t) for t in ours]}, croniter and systemd say {[str(t) for t in theirs]}")
-    print(f"croniter and systemd: {asked} rules, they agree on {agreed}, of these {len(wrong)} differ, beside {skipped} whose time was skipped")
+            wrong.append(
+                f"{rule!r} in {zone} from {base}: {[str(t) for t in ours]}, croniter and systemd say {[str(t) for t in theirs]}"
+            )
+    print(
+        f"croniter and systemd: {asked} rules, they agree on {agreed}, of these {len(wrong)} differ, beside {skipped} whose time was skipped"
+    )
     return wrong
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    for name, default in (("seed", random.randrange(1 << 32)), ("zones", 200), ("first", 2001), ("last", 2030), ("rules", 3), ("others", 1000)):
+    for name, default in (
+        ("seed", random.randrange(1 << 32)),
+        ("zones", 200),
+        ("first", 2001),
+        ("last", 2030),
+        ("rules", 3),
+        ("others", 1000),
+    ):
         parser.add_argument("--" + name, type=int, default=default)
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)

@@ -37,7 +37,9 @@ class Rule:
         self.days, self.last = numbers(",".join(plain), 1, 31) if plain else set(), "L" in day.split(",")
         self.nth = {(DAYS.index(d[:3]), d[4]) for d in weekday.split(",") if "#" in d}
         plain = [d for d in weekday.split(",") if "#" not in d]
-        self.weekdays = {d % 7 for d in numbers(",".join(plain), 0, 6 if plain[0].startswith("*") else 7, DAYS)} if plain else set()
+        self.weekdays = (
+            {d % 7 for d in numbers(",".join(plain), 0, 6 if plain[0].startswith("*") else 7, DAYS)} if plain else set()
+        )
         self.both = day.startswith("*") or weekday.startswith("*")
         self.fixed = not minute.startswith("*") and not hour.startswith("*")
         self.known = {}
@@ -46,9 +48,15 @@ class Rule:
         if date not in self.known:
             length, weekday = calendar.monthrange(date.year, date.month)[1], date.isoweekday() % 7
             by_day = date.day in self.days or (self.last and date.day == length)
-            by_weekday = (weekday in self.weekdays or (weekday, str((date.day - 1) // 7 + 1)) in self.nth
-                          or (weekday, "L") in self.nth and date.day + 7 > length)
-            self.known[date] = date.month in self.months and (by_day and by_weekday if self.both else by_day or by_weekday)
+            by_weekday = (
+                weekday in self.weekdays
+                or (weekday, str((date.day - 1) // 7 + 1)) in self.nth
+                or (weekday, "L") in self.nth
+                and date.day + 7 > length
+            )
+            self.known[date] = date.month in self.months and (
+                by_day and by_weekday if self.both else by_day or by_weekday
+            )
         return self.known[date]
 
     def matches(self, local):
@@ -90,13 +98,19 @@ def changes(zone, start, end):
 def random_rule(r):
     def some(low, high, names=()):
         def word(n):
-            return r.choice([names[n - low].lower(), names[n - low]]) if n - low < len(names) and r.random() < 0.3 else str(n)
+            return (
+                r.choice([names[n - low].lower(), names[n - low]])
+                if n - low < len(names) and r.random() < 0.3
+                else str(n)
+            )
+
         kind, a, b = r.random(), *sorted(r.sample(range(low, high + 1), 2))
         if kind < 0.5:
             return ",".join(word(r.randint(low, high)) for _ in range(r.randint(1, 3)))
         if kind < 0.75:
             return f"{word(a)}-{word(b)}" + (f"/{r.randint(1, high // 2)}" if r.random() < 0.4 else "")
         return f"*/{r.randint(1, high)}" if kind < 0.85 else "*"
+
     minute = r.choice([str(r.randint(0, 59)), "0", "30", "*/15", "*", some(0, 59)])
     hour = r.choice([str(r.randint(0, 4)), "2", "1-3", "*", "*/2", some(0, 23)])
     day = r.choice(["*", "*", "*", "L", some(1, 31), f"L,{r.randint(1, 28)}"])
@@ -121,14 +135,22 @@ class Case:
 
     def answered(self, db):
         """What the server says: each tick asked for by the one before."""
-        rows = db.sql("""
+        rows = db.sql(
+            """
             with recursive rule as (
                 select n, deferred.__cron_parse(text) as cron from unnest(%s::text[]) with ordinality as r(text, n)),
             tick as (
                 select n, cron, %s::timestamptz as t from rule
                 union all
                 select n, cron, deferred.__cron_next(cron, %s, t) from tick where t < %s)
-            select n, t from tick where t > %s and t < %s order by n, t""", self.rules, self.start, self.zone, self.end, self.start, self.end)
+            select n, t from tick where t > %s and t < %s order by n, t""",
+            self.rules,
+            self.start,
+            self.zone,
+            self.end,
+            self.start,
+            self.end,
+        )
         return [[t for n, t in rows if n == i + 1] for i in range(len(self.rules))]
 
     def differs(self, db):

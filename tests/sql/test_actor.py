@@ -38,7 +38,9 @@ def stranger(db):
     db.sql(f"drop owned by {name}; drop role {name}")
 
 
-@pytest.mark.parametrize("maintain", ["analyze {o}.t", "vacuum analyze {o}.t", "reindex table {o}.t", "refresh materialized view {o}.v"])
+@pytest.mark.parametrize(
+    "maintain", ["analyze {o}.t", "vacuum analyze {o}.t", "reindex table {o}.t", "refresh materialized view {o}.v"]
+)
 def test_who_maintains_a_table_is_not_taken_for_its_owner(db, stranger, maintain):
     job = db.defer("noop")
     db.sql(f"set role {stranger}")
@@ -58,7 +60,11 @@ def operator(db):
     name = f"operator_{os.getpid()}"
     db.sql(f"drop role if exists {name}")
     db.sql(f"create role {name} login in role deferred_operator, deferred_producer")
-    db.sql("insert into deferred.__deferred_grant (role, queue, fn) values (%s, null, 'may'), (%s, 'default', 'here')", name, name)
+    db.sql(
+        "insert into deferred.__deferred_grant (role, queue, fn) values (%s, null, 'may'), (%s, 'default', 'here')",
+        name,
+        name,
+    )
     db.sql("select deferred.__queue_add('default', session_user); select deferred.__queue_add('other', session_user)")
     yield name
     db.sql("reset role")
@@ -71,8 +77,10 @@ def of_jobs(db, fn):
     db.sql("select deferred.schedule_pause('nightly')")
     jobs = [db.defer(fn, max_attempts=1) for _ in range(2)]
     flow = db.one("select deferred.defer_flow(%s)", json.dumps({"jobs": [{"fn": fn}]}))
-    db.sql("with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
-           "select id, 1, 'failed', true, 'x' from h")
+    db.sql(
+        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
+        "select id, 1, 'failed', true, 'x' from h"
+    )
     delayed = db.defer(fn, delay="1h")
     return *jobs, delayed, flow
 
@@ -85,12 +93,21 @@ def test_whatever_an_operator_has_run_he_must_be_allowed_to_defer(db, operator, 
         "schedule": ("select deferred.__act_schedule_set('new', '', '@daily', %s, '{}', '{}', 'o', null)", fn),
         "retry": ("select deferred.__act('retry', %s, null, 'o', null)", one),
         "run": ("select deferred.__act('run', %s, null, 'o', null)", delayed),
-        "retry many": ("select why from deferred.__act_some('retry', 'dead', json_build_object('fn', %s), null, false, 'o', null)", fn),
+        "retry many": (
+            "select why from deferred.__act_some('retry', 'dead', json_build_object('fn', %s), null, false, 'o', null)",
+            fn,
+        ),
         "flow retry": ("select refused from deferred.__act_flow('retry', %s, null, 'o', null)", flow),
         "schedule run": ("select deferred.__act('run', null, null, 'o', null, null, 'nightly')",),
         "schedule resume": ("select deferred.__act('resume', null, null, 'o', null, null, 'nightly')",),
-        "on_dead of a queue": ("select deferred.__act('set', null, 'default', 'o', null, null, null, json_build_object('on_dead', %s))", fn),
-        "on_dead of a function": ("select deferred.__act('set', null, null, 'o', null, 'may', null, json_build_object('on_dead', %s))", fn),
+        "on_dead of a queue": (
+            "select deferred.__act('set', null, 'default', 'o', null, null, null, json_build_object('on_dead', %s))",
+            fn,
+        ),
+        "on_dead of a function": (
+            "select deferred.__act('set', null, null, 'o', null, 'may', null, json_build_object('on_dead', %s))",
+            fn,
+        ),
     }
     db.sql(f"set session authorization {operator}")
     said = {name: db.one(*act) for name, act in acts.items()}
@@ -101,8 +118,18 @@ def test_whatever_an_operator_has_run_he_must_be_allowed_to_defer(db, operator, 
 def test_what_dies_in_any_queue_needs_a_grant_for_all(db, operator):
     db.sql("delete from deferred.__deferred_grant where queue is null")
     db.sql(f"set session authorization {operator}")
+
     def dead(**of):
-        return db.one("select deferred.__act('set', null, %s, 'o', null, %s, null, '{\"on_dead\": \"here\"}')", of.get("queue"), of.get("fn"))
-    assert dead(queue="default") is None and 'to queue "other"' in dead(queue="other") and "to every queue" in dead(fn="may")
+        return db.one(
+            "select deferred.__act('set', null, %s, 'o', null, %s, null, '{\"on_dead\": \"here\"}')",
+            of.get("queue"),
+            of.get("fn"),
+        )
+
+    assert (
+        dead(queue="default") is None
+        and 'to queue "other"' in dead(queue="other")
+        and "to every queue" in dead(fn="may")
+    )
     db.sql("reset session authorization")
     assert db.sql("select kind, name from deferred.__deferred_on_dead") == [("queue", "default")]

@@ -5,9 +5,34 @@ import json
 import psycopg2
 import pytest
 
-SETTINGS = {"hook": True, "mail_to": "ops@example.org", "queue": "alert", "timeout_ms": "30000", "repeat_ms": "14400000", "late_ms": "900000", "late_queues": {"slow": "0"},
-            "dead": "1", "failing": "0.2", "build_ratio": "1.5", "crashes": "20", "retry_ms": "300000"}
-OUTCOMES = "ok", "failed", "crashed", "timeout", "interrupted", "superseded", "lost", "cancelled", "expired", "snoozed", "dead", "arrived"
+SETTINGS = {
+    "hook": True,
+    "mail_to": "ops@example.org",
+    "queue": "alert",
+    "timeout_ms": "30000",
+    "repeat_ms": "14400000",
+    "late_ms": "900000",
+    "late_queues": {"slow": "0"},
+    "dead": "1",
+    "failing": "0.2",
+    "build_ratio": "1.5",
+    "crashes": "20",
+    "retry_ms": "300000",
+}
+OUTCOMES = (
+    "ok",
+    "failed",
+    "crashed",
+    "timeout",
+    "interrupted",
+    "superseded",
+    "lost",
+    "cancelled",
+    "expired",
+    "snoozed",
+    "dead",
+    "arrived",
+)
 
 
 class Told:
@@ -17,31 +42,55 @@ class Told:
     def look(self, connection=None, later="1 minute", **settings):
         """Those that are told, {(cause, name): sentence}, by a look that comes a while after the last one."""
         if later:
-            self.db.sql(f"update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '{later}', breakers_at = breakers_at - interval '{later}', "
-                        f"builds_at = builds_at - interval '{later}'")
+            self.db.sql(
+                f"update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '{later}', breakers_at = breakers_at - interval '{later}', "
+                f"builds_at = builds_at - interval '{later}'"
+            )
         asked = {k: v for k, v in {**SETTINGS, **settings}.items() if v is not None}
         with (connection or self.db.connection).cursor() as cursor:
             cursor.execute("select cause, name, text from deferred.__alert(%s)", (json.dumps(asked),))
             return {(cause, name): text for cause, name, text in cursor.fetchall()}
 
     def hours_pass(self, hours):
-        self.db.sql("update deferred.__deferred_alert set told_at = told_at - %s * interval '1 hour', since = since - %s * interval '1 hour', "
-                    "ended_at = ended_at - %s * interval '1 hour'", hours, hours, hours)
+        self.db.sql(
+            "update deferred.__deferred_alert set told_at = told_at - %s * interval '1 hour', since = since - %s * interval '1 hour', "
+            "ended_at = ended_at - %s * interval '1 hour'",
+            hours,
+            hours,
+            hours,
+        )
 
     def series(self, fn, queue="*", plugin="*"):
-        self.db.sql("insert into deferred.__deferred_series (queue, fn, plugin) values (%s, %s, %s) on conflict do nothing", queue, fn, plugin)
-        return self.db.one("select id from deferred.__deferred_series where (queue, fn, plugin) = (%s, %s, %s)", queue, fn, plugin)
+        self.db.sql(
+            "insert into deferred.__deferred_series (queue, fn, plugin) values (%s, %s, %s) on conflict do nothing",
+            queue,
+            fn,
+            plugin,
+        )
+        return self.db.one(
+            "select id from deferred.__deferred_series where (queue, fn, plugin) = (%s, %s, %s)", queue, fn, plugin
+        )
 
     def sums(self, fn, ago, span=1, run="{}", rss_kb=0, queue="*", plugin="*", **outcomes):
         """Attempts of a minute or an hour so long ago; since ever, where span is 0."""
-        self.db.sql(f"insert into deferred.__deferred_sum (span, at, series, {', '.join(OUTCOMES)}, wait_us, run_us, cpu_us, max_rss_kb, wait, run) "
-                    f"values (%s, case when %s = 0 then '-infinity' else date_bin('1 minute', now() - %s::interval, '2000-01-01 00:00+00') end, %s, "
-                    f"{', '.join(['%s'] * len(OUTCOMES))}, 0, 0, 0, %s, '{{}}', %s) on conflict (span, series, at) do update set dead = excluded.dead",
-                    span, span, ago, self.series(fn, queue, plugin), *[outcomes.get(o, 0) for o in OUTCOMES], rss_kb, run)
+        self.db.sql(
+            f"insert into deferred.__deferred_sum (span, at, series, {', '.join(OUTCOMES)}, wait_us, run_us, cpu_us, max_rss_kb, wait, run) "
+            f"values (%s, case when %s = 0 then '-infinity' else date_bin('1 minute', now() - %s::interval, '2000-01-01 00:00+00') end, %s, "
+            f"{', '.join(['%s'] * len(OUTCOMES))}, 0, 0, 0, %s, '{{}}', %s) on conflict (span, series, at) do update set dead = excluded.dead",
+            span,
+            span,
+            ago,
+            self.series(fn, queue, plugin),
+            *[outcomes.get(o, 0) for o in OUTCOMES],
+            rss_kb,
+            run,
+        )
 
     def jobs(self):
         """What is waiting to be told, each once: [(function, label)]"""
-        return self.db.sql("select d.fn, d.label from deferred.__deferred d join deferred.__deferred_hot h on h.id = d.id where d.queue = 'alert' and d.fn <> 'noop' order by d.id")
+        return self.db.sql(
+            "select d.fn, d.label from deferred.__deferred d join deferred.__deferred_hot h on h.id = d.id where d.queue = 'alert' and d.fn <> 'noop' order by d.id"
+        )
 
 
 @pytest.fixture
@@ -56,12 +105,26 @@ def test_each_death_is_told_and_no_more_than_once_an_hour(db, told):
     told.sums("import", "1 min", span=0, dead=2)
     assert told.look(later=False) == {}  # somebody has just looked
     assert told.look() == {("dead", "import"): "2 jobs of function import died"}
-    assert told.jobs() == [("deferred-alert", "dead import: 2 jobs of function import died"), ("send_mail", "deferred: dead import")]
+    assert told.jobs() == [
+        ("deferred-alert", "dead import: 2 jobs of function import died"),
+        ("send_mail", "deferred: dead import"),
+    ]
     hook, mail = (row[0] for row in db.sql("select params from deferred.__deferred where queue = 'alert' order by id"))
     assert (hook["cause"], hook["name"], hook["text"], hook["do"], hook["database"]) == (
-        "dead", "import", "2 jobs of function import died", "deferred ls --state dead --fn import", db.name)
-    assert mail["to"] == ["ops@example.org"] and mail["headers"] == {"Auto-Submitted": "auto-generated"} and "2 jobs of function import died\n\ndo: deferred ls" in mail["text"]
-    assert db.sql("select created_by, max_attempts, timeout_ms from deferred.__deferred where fn = 'deferred-alert'") == [("deferred_owner", 2, 30000)]
+        "dead",
+        "import",
+        "2 jobs of function import died",
+        "deferred ls --state dead --fn import",
+        db.name,
+    )
+    assert (
+        mail["to"] == ["ops@example.org"]
+        and mail["headers"] == {"Auto-Submitted": "auto-generated"}
+        and "2 jobs of function import died\n\ndo: deferred ls" in mail["text"]
+    )
+    assert db.sql(
+        "select created_by, max_attempts, timeout_ms from deferred.__deferred where fn = 'deferred-alert'"
+    ) == [("deferred_owner", 2, 30000)]
     told.sums("import", "1 min", span=0, dead=5)
     assert told.look() == {}
     told.hours_pass(1.1)
@@ -86,14 +149,28 @@ def test_each_death_is_told_and_no_more_than_once_an_hour(db, told):
     assert len(many) == 9 and not any("the same of" in text for text in many[:-1])
     assert many[-1].endswith("; the same of 21 others: f17, f18, f19, f2, f20, ...; deferred ls --state dead")
     assert told.look() == {}
-    assert db.one("select count(*) from deferred.__deferred_alert where cause = 'dead' and name ~ '^f' and told_at is null") == 0
+    assert (
+        db.one(
+            "select count(*) from deferred.__deferred_alert where cause = 'dead' and name ~ '^f' and told_at is null"
+        )
+        == 0
+    )
 
 
 def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
     """A producer makes late queues all the time. Other causes, and the queues of others, are reported all the same."""
+
     def late(queue, oldest, creator):
-        db.sql("insert into deferred.__deferred_queue (name, created_by) values (%s, %s) on conflict do nothing", queue, creator)
-        db.sql("insert into deferred.__deferred_depth select f.sampled_at, %s, 1, 0, 0, false, %s, false from deferred.__deferred_folded f", queue, oldest)
+        db.sql(
+            "insert into deferred.__deferred_queue (name, created_by) values (%s, %s) on conflict do nothing",
+            queue,
+            creator,
+        )
+        db.sql(
+            "insert into deferred.__deferred_depth select f.sampled_at, %s, 1, 0, 0, false, %s, false from deferred.__deferred_folded f",
+            queue,
+            oldest,
+        )
 
     def minutes_pass(n):
         db.sql("update deferred.__deferred_alert set told_at = told_at - %s * interval '1 minute'", n)
@@ -103,8 +180,13 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
     for i in range(30):
         late(f"junk{i:02}", 9999 - i, "mallory")
     late("mail", 1000, "app")
-    assert told.look() == {("late", "junk00"): "queue junk00 is late: 1 job waits in it, the first for 02:46:39; the same of 30 others: mail, junk01, junk02, "
-                                               "junk03, junk04, ...; deferred alert --list"}
+    assert told.look() == {
+        (
+            "late",
+            "junk00",
+        ): "queue junk00 is late: 1 job waits in it, the first for 02:46:39; the same of 30 others: mail, junk01, junk02, "
+        "junk03, junk04, ...; deferred alert --list"
+    }
     for i in range(31, 33):
         late(f"junk{i}", 9999, "mallory")
         assert set(told.look()) == {("late", f"junk{i}")}
@@ -114,7 +196,12 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
     assert set(told.look()) == {("dead", "import")}, "another cause has a budget of its own"
     minutes_pass(11)
     late("images", 1000, "app")
-    assert told.look() == {("late", "junk33"): "queue junk33 is late: 1 job waits in it, the first for 02:46:39; the same of 1 other: images; deferred alert --list"}
+    assert told.look() == {
+        (
+            "late",
+            "junk33",
+        ): "queue junk33 is late: 1 job waits in it, the first for 02:46:39; the same of 1 other: images; deferred alert --list"
+    }
     for i in range(34, 44):
         late(f"junk{i}", 9999, "mallory")
         told.look()
@@ -140,15 +227,24 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
     told.look()
     db.sql("update deferred.__deferred_alert set ended_at = ended_at - interval '25 hours'")
     told.look()
-    assert db.one("select count(*) from deferred.__deferred_alert where cause = 'late'") == 0 and db.one("select count(*) from deferred.__deferred_alert") > 40
+    assert (
+        db.one("select count(*) from deferred.__deferred_alert where cause = 'late'") == 0
+        and db.one("select count(*) from deferred.__deferred_alert") > 40
+    )
 
 
 def test_a_queue_that_is_late_and_one_that_nobody_serves(db, told):
     """Whichever of two workers finds it first, and whether or not he lives to tell it."""
     for queue, oldest in (("mail", 1000), ("slow", 9999), ("quick", 60), ("alert", 5000), ("held", 5000)):
         db.defer("noop", queue=queue)
-        db.sql("insert into deferred.__deferred_depth select f.sampled_at, %s, 3, 0, 0, false, %s, false from deferred.__deferred_folded f", queue, oldest)
-    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, queues) values ('h:/p#1.1@b', 'h', 1, 't', '{mail,quick}')")
+        db.sql(
+            "insert into deferred.__deferred_depth select f.sampled_at, %s, 3, 0, 0, false, %s, false from deferred.__deferred_folded f",
+            queue,
+            oldest,
+        )
+    db.sql(
+        "insert into deferred.__deferred_worker (instance, host, pid, version, queues) values ('h:/p#1.1@b', 'h', 1, 't', '{mail,quick}')"
+    )
     db.sql("update deferred.__deferred_queue set paused = true where name = 'held'")
     died, other = db.connect(), db.connect()
     assert set(told.look(died)) == {("late", "mail")}  # slow may be late; who tells is not told about; a pause is meant
@@ -162,13 +258,19 @@ def test_a_queue_that_is_late_and_one_that_nobody_serves(db, told):
     first.commit()
     other.rollback()
     assert [fn for fn, _ in told.jobs()] == ["deferred-alert", "send_mail"]
-    db.sql("update deferred.__deferred_worker set started_at = now() - interval '2 hours', seen_at = now() - interval '2 hours'")
+    db.sql(
+        "update deferred.__deferred_worker set started_at = now() - interval '2 hours', seen_at = now() - interval '2 hours'"
+    )
     assert told.look() == {("unserved", "mail"): "nobody serves queue mail: 3 jobs wait in it, the first for 00:16:40"}
     assert db.sql("select cause from deferred.__deferred_alert where ended_at is null") == [("unserved",)]
     # One whose run takes long, and holds a lease, serves it.
-    db.sql("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at) "
-           "select 'other', w.id, 1, '{}', 'empty', pg_current_snapshot(), false, now() + interval '1 minute' from deferred.__deferred_worker w")
-    assert told.look() == {} and db.sql("select cause from deferred.__deferred_alert where ended_at is null") == [("late",)]
+    db.sql(
+        "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at) "
+        "select 'other', w.id, 1, '{}', 'empty', pg_current_snapshot(), false, now() + interval '1 minute' from deferred.__deferred_worker w"
+    )
+    assert told.look() == {} and db.sql("select cause from deferred.__deferred_alert where ended_at is null") == [
+        ("late",)
+    ]
     # A sample that is old says nothing, neither that it stands nor that it is over.
     db.sql("update deferred.__deferred_folded set sampled_at = now() - interval '1 hour'")
     assert told.look() == {} and db.one("select count(*) from deferred.__deferred_alert where ended_at is null") == 1
@@ -195,15 +297,30 @@ def test_a_function_that_fails_more_or_got_slower_or_bigger(db, told):
     told.sums("new", "1 min", ok=5, failed=15)
     told.sums("few", "1 min", failed=5)
     # Histograms: {bucket, attempts}; bucket 20 is up to 1 ms, 23 up to 2 ms, 26 up to 4 ms.
-    for fn, before, after, rss in (("slower", "{{20,500}}", "{{26,150}}", 0), ("same", "{{20,500}}", "{{20,300},{26,10}}", 0), ("bigger", "{{20,500}}", "{{20,150}}", 90000)):
+    for fn, before, after, rss in (
+        ("slower", "{{20,500}}", "{{26,150}}", 0),
+        ("same", "{{20,500}}", "{{20,300},{26,10}}", 0),
+        ("bigger", "{{20,500}}", "{{20,150}}", 90000),
+    ):
         told.sums(fn, "30 hours", span=60, queue="mail", plugin="p 1.0 a", run=before, ok=500, rss_kb=20000)
         told.sums(fn, "2 hours", span=60, queue="mail", plugin="p 1.1 b", run=after, ok=150, rss_kb=rss or 24000)
     found = told.look()
     assert set(found) == {("failing", "sudden"), ("failing", "new"), ("slower", "slower"), ("bigger", "bigger")}
-    assert found["failing", "sudden"] == "function sudden fails: 10 of 30 attempts in the last 15 minutes, and 1.0 % in the week before"
+    assert (
+        found["failing", "sudden"]
+        == "function sudden fails: 10 of 30 attempts in the last 15 minutes, and 1.0 % in the week before"
+    )
     assert found["failing", "new"] == "function new fails: 15 of 20 attempts in the last 15 minutes"
-    assert found["slower", "slower"].startswith("function slower is slower since build p 1.1 b: half of its attempts take more than 3.") and " ms before, with p 1.0 a" in found["slower", "slower"]
-    assert found["bigger", "bigger"] == "function bigger is bigger since build p 1.1 b: it takes 88 MiB, 20 MiB before, with p 1.0 a"
+    assert (
+        found["slower", "slower"].startswith(
+            "function slower is slower since build p 1.1 b: half of its attempts take more than 3."
+        )
+        and " ms before, with p 1.0 a" in found["slower", "slower"]
+    )
+    assert (
+        found["bigger", "bigger"]
+        == "function bigger is bigger since build p 1.1 b: it takes 88 MiB, 20 MiB before, with p 1.0 a"
+    )
     assert db.one("select deferred.__histogram_quantile('{{0,5},{20,90},{30,5}}', 0.5)") == pytest.approx(893, rel=0.02)
     assert db.one("select deferred.__histogram_quantile('{}', 0.5)") is None
     # The build before it is put back, and runs.
@@ -212,7 +329,10 @@ def test_a_function_that_fails_more_or_got_slower_or_bigger(db, told):
     told.sums("tardy", "2 hours", span=60, queue="mail", plugin="p 1.1 b", run="{{26,150}}", ok=150)
     told.look(failing="0")
     standing = "select cause, name from deferred.__deferred_alert where ended_at is null"
-    assert set(db.sql(standing)) == {("bigger", "bigger"), ("slower", "slower")}, "builds are looked at once an hour, and stand as they were"
+    assert set(db.sql(standing)) == {
+        ("bigger", "bigger"),
+        ("slower", "slower"),
+    }, "builds are looked at once an hour, and stand as they were"
     told.look(later="1 hour", failing="0")
     assert set(db.sql(standing)) == {("bigger", "bigger"), ("slower", "tardy")}
 
@@ -223,12 +343,21 @@ def test_a_function_that_crashes_each_time_is_paused_and_tried_now_and_then(db, 
         told.sums(fn, "9 min", ok=1, crashed=50)
         told.sums(fn, "7 min", crashed=12, lost=3)
         told.sums(fn, "5 min", crashed=8, ok=int(fn == "mixed"))
-    assert told.look(crashes="0", hook=None, mail_to=None) == {} and db.one("select count(*) from deferred.__deferred_function") == 1
+    assert (
+        told.look(crashes="0", hook=None, mail_to=None) == {}
+        and db.one("select count(*) from deferred.__deferred_function") == 1
+    )
     found = told.look(hook=None)
-    assert found.pop(("failing", "mixed")) and found == {("breaker", fn): f"function {fn} is paused: its last 20 attempts crashed; one is tried every 300 s" for fn in ("mad", "wild")}
-    assert db.sql("select name, max_running, round(1 / rate), burst, own_max_running, own_rate, own_burst, broken_at is not null from deferred.__deferred_function order by 1") == [
-        ("mad", 1, 300, None, None, 5, 9, True), ("wild", 1, 300, None, None, None, None, True)]
-    db.sql("select deferred.__function_set('mad', '{\"max_running\": 2}')")  # what is set meanwhile holds after the pause
+    assert found.pop(("failing", "mixed")) and found == {
+        ("breaker", fn): f"function {fn} is paused: its last 20 attempts crashed; one is tried every 300 s"
+        for fn in ("mad", "wild")
+    }
+    assert db.sql(
+        "select name, max_running, round(1 / rate), burst, own_max_running, own_rate, own_burst, broken_at is not null from deferred.__deferred_function order by 1"
+    ) == [("mad", 1, 300, None, None, 5, 9, True), ("wild", 1, 300, None, None, None, None, True)]
+    db.sql(
+        "select deferred.__function_set('mad', '{\"max_running\": 2}')"
+    )  # what is set meanwhile holds after the pause
     db.sql("select deferred.__function_set('wild', '{\"max_running\": null}')")
     told.look()
     assert db.one("select count(*) from deferred.__deferred_function where broken_at is not null") == 2
@@ -244,11 +373,18 @@ def test_a_function_that_crashes_each_time_is_paused_and_tried_now_and_then(db, 
     db.sql("update deferred.__deferred_function set broken_at = now() - interval '2 min'")
     told.sums("wild", "0 min", failed=1)
     told.sums("mad", "0 min", crashed=1)
-    assert told.look(crashes="0", hook=None, mail_to=None) == {}  # one that failed did not crash; and whoever looks ends a pause
+    assert (
+        told.look(crashes="0", hook=None, mail_to=None) == {}
+    )  # one that failed did not crash; and whoever looks ends a pause
     assert db.sql("select name from deferred.__deferred_function") == [("mad",)]
     assert db.sql("select deferred.__function_resume('mad'), deferred.__function_resume('wild')") == [(True, False)]
-    assert db.sql("select max_running, rate, burst, own_rate, broken_at from deferred.__deferred_function") == [(2, 5, 9, None, None)]
-    assert told.look(failing="0") == {} and db.one("select count(*) from deferred.__deferred_function where broken_at is not null") == 0  # crashes before that do not count
+    assert db.sql("select max_running, rate, burst, own_rate, broken_at from deferred.__deferred_function") == [
+        (2, 5, 9, None, None)
+    ]
+    assert (
+        told.look(failing="0") == {}
+        and db.one("select count(*) from deferred.__deferred_function where broken_at is not null") == 0
+    )  # crashes before that do not count
     assert db.sql("select name from deferred.__deferred_alert where cause = 'breaker' and ended_at is null") == []
 
 
@@ -256,8 +392,12 @@ def test_crashes_of_one_role_do_not_pause_a_function_that_others_use(db, told):
     def attempts(role, outcome, ago):
         job = db.one("select deferred.defer('shared', '{}')")
         db.sql("update deferred.__deferred set created_by = %s where id = %s", role, job)
-        db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) select %s, n, %s, true, now() - %s::interval from generate_series(1, 20) n",
-               job, outcome, ago)
+        db.sql(
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) select %s, n, %s, true, now() - %s::interval from generate_series(1, 20) n",
+            job,
+            outcome,
+            ago,
+        )
         db.sql("update deferred.__deferred_folded set folded_to = now() - interval '1 hour', slice = '1 day'")
         db.sql("select deferred.__fold()")
 
@@ -272,7 +412,9 @@ def test_crashes_of_one_role_do_not_pause_a_function_that_others_use(db, told):
     db.sql("update deferred.__deferred_alert set ended_at = now() - interval '1 hour' where cause = 'breaker'")
     db.sql("delete from deferred.__deferred_caller where creator <> 'prod1'")
     told.look(later="1 hour")
-    assert db.one("select count(*) from deferred.__deferred_function where name = 'shared' and broken_at is not null") == 1
+    assert (
+        db.one("select count(*) from deferred.__deferred_function where name = 'shared' and broken_at is not null") == 1
+    )
     # Who has not used it for a week is no user.
     db.sql("update deferred.__deferred_caller set crashed_at = now() - interval '8 days', other_at = null")
     db.sql("update deferred.__deferred_folded set sampled_at = now() - interval '2 hours'")
@@ -398,11 +540,14 @@ def test_where_the_log_is_too_long_the_sums_tell(db, crashes):
 
 def test_who_may_not_run_jobs_has_nothing_told(db):
     with db.connect() as connection, connection.cursor() as cursor:
-        for role, call in (("deferred_producer", "__alert('{}')"), ("deferred_viewer", "__alert('{}')"),
-                           ("deferred_viewer", "__function_resume('f')"),
-                           ("deferred_producer", "__crashed('f', 1, 1, 1000)"),
-                           ("deferred_worker", "__function_pause('f', 1, 1000)"),
-                           ("deferred_worker", "__alert_job('q', 'f', '{}', '', null, null)")):
+        for role, call in (
+            ("deferred_producer", "__alert('{}')"),
+            ("deferred_viewer", "__alert('{}')"),
+            ("deferred_viewer", "__function_resume('f')"),
+            ("deferred_producer", "__crashed('f', 1, 1, 1000)"),
+            ("deferred_worker", "__function_pause('f', 1, 1000)"),
+            ("deferred_worker", "__alert_job('q', 'f', '{}', '', null, null)"),
+        ):
             cursor.execute(f"set role {role}; savepoint s")
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                 cursor.execute(f"select deferred.{call}")

@@ -27,9 +27,25 @@ class Claimed:
     """A row of job_claim."""
 
     def __init__(self, row):
-        (self.id, self.receipt, self.attempt, self.attempt_base, self.max_attempts, self.timeout_ms, self.floor_ms, self.ceiling_ms,
-         self.exponent, self.created_at, self.ready_since, self.fn, self.label, self.params, self.queue, self.priority,
-         self.lease_ms) = row[:17]
+        (
+            self.id,
+            self.receipt,
+            self.attempt,
+            self.attempt_base,
+            self.max_attempts,
+            self.timeout_ms,
+            self.floor_ms,
+            self.ceiling_ms,
+            self.exponent,
+            self.created_at,
+            self.ready_since,
+            self.fn,
+            self.label,
+            self.params,
+            self.queue,
+            self.priority,
+            self.lease_ms,
+        ) = row[:17]
         self.tid, self.claimed_at = row[-2:]
 
 
@@ -51,7 +67,9 @@ class Worker:
     def __init__(self, db, instance, queues=None):
         self.connection = db.connect(application_name="worker")
         self.prepared = set()
-        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test", queues, "place", 0, 0, 0, 0, None)[0][0]
+        self.id = self.ask("worker_register", instance, "host", os.getpid(), "test", queues, "place", 0, 0, 0, 0, None)[
+            0
+        ][0]
         self.commit()
 
     def ask(self, name, *args):
@@ -81,11 +99,40 @@ class Worker:
     def rollback(self):
         self.connection.rollback()
 
-    def claim(self, n=100, window=1000, queues=None, lease_ms=MINUTE, max_attempts=3, known=None, seed=1, size=1 << 24, lanes=None, alone=1000000, at=None):
+    def claim(
+        self,
+        n=100,
+        window=1000,
+        queues=None,
+        lease_ms=MINUTE,
+        max_attempts=3,
+        known=None,
+        seed=1,
+        size=1 << 24,
+        lanes=None,
+        alone=1000000,
+        at=None,
+    ):
         """Of all lanes there are, or of those named, each a queue and a priority."""
         names, priorities = zip(*lanes) if lanes else ([], [])
-        rows = self.ask("job_claim", queues, n, window, self.id, lease_ms, max_attempts, known, seed, size, list(names), list(priorities), int(lanes is None), alone, at)
-        (self.busy, _, self.limits, self.waiting, self.more, self.round), = self.ask("job_claimed", queues)
+        rows = self.ask(
+            "job_claim",
+            queues,
+            n,
+            window,
+            self.id,
+            lease_ms,
+            max_attempts,
+            known,
+            seed,
+            size,
+            list(names),
+            list(priorities),
+            int(lanes is None),
+            alone,
+            at,
+        )
+        ((self.busy, _, self.limits, self.waiting, self.more, self.round),) = self.ask("job_claimed", queues)
         self.left = any(r[18] for r in rows)  # for its params
         return sorted(map(Claimed, filled(rows)), key=lambda j: -j.priority)
 
@@ -108,10 +155,29 @@ class Worker:
     def done(self, *jobs):
         """The same of those that ended well and left no text, for which there is a statement of its own."""
         times = [[datetime.timedelta(0)] * len(jobs)] * 2 + [[0] * len(jobs)] * 5
-        return set(ids(jobs)) - {r[0] for r in self.ask("job_done", *ids_and_receipts(jobs), *times, "sample", receipts(jobs), "{%s}" % ",".join(f'"{j.tid}"' for j in jobs))}
+        return set(ids(jobs)) - {
+            r[0]
+            for r in self.ask(
+                "job_done",
+                *ids_and_receipts(jobs),
+                *times,
+                "sample",
+                receipts(jobs),
+                "{%s}" % ",".join(f'"{j.tid}"' for j in jobs),
+            )
+        }
 
     def retry(self, *jobs, delay_ms=0, outcome="failed", counts=True):
-        return {r[0] for r in self.ask("job_retry", *attempts(jobs, outcome, "no"), [delay_ms] * len(jobs), [int(not counts)] * len(jobs), receipts(jobs))}
+        return {
+            r[0]
+            for r in self.ask(
+                "job_retry",
+                *attempts(jobs, outcome, "no"),
+                [delay_ms] * len(jobs),
+                [int(not counts)] * len(jobs),
+                receipts(jobs),
+            )
+        }
 
     def renew(self, *jobs, lease_ms=MINUTE):
         """Those still ours."""
@@ -123,7 +189,9 @@ class Worker:
 
     def release(self, *jobs):
         """How many were given back."""
-        return sum(given for _, given in self.ask("job_release", *ids_and_receipts(jobs), receipts(jobs), [0] * len(jobs)))
+        return sum(
+            given for _, given in self.ask("job_release", *ids_and_receipts(jobs), receipts(jobs), [0] * len(jobs))
+        )
 
     def close(self, *jobs):
         self.ask("job_close", receipts(jobs))
@@ -153,8 +221,21 @@ def receipts(jobs):
 def attempts(jobs, outcome, error):
     """$1..$14 of job_finish and job_retry: started 3 ms ago, ended 1 ms ago."""
     n = len(jobs)
-    return (*ids_and_receipts(jobs), [outcome] * n, [error] * n if error else None, None, None, [3000] * n, [1000] * n, ["p 1"] * n,
-            [5] * n, [6] * n, [7] * n, [8] * n, None)
+    return (
+        *ids_and_receipts(jobs),
+        [outcome] * n,
+        [error] * n if error else None,
+        None,
+        None,
+        [3000] * n,
+        [1000] * n,
+        ["p 1"] * n,
+        [5] * n,
+        [6] * n,
+        [7] * n,
+        [8] * n,
+        None,
+    )
 
 
 @pytest.fixture
@@ -165,6 +246,7 @@ def worker(db):
     def make(instance="host:/pid", queues=None):
         made.append(Worker(db, instance, queues))
         return made[-1]
+
     yield make
     for w in made:
         w.connection.close()
@@ -187,12 +269,17 @@ def stale(job):
 
 def lapse(db, *jobs):
     """Have the leases of claimed jobs end now, and with them those of all that were claimed together."""
-    db.sql("update deferred.__deferred_lease set expires_at = clock_timestamp() - interval '1 ms' where receipt = any (%s)", receipts(jobs))
+    db.sql(
+        "update deferred.__deferred_lease set expires_at = clock_timestamp() - interval '1 ms' where receipt = any (%s)",
+        receipts(jobs),
+    )
 
 
 def row(db, job):
     """The hot row, or None."""
-    rows = db.sql("select to_json(h) from deferred.__deferred_hot h where id = %s", job if isinstance(job, int) else job.id)
+    rows = db.sql(
+        "select to_json(h) from deferred.__deferred_hot h where id = %s", job if isinstance(job, int) else job.id
+    )
     return rows[0][0] if rows else None
 
 
@@ -201,6 +288,7 @@ def queues(db, sql):
 
 
 # ---- who gets what
+
 
 def test_two_open_claims_share_no_job_and_wait_only_with_empty_hands(db, worker):
     """What another claim is at is passed while another lane has jobs."""
@@ -238,9 +326,16 @@ def test_who_waits_for_a_claim_gets_what_it_left(db, worker):
         b.ask("job_patience", "20s")
         with concurrent.futures.ThreadPoolExecutor() as pool:
             waiting = pool.submit(b.claim)
-            wait_for(lambda: db.one("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 1)
+            wait_for(
+                lambda: db.one(
+                    "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+                )
+                == 1
+            )
             last()
-        assert sorted(ids(waiting.result())) == jobs[4:] and sorted(taken) == (jobs[:4] if last == a.commit else jobs[4:8])
+        assert sorted(ids(waiting.result())) == jobs[4:] and sorted(taken) == (
+            jobs[:4] if last == a.commit else jobs[4:8]
+        )
         b.rollback()
 
 
@@ -329,7 +424,14 @@ def test_only_the_queues_served_and_not_paused_are_looked_at(db, worker):
     a, b, c = (many(db, 2, queue=q) for q in "abc")
     w = worker()
     queues(db, "paused = true where name = 'b'")
-    for served, expected in ((None, a + c), (["a"], a), (["a", "b"], a), (["b"], []), (["c", "a", "nosuch"], a + c), ([], [])):
+    for served, expected in (
+        (None, a + c),
+        (["a"], a),
+        (["a", "b"], a),
+        (["b"], []),
+        (["c", "a", "nosuch"], a + c),
+        ([], []),
+    ):
         assert sorted(ids(w.claim(queues=served))) == expected
         w.rollback()
     queues(db, "paused = false")
@@ -362,8 +464,10 @@ def rest(db):
 def test_what_needs_a_lease_of_its_own_does_not_pile_up(db, worker, n, window):
     """Of these few can begin at a time. What is left of them is looked at by each claim, so it must not become more with each."""
     w = worker()
-    db.sql("select deferred.defer_many((select json_agg(case when n % 2 = 0 then '{\"fn\": \"f\", \"max_attempts\": 1}'::json else '{\"fn\": \"f\"}' end)"
-           " from generate_series(1, 4000) n))")
+    db.sql(
+        "select deferred.defer_many((select json_agg(case when n % 2 = 0 then '{\"fn\": \"f\", \"max_attempts\": 1}'::json else '{\"fn\": \"f\"}' end)"
+        " from generate_series(1, 4000) n))"
+    )
     taken, seq = [], lambda: db.one("select max(seq) from deferred.__deferred_place")  # moves on with each look
     for i in range(12):
         before = seq() or 0
@@ -386,7 +490,7 @@ def test_behind_many_that_are_put_aside_the_window_is_no_wider(db, worker, n, wi
     many(db, 5000)
     got = w.take(n, window=window, known=["f"], seed=7)
     assert len(got) == n and all(j.fn == "f" for j in got) and rest(db) <= max(n, window)
-    assert set(ids(got)) <= set(all_ids[:max(n, window)]), "the oldest of them"
+    assert set(ids(got)) <= set(all_ids[: max(n, window)]), "the oldest of them"
     taken = ids(got)
     while got := w.take(500, window=window, known=["f"]):
         taken += ids(got)
@@ -394,11 +498,13 @@ def test_behind_many_that_are_put_aside_the_window_is_no_wider(db, worker, n, wi
 
 
 def test_a_message_is_nobodys_call(db, worker):
-    message = db.one("""
+    message = db.one(
+        """
         with d as (insert into deferred.__deferred (id, queue, params)
                    values (nextval('deferred.__deferred_id_seq'), 'default', '{}') returning id),
         h as (insert into deferred.__deferred_hot (id, queue, visible_at) select id, 'default', now() from d)
-        select id from d""")
+        select id from d"""
+    )
     w = worker()
     assert w.take() == []
     assert probe(w)["work"] is False
@@ -406,21 +512,43 @@ def test_a_message_is_nobodys_call(db, worker):
 
 
 def test_what_a_claim_hands_out(db, worker):
-    job = db.defer("f", '{"b":1,  "a": 12345678901234567890, "a": null}', label="Für Leute", max_attempts=4, timeout="1.5s",
-                   backoff_floor="20ms", backoff_ceiling="2h", backoff_exponent=1.5)
+    job = db.defer(
+        "f",
+        '{"b":1,  "a": 12345678901234567890, "a": null}',
+        label="Für Leute",
+        max_attempts=4,
+        timeout="1.5s",
+        backoff_floor="20ms",
+        backoff_ceiling="2h",
+        backoff_exponent=1.5,
+    )
     plain = db.defer("g")
     w = worker()
     claimed = {j.id: j for j in w.claim(lease_ms=5000)}
     j = claimed[job]
-    assert (j.attempt, j.attempt_base, j.max_attempts, j.timeout_ms, j.floor_ms, j.ceiling_ms, j.exponent, j.fn, j.label) == \
-        (1, 0, 4, 1500, 20, 7200000, 1.5, "f", "Für Leute")
-    assert w.ask_plain("select params::text from deferred.__deferred where id = %s", job) == [('{"b":1,  "a": 12345678901234567890, "a": null}',)]
+    assert (
+        j.attempt,
+        j.attempt_base,
+        j.max_attempts,
+        j.timeout_ms,
+        j.floor_ms,
+        j.ceiling_ms,
+        j.exponent,
+        j.fn,
+        j.label,
+    ) == (1, 0, 4, 1500, 20, 7200000, 1.5, "f", "Für Leute")
+    assert w.ask_plain("select params::text from deferred.__deferred where id = %s", job) == [
+        ('{"b":1,  "a": 12345678901234567890, "a": null}',)
+    ]
     j = claimed[plain]
-    assert (j.max_attempts, j.timeout_ms, j.floor_ms, j.ceiling_ms, j.exponent, j.label, j.params) == (None,) * 6 + ({},)
+    assert (j.max_attempts, j.timeout_ms, j.floor_ms, j.ceiling_ms, j.exponent, j.label, j.params) == (None,) * 6 + (
+        {},
+    )
     assert j.claimed_at >= j.ready_since
     w.commit()
-    assert db.sql("select worker, receipt, expires_at - claimed_at = interval '5 s', alone, queue from deferred.__deferred_lease") == \
-        [(w.id, j.receipt, True, False, "default")]
+    assert db.sql(
+        "select worker, receipt, expires_at - claimed_at = interval '5 s', alone, queue from deferred.__deferred_lease"
+    ) == [(w.id, j.receipt, True, False, "default")]
     assert db.sql("select id, attempt, worker from deferred.__held order by id") == [(job, 1, w.id), (plain, 1, w.id)]
 
 
@@ -428,18 +556,31 @@ def test_what_a_claim_hands_out(db, worker):
 @pytest.mark.parametrize("n, between", [(40, 0), (40, 1), (40, 9), (15, 0), (1, 0)])
 def test_each_job_comes_with_its_own_call(db, worker, n, between):
     """Many, with most ids between: their calls are found in one walk. Few, or far apart: each by its id."""
-    db.sql("select deferred.defer('f' || i %% 3, json_build_object('n', i), json_build_object('label', 'job ' || i, 'queue', case when i %% %s = 0 then 'default' else 'other' end))"
-           " from generate_series(0, %s) i", between + 1, n * (between + 1) - 1)
+    db.sql(
+        "select deferred.defer('f' || i %% 3, json_build_object('n', i), json_build_object('label', 'job ' || i, 'queue', case when i %% %s = 0 then 'default' else 'other' end))"
+        " from generate_series(0, %s) i",
+        between + 1,
+        n * (between + 1) - 1,
+    )
     w = worker()
     for again in range(2):
         jobs = w.take(n, window=1, lanes=[("default", 0)])
-        assert len(jobs) == n and {j.receipt for j in jobs} == {jobs[0].receipt} and {j.attempt for j in jobs} == {1 + again}
-        expected = {r[0]: r[1:] for r in db.sql("""
+        assert (
+            len(jobs) == n
+            and {j.receipt for j in jobs} == {jobs[0].receipt}
+            and {j.attempt for j in jobs} == {1 + again}
+        )
+        expected = {
+            r[0]: r[1:]
+            for r in db.sql(
+                """
             select d.id, d.fn, d.label, d.params, h.visible_at, h.ctid::text, d.created_at from deferred.__deferred d
-            join deferred.__deferred_hot h using (id) where d.queue = 'default'""")}
+            join deferred.__deferred_hot h using (id) where d.queue = 'default'"""
+            )
+        }
         assert {j.id: (j.fn, j.label, j.params, j.ready_since, j.tid, j.created_at) for j in jobs} == expected
         if not again:
-            for some in jobs[n // 2:], jobs[:n // 2]:  # so that they come in another order than that of their ids
+            for some in jobs[n // 2 :], jobs[: n // 2]:  # so that they come in another order than that of their ids
                 w.retry(*some)
                 w.commit()
     assert len(w.done(*jobs)) == len(jobs)
@@ -450,7 +591,10 @@ def test_each_job_comes_with_its_own_call(db, worker, n, between):
 def test_a_job_whose_call_is_gone_is_handed_out_too(db, worker, gone):
     jobs = many(db, 40)
     lost = [jobs[i] for i in gone]
-    db.sql("create table kept as select * from deferred.__deferred; delete from deferred.__deferred where id = any (%s)", lost)
+    db.sql(
+        "create table kept as select * from deferred.__deferred; delete from deferred.__deferred where id = any (%s)",
+        lost,
+    )
     w = worker()
     claimed = w.take(40, window=1)
     assert sorted(ids(claimed)) == jobs and {j.receipt for j in claimed} == {claimed[0].receipt}
@@ -459,6 +603,7 @@ def test_a_job_whose_call_is_gone_is_handed_out_too(db, worker, gone):
 
 
 # ---- when a job becomes ready
+
 
 def test_a_delayed_job_is_claimed_only_after_it_was_promoted(db, worker):
     due, later = db.defer("f", delay="1h"), db.defer("f", delay="1h")
@@ -554,6 +699,7 @@ def test_a_prepared_insert_is_found_once_it_is_committed(db, worker):
 
 # ---- leases that ended
 
+
 def test_what_a_batch_held_whose_lease_ended_is_claimed_again_one_by_one_and_not_counted(db, worker):
     jobs = many(db, 3)
     a, b, c = worker(), worker(), worker()
@@ -578,17 +724,18 @@ def test_a_lease_of_one_job_that_ended_is_an_attempt_and_logged_as_lost_once(db,
     a, b, c = worker(), worker(), worker()
     lapse(db, *a.take())
     assert a.lost() == 1  # which makes it suspect
-    old, = a.take()
+    (old,) = a.take()
     assert old.attempt == 1
     lapse(db, old)
     first = b.ask("job_lost", 3, 0)
     assert [row[2:] for row in first] == [(job, "f", 1, False, True)] and c.lost() == 0  # that one is locked
     b.commit()
-    new, = b.take()
+    (new,) = b.take()
     assert (new.id, new.attempt) == (job, 2)
     assert c.take() == [] and c.lost() == 0
-    assert db.sql("select attempt, outcome, final, worker, receipt, started_at is not null, error from deferred.__deferred_log") == \
-        [(1, "lost", False, a.id, old.receipt, True, "the lease ended before a result was recorded")]
+    assert db.sql(
+        "select attempt, outcome, final, worker, receipt, started_at is not null, error from deferred.__deferred_log"
+    ) == [(1, "lost", False, a.id, old.receipt, True, "the lease ended before a result was recorded")]
     assert b.finish(new) == {job}
     b.commit()
     assert db.log(job) == [(1, "lost"), (2, "ok")]
@@ -604,10 +751,17 @@ def test_a_suspect_that_ends_otherwise_is_one_no_more(db, worker):
     w.retry(first, second)
     w.release(third)  # it has not been tried
     w.commit()
-    assert dict(db.sql("select id, suspect from deferred.__deferred_hot")) == {first.id: False, second.id: False, third.id: True}
+    assert dict(db.sql("select id, suspect from deferred.__deferred_hot")) == {
+        first.id: False,
+        second.id: False,
+        third.id: True,
+    }
     again = {j.id: j.receipt for j in w.take()}
     assert again[first.id] == again[second.id] != again[third.id]
-    assert dict(db.sql("select receipt, alone from deferred.__deferred_lease where expires_at > now()"))[again[third.id]] is True
+    assert (
+        dict(db.sql("select receipt, alone from deferred.__deferred_lease where expires_at > now()"))[again[third.id]]
+        is True
+    )
 
 
 def test_a_lost_attempt_that_was_the_last_one_leaves_the_job_dead(db, worker):
@@ -621,8 +775,11 @@ def test_a_lost_attempt_that_was_the_last_one_leaves_the_job_dead(db, worker):
         assert w.lost(max_attempts=2) == len(expected)
     assert w.take(max_attempts=2) == []
     assert db.hot() == 0 and w.held() == []
-    assert db.sql("select job_id, attempt, outcome, final from deferred.__deferred_log order by 1, 2") == \
-        [(own, 1, "lost", True), (default, 1, "lost", False), (default, 2, "lost", True)]
+    assert db.sql("select job_id, attempt, outcome, final from deferred.__deferred_log order by 1, 2") == [
+        (own, 1, "lost", True),
+        (default, 1, "lost", False),
+        (default, 2, "lost", True),
+    ]
     assert db.sql("select id, state from deferred.job order by id") == [(own, "dead"), (default, "dead")]
     w.rollback()
 
@@ -633,7 +790,7 @@ def test_a_retry_by_hand_gives_all_attempts_again(db, worker):
     w.finish(*w.take(), outcome="failed")
     w.commit()
     assert db.one("select deferred.retry(%s)", job)
-    again, = w.take()
+    (again,) = w.take()
     assert (again.attempt, again.attempt_base) == (2, 1)
     lapse(db, again)
     assert w.lost() == 1 and w.take() == []
@@ -646,8 +803,9 @@ def test_a_job_past_its_expiry_is_not_started(db, worker):
     w = worker()
     assert ids(w.claim()) == [fresh]
     w.commit()
-    assert db.sql("select job_id, attempt, outcome, final, started_at, error ~ '^not started before 2020-01-01' from deferred.__deferred_log") == \
-        [(expired, 0, "expired", True, None, True)]
+    assert db.sql(
+        "select job_id, attempt, outcome, final, started_at, error ~ '^not started before 2020-01-01' from deferred.__deferred_log"
+    ) == [(expired, 0, "expired", True, None, True)]
     assert row(db, expired) is None
 
 
@@ -665,8 +823,12 @@ def test_a_lapsed_attempt_of_an_expired_job_is_logged_too(db, worker):
             db.sql("update deferred.__deferred_hot set expires_at = now() where id = %s", job)
     db.sql("update deferred.__deferred_hot set expires_at = now()")
     assert w.lost() == 1 and w.take() == []
-    assert db.sql("select job_id, attempt, outcome, final from deferred.__deferred_log order by 1, 2") == \
-        [(job, 0, "expired", True), (last, 1, "lost", True), (alone, 0, "expired", True), (alone, 1, "lost", False)]
+    assert db.sql("select job_id, attempt, outcome, final from deferred.__deferred_log order by 1, 2") == [
+        (job, 0, "expired", True),
+        (last, 1, "lost", True),
+        (alone, 0, "expired", True),
+        (alone, 1, "lost", False),
+    ]
     assert db.hot() == 0
 
 
@@ -698,7 +860,7 @@ WAYS_TO_LOSE_A_JOB = {
 def test_who_does_not_own_a_job_changes_nothing(db, worker, how):
     many(db, 1)
     owner, other = worker(), worker()
-    job, = owner.claim()
+    (job,) = owner.claim()
     owner.commit()
     WAYS_TO_LOSE_A_JOB[how](db, owner, other, job)
     owner.commit()
@@ -707,6 +869,7 @@ def test_who_does_not_own_a_job_changes_nothing(db, worker, how):
 
     def everything():
         return row(db, job), db.log(), db.sql("select id from deferred.__deferred")
+
     before = everything()
     for step in (owner.finish, owner.done, owner.retry, owner.renew, owner.follow, owner.release):
         if step == owner.release and how == "lapsed":
@@ -717,7 +880,7 @@ def test_who_does_not_own_a_job_changes_nothing(db, worker, how):
 
 
 def test_one_receipt_records_one_result(db, worker):
-    job, = many(db, 1)
+    (job,) = many(db, 1)
     a, b = worker(), worker()
     claimed = a.claim()
     a.commit()
@@ -747,7 +910,7 @@ def test_a_batch_is_accepted_one_by_one(db, worker):
     many(db, 4)
     w = worker()
     good, stranger, cancelled = w.take(3, window=3)
-    lapsed, = w.take()
+    (lapsed,) = w.take()
     lapse(db, lapsed)
     db.sql("select deferred.cancel(%s)", cancelled.id)
     batch = [cancelled, stale(stranger), lapsed, good]
@@ -767,23 +930,49 @@ def test_what_an_attempt_leaves_in_the_log(db, worker):
     claimed = {j.id: j for j in w.claim()}
     w.commit()
     first, other = claimed[job], claimed[again]
-    assert {r[0] for r in w.ask("job_finish", [first.id], [first.receipt], ["crashed"], ["boom"], None, [11], [3000], [1000], None, [5], [6], [7],
-                                [8], ["res"], [first.receipt])} == {job}
+    assert {
+        r[0]
+        for r in w.ask(
+            "job_finish",
+            [first.id],
+            [first.receipt],
+            ["crashed"],
+            ["boom"],
+            None,
+            [11],
+            [3000],
+            [1000],
+            None,
+            [5],
+            [6],
+            [7],
+            [8],
+            ["res"],
+            [first.receipt],
+        )
+    } == {job}
     assert w.retry(other, delay_ms=1000) == {again}
     w.commit()
     columns = "attempt, outcome, final, error, exit_code, signal, worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb, result"
     log = f"select {columns}, finished_at - started_at = interval '2 ms', finished_at < clock_timestamp() from deferred.__deferred_log where job_id = %s"
-    assert db.sql(log, job) == [(1, "crashed", True, "boom", None, 11, w.id, first.receipt, None, 5, 2000, 6, 7, 8, "res", True, True)]
-    assert db.sql(log, again) == [(1, "failed", False, "no", None, None, w.id, other.receipt, "p 1", 5, 2000, 6, 7, 8, None, True, True)]
+    assert db.sql(log, job) == [
+        (1, "crashed", True, "boom", None, 11, w.id, first.receipt, None, 5, 2000, 6, 7, 8, "res", True, True)
+    ]
+    assert db.sql(log, again) == [
+        (1, "failed", False, "no", None, None, w.id, other.receipt, "p 1", 5, 2000, 6, 7, 8, None, True, True)
+    ]
     hot = row(db, again)
     assert hot["due_at"] == hot["visible_at"] and hot["receipt"] is hot["worker"] is None and hot["attempt"] == 1
-    assert w.ask("job_recorded", [job, again, job], [first.receipt, other.receipt, 5]) == [(1, "crashed"), (2, "failed")]
+    assert w.ask("job_recorded", [job, again, job], [first.receipt, other.receipt, 5]) == [
+        (1, "crashed"),
+        (2, "failed"),
+    ]
 
 
 def test_renewing_extends_the_lease_from_now(db, worker):
     many(db, 1)
     w = worker()
-    job, = w.claim(lease_ms=1000)
+    (job,) = w.claim(lease_ms=1000)
     w.commit()
     assert w.renew(job, lease_ms=3600000) == {job.id}
     w.commit()
@@ -820,18 +1009,20 @@ def test_a_released_job_has_made_no_attempt(db, worker):
         assert w.release(*claimed) == 2
         w.commit()
     assert db.log() == []
-    assert db.sql("select distinct attempt, receipt, worker, suspect from deferred.__deferred_hot") == [(0, None, None, None)]
+    assert db.sql("select distinct attempt, receipt, worker, suspect from deferred.__deferred_hot") == [
+        (0, None, None, None)
+    ]
 
 
 def test_a_job_can_be_given_back_after_its_lease_as_long_as_nobody_took_it(db, worker):
     many(db, 1)
     w = worker()
-    job, = w.claim()
+    (job,) = w.claim()
     w.commit()
     lapse(db, job)
     assert w.release(job) == 1
     w.commit()
-    again, = w.claim()
+    (again,) = w.claim()
     assert again.attempt == 1  # neither counted nor logged as lost
     w.commit()
     assert db.log() == []
@@ -845,35 +1036,43 @@ def test_a_locked_job_is_not_given_back_and_holds_up_nothing(db, worker):
     holder = db.connect()
     holder.cursor().execute("select deferred.cancel(%s)", (jobs[0].id,))
     both = [*jobs, stale(jobs[1])]
-    assert dict(w.ask("job_release", *ids_and_receipts(both), receipts(both), [0] * 3)) == {jobs[0].id: False, jobs[1].id: True}
+    assert dict(w.ask("job_release", *ids_and_receipts(both), receipts(both), [0] * 3)) == {
+        jobs[0].id: False,
+        jobs[1].id: True,
+    }
     w.commit()
     holder.rollback()
     holder.close()
     assert w.ask("job_release", *ids_and_receipts(jobs), receipts(jobs), [0, 0]) == [(jobs[0].id, True)]
     w.commit()
-    assert db.log() == [] and db.sql("select distinct attempt from deferred.__deferred_hot") == [(0,)] and w.held() == []
+    assert (
+        db.log() == [] and db.sql("select distinct attempt from deferred.__deferred_hot") == [(0,)] and w.held() == []
+    )
     w.rollback()
 
 
 def test_calls_that_follow_appear_with_the_success_or_not_at_all(db, worker):
-    job, = many(db, 1)
+    (job,) = many(db, 1)
     w = worker()
-    claimed, = w.claim()
+    (claimed,) = w.claim()
     w.commit()
     w.follow(claimed)
     w.finish(claimed)
     w.rollback()  # the run died before the commit
     assert db.sql("select id from deferred.__deferred") == [(job,)]
-    first, = w.follow(claimed, "g", '{"n":  1}', '{"queue": "next", "key": "k"}')
+    (first,) = w.follow(claimed, "g", '{"n":  1}', '{"queue": "next", "key": "k"}')
     assert w.follow(claimed, "h", '{}', '{"queue": "next", "key": "k"}') == [first]  # the options of defer() hold
     assert w.finish(claimed) == {job}
     w.commit()
-    assert db.sql("select id, fn, params::text, queue from deferred.__deferred where id <> %s", job) == [(first, "g", '{"n":  1}', "next")]
+    assert db.sql("select id, fn, params::text, queue from deferred.__deferred where id <> %s", job) == [
+        (first, "g", '{"n":  1}', "next")
+    ]
     assert ids(w.claim(queues=["next"])) == [first]
     w.commit()
 
 
 # ---- what a worker leaves behind
+
 
 def test_what_a_worker_holds_stands_in_its_leases(db, worker):
     many(db, 6)
@@ -918,8 +1117,12 @@ def test_of_jobs_held_alone_those_that_had_not_begun_are_as_they_were(db, worker
     assert len({j.receipt for j in held.values()}) == 3
     w = worker()
     receipts = [j.receipt for j in held.values() if j.id != waited]
-    assert recover(w, begun_worker=dead.id, begun=[*receipts, 0]) == [(j, "g", 1, j != waited, j != waited) for j in sorted(held)]
-    assert db.sql("select id, attempt, suspect is true, receipt from deferred.__deferred_hot") == [(waited, 0, False, None)]
+    assert recover(w, begun_worker=dead.id, begun=[*receipts, 0]) == [
+        (j, "g", 1, j != waited, j != waited) for j in sorted(held)
+    ]
+    assert db.sql("select id, attempt, suspect is true, receipt from deferred.__deferred_hot") == [
+        (waited, 0, False, None)
+    ]
     assert [j.id for j in w.take()] == [waited]
 
 
@@ -931,7 +1134,10 @@ def test_what_another_run_has_noted_says_nothing_of_this_one(db, worker):
     assert recover(w, begun_worker=dead.id + 1000, begun=[0]) == [(job, "g", 1, True, True)]
 
 
-@pytest.mark.parametrize("outcome, error, final", [("lost", "check_deferred died", True), ("superseded", "replaced by a new start of check_deferred", False)])
+@pytest.mark.parametrize(
+    "outcome, error, final",
+    [("lost", "check_deferred died", True), ("superseded", "replaced by a new start of check_deferred", False)],
+)
 def test_a_successor_takes_back_what_the_run_before_held(db, worker, outcome, error, final):
     """What was held alone has lost an attempt, which counts unless we ended it."""
     done, job = many(db, 2)
@@ -945,9 +1151,16 @@ def test_a_successor_takes_back_what_the_run_before_held(db, worker, outcome, er
     assert probe(other)["unclean"] is True  # as the successor would find it
     w = worker()
     assert recover(w, outcome=outcome) == [(job, "f", 1, False, False), (last, "g", 1, final, True)]
-    assert db.sql("select job_id, attempt, outcome, final, error, worker, receipt, started_at is not null from deferred.__deferred_log "
-                  "where job_id <> %s order by 1", done) == [(last, 1, outcome, final, error, dead.id, held[last].receipt, True)]
-    assert db.sql("select id, ended_at is null from deferred.__deferred_worker order by id") == [(dead.id, False), (other.id, True), (w.id, True)]
+    assert db.sql(
+        "select job_id, attempt, outcome, final, error, worker, receipt, started_at is not null from deferred.__deferred_log "
+        "where job_id <> %s order by 1",
+        done,
+    ) == [(last, 1, outcome, final, error, dead.id, held[last].receipt, True)]
+    assert db.sql("select id, ended_at is null from deferred.__deferred_worker order by id") == [
+        (dead.id, False),
+        (other.id, True),
+        (w.id, True),
+    ]
     assert db.sql("select distinct worker from deferred.__deferred_lease") == [(other.id,)]
     assert recover(w) == []  # once
     assert dead.finish(*held.values()) == set()
@@ -1041,6 +1254,7 @@ def test_where_many_are_locked_those_that_are_not_are_found(db, worker):
 
 # ---- the probe
 
+
 def probe(w, served=None, instance="host:/pid"):
     answer = dict(zip(("version", "work", "unclean"), w.ask("run_probe", served, instance, ALL)[0]))
     w.commit()
@@ -1083,10 +1297,14 @@ def test_what_somebody_has_locked_is_left_to_the_end_of_its_lease(db, worker):
     holder.rollback()
     holder.close()
     assert w.lost() == 1
-    assert ids(w.take()) == [locked] and db.sql("select worker from deferred.__deferred_lease where worker = %s", dead.id) == []
+    assert (
+        ids(w.take()) == [locked]
+        and db.sql("select worker from deferred.__deferred_lease where worker = %s", dead.id) == []
+    )
 
 
 # ---- what it costs the server
+
 
 def statements(w):
     """Every statement of a worker with plausible arguments; which tables it may read through which index. What a function does is
@@ -1096,8 +1314,14 @@ def statements(w):
     moment = [datetime.timedelta(0)] * 3
     hot = {"__deferred_hot": "__deferred_hot_pkey", "__deferred_lease": "__deferred_lease_receipt"}
     return {
-        "run_probe": ((None, "host:/pid", None), {"__deferred_hot": ("__deferred_hot_limited", "__deferred_hot_concurrency", "__deferred_hot_delayed"),
-                                                  "__deferred_lease": "__deferred_lease_expires", "__deferred_worker": "__deferred_worker_alive"}),
+        "run_probe": (
+            (None, "host:/pid", None),
+            {
+                "__deferred_hot": ("__deferred_hot_limited", "__deferred_hot_concurrency", "__deferred_hot_delayed"),
+                "__deferred_lease": "__deferred_lease_expires",
+                "__deferred_worker": "__deferred_worker_alive",
+            },
+        ),
         "job_finish": ((*columns, n), hot),
         "job_done": ((n, n, moment, moment, n, n, n, n, n, "p", n, '{"(0,1)","(0,2)","(1,1)"}'), hot),
         "job_retry": ((*columns, [0, 0, 0], [0, 0, 0], n), hot),
@@ -1108,12 +1332,24 @@ def statements(w):
         "job_promote": ((1000, None), {"__deferred_hot": ("__deferred_hot_delayed", "__deferred_hot_pkey")}),
         "job_recorded": ((n, n), {}),
         "worker_orphans": ((w.id, n, "host:/pid", 0, 0), {**hot, "__deferred_lease": "__deferred_lease_worker"}),
-        "job_lost": ((3, 10000), {"__deferred_lease": "__deferred_lease_expires", "__deferred_worker": "__deferred_worker_pkey"}),
+        "job_lost": (
+            (3, 10000),
+            {"__deferred_lease": "__deferred_lease_expires", "__deferred_worker": "__deferred_worker_pkey"},
+        ),
         "worker_look": ((w.id,), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
-        "worker_bury": (([1, 2], 1, 3), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey"),
-                                         "__deferred_hot": "__deferred_hot_pkey", "__deferred_lease": "__deferred_lease_worker"}),
+        "worker_bury": (
+            ([1, 2], 1, 3),
+            {
+                "__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey"),
+                "__deferred_hot": "__deferred_hot_pkey",
+                "__deferred_lease": "__deferred_lease_worker",
+            },
+        ),
         "worker_watch": ((w.id,), {"__deferred_worker": "__deferred_worker_pkey"}),
-        "worker_recover": (("host:/pid", w.id, "lost", 3, None, []), {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")}),
+        "worker_recover": (
+            ("host:/pid", w.id, "lost", 3, None, []),
+            {"__deferred_worker": ("__deferred_worker_alive", "__deferred_worker_pkey")},
+        ),
     }
 
 
@@ -1143,18 +1379,26 @@ def test_d22_every_statement_of_a_worker_goes_by_index_whatever_the_statistics(d
         """A generic plan is kept in its session once it was made."""
         made = {}
         for name, (args, _) in statements(w).items():
-            w.ask("worker_register", "host:/pid", "host", 1, "test", None, "place", 0, 0, 0, 0, None)  # has the transaction begin with the settings
-            assert w.ask_plain("select current_setting('jit'), current_setting('plan_cache_mode')") == [("off", "force_generic_plan")]
+            w.ask(
+                "worker_register", "host:/pid", "host", 1, "test", None, "place", 0, 0, 0, 0, None
+            )  # has the transaction begin with the settings
+            assert w.ask_plain("select current_setting('jit'), current_setting('plan_cache_mode')") == [
+                ("off", "force_generic_plan")
+            ]
             w.prepare(name)
             made[name] = w.ask_plain("explain (format json) " + w.call(name, args), *args)[0][0][0]["Plan"]
             w.rollback()
         return made
+
     steps = {
         "plan": plans,
         "analyse": lambda: [db.sql(f"vacuum analyze deferred.{table}") for table in tables],
         "add": lambda: db.defer("f"),
-        "fill": lambda: db.sql("select count(*) from deferred.__enqueue_many(array_fill('f'::text, array[20000]), array_fill('{}'::json, array[20000]), "
-                               + ", ".join(["null"] * 14) + ")"),
+        "fill": lambda: db.sql(
+            "select count(*) from deferred.__enqueue_many(array_fill('f'::text, array[20000]), array_fill('{}'::json, array[20000]), "
+            + ", ".join(["null"] * 14)
+            + ")"
+        ),
         "empty": lambda: db.sql("delete from deferred.__deferred_hot; truncate deferred.__deferred"),
     }
     for step in STATES[state]:
@@ -1166,13 +1410,22 @@ def test_d22_every_statement_of_a_worker_goes_by_index_whatever_the_statistics(d
         for node in nodes(plan):
             relation = node.get("Relation Name", "")
             table = re.sub("_([0-9]+|default)$", "", relation)
-            if not node["Node Type"].endswith("Scan") or table not in ("__deferred", "__deferred_hot", "__deferred_log", "__deferred_lease", "__deferred_worker"):
+            if not node["Node Type"].endswith("Scan") or table not in (
+                "__deferred",
+                "__deferred_hot",
+                "__deferred_log",
+                "__deferred_lease",
+                "__deferred_worker",
+            ):
                 continue
             assert node["Node Type"] in ("Index Scan", "Index Only Scan", "Tid Scan"), (name, node)
             if node["Node Type"] != "Tid Scan":
                 # An index is walked as a whole only where that is short: runs that live, an empty table.
-                assert "Index Cond" in node or relation in ("__deferred_worker", "__deferred_default") or \
-                    (name, state) == ("run_probe", "empty"), (name, node)
+                assert (
+                    "Index Cond" in node
+                    or relation in ("__deferred_worker", "__deferred_default")
+                    or (name, state) == ("run_probe", "empty")
+                ), (name, node)
                 expected = allowed.get(table, node["Index Name"])
                 assert node["Index Name"] in ([expected] if isinstance(expected, str) else expected), (name, node)
 
@@ -1185,7 +1438,9 @@ def test_a_claim_does_not_touch_the_jobs(db, worker):
     w.ask_plain("select pg_stat_force_next_flush()")
     w.commit()
     db.sql("select pg_stat_force_next_flush(), pg_stat_clear_snapshot()")
-    assert db.sql("select n_tup_ins, n_tup_upd, n_tup_del from pg_stat_user_tables where relid = 'deferred.__deferred_hot'::regclass") == [(1000, 0, 0)]
+    assert db.sql(
+        "select n_tup_ins, n_tup_upd, n_tup_del from pg_stat_user_tables where relid = 'deferred.__deferred_hot'::regclass"
+    ) == [(1000, 0, 0)]
     w.finish(*jobs)
     w.commit()
 
@@ -1200,9 +1455,13 @@ def test_a_run_makes_no_multixact(own_server):
     before = db.one(next_id)
 
     def drained():
-        runs = [db.spawn(["check_deferred", "--cnt", "0", "--batch", "10", "--pidfile", f"{db.dir}/pid{i}"]) for i in range(2)]
+        runs = [
+            db.spawn(["check_deferred", "--cnt", "0", "--batch", "10", "--pidfile", f"{db.dir}/pid{i}"])
+            for i in range(2)
+        ]
         assert [run.wait(60) for run in runs] == [0, 0]
         return db.hot() == 0
+
     wait_for(drained, 60, "all jobs have ended")
     assert db.one(next_id) == before
     with db.connect() as a, db.connect() as b:  # what the test looks for would have been counted
@@ -1223,9 +1482,20 @@ LARGE = 200000
 
 def large(db, n, compressible=False, **opts):
     """Ids of so many jobs with large params."""
-    text = "repeat('a', %s)" if compressible else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, %s / 32) x)"
-    return [r[0] for r in db.sql(f"select deferred.defer('f', to_json({text}), %s) from generate_series(1, %s) i",
-                                 LARGE, json.dumps(opts) if opts else None, n)]
+    text = (
+        "repeat('a', %s)"
+        if compressible
+        else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, %s / 32) x)"
+    )
+    return [
+        r[0]
+        for r in db.sql(
+            f"select deferred.defer('f', to_json({text}), %s) from generate_series(1, %s) i",
+            LARGE,
+            json.dumps(opts) if opts else None,
+            n,
+        )
+    ]
 
 
 @pytest.mark.parametrize("compressible", [False, True])
@@ -1270,8 +1540,11 @@ def test_a_claim_does_not_read_the_params_it_leaves(db, worker):
         w.commit()
         db.sql("select pg_stat_force_next_flush()")
         db.sql("select pg_stat_clear_snapshot()")
-        return db.one("""select heap_blks_hit + heap_blks_read from pg_statio_all_tables
-                         where relid = (select reltoastrelid from pg_class where oid = 'deferred.__deferred_0'::regclass)""")
+        return db.one(
+            """select heap_blks_hit + heap_blks_read from pg_statio_all_tables
+                         where relid = (select reltoastrelid from pg_class where oid = 'deferred.__deferred_0'::regclass)"""
+        )
+
     before = read()
     assert len(w.claim(100, size=1)) == 1
     one = read() - before

@@ -28,9 +28,15 @@ def job(db):
 
 
 def claim(db, job, receipt=RECEIPT, lease="1 min"):
-    db.sql("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at)"
-           " values ('default', 7, %s, array[%s::bigint], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() - interval '2 s', now() + %s::interval)",
-           receipt, job, job, job, lease)
+    db.sql(
+        "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at)"
+        " values ('default', 7, %s, array[%s::bigint], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() - interval '2 s', now() + %s::interval)",
+        receipt,
+        job,
+        job,
+        job,
+        lease,
+    )
 
 
 def refused(db, sql, *args):
@@ -41,7 +47,11 @@ def refused(db, sql, *args):
 
 
 def everything(db):
-    return db.sql("select * from deferred.__deferred_hot order by id"), db.sql("select * from deferred.__deferred_lease order by receipt, expires_at"), db.log()
+    return (
+        db.sql("select * from deferred.__deferred_hot order by id"),
+        db.sql("select * from deferred.__deferred_lease order by receipt, expires_at"),
+        db.log(),
+    )
 
 
 def lapsed(db, job):
@@ -59,8 +69,10 @@ def given_back(db, job):
 
 
 WHY = {
-    "finished": (lambda db, job, receipt=RECEIPT: db.sql("select deferred.finish(%s, %s)", job, told(job, receipt)),
-    "it is finished already"),
+    "finished": (
+        lambda db, job, receipt=RECEIPT: db.sql("select deferred.finish(%s, %s)", job, told(job, receipt)),
+        "it is finished already",
+    ),
     "cancelled": (lambda db, job: db.sql("select deferred.cancel(%s)", job), "it was cancelled"),
     "lapsed": (lapsed, "its lease has expired"),
     "taken over": (taken, "another worker has claimed it"),
@@ -69,7 +81,9 @@ WHY = {
 
 
 @pytest.mark.parametrize("why", WHY)
-@pytest.mark.parametrize("call", ["select deferred.finish(%s, %s)", "select deferred.extend(%s, %s, 1000)"], ids=["finish", "extend"])
+@pytest.mark.parametrize(
+    "call", ["select deferred.finish(%s, %s)", "select deferred.extend(%s, %s, 1000)"], ids=["finish", "extend"]
+)
 def test_a_receipt_that_is_not_valid_any_more_is_refused_with_the_reason(db, job, why, call):
     make, text = WHY[why]
     make(db, job)
@@ -78,12 +92,21 @@ def test_a_receipt_that_is_not_valid_any_more_is_refused_with_the_reason(db, job
     assert everything(db) == before
 
 
-@pytest.mark.parametrize("call, code", [
-    ("select deferred.finish(null, 5)", "22004"), ("select deferred.finish({job}, null)", "22004"), ("select deferred.finish(0, 0)", "55000"),
-    ("select deferred.finish({job}, {told}, repeat('x', 8193))", "22001"), ("select deferred.finish({job}, {told}, repeat('é', 4097))", "22001"),
-    ("select deferred.extend({job}, {told}, 0)", "22003"), ("select deferred.extend({job}, {told}, -5)", "22003"),
-    ("select deferred.extend({job}, {told}, 604800001)", "22003"), ("select deferred.extend({job}, {told}, null)", "22003"),
-    ("select deferred.extend({job}, null, 5)", "22004")])
+@pytest.mark.parametrize(
+    "call, code",
+    [
+        ("select deferred.finish(null, 5)", "22004"),
+        ("select deferred.finish({job}, null)", "22004"),
+        ("select deferred.finish(0, 0)", "55000"),
+        ("select deferred.finish({job}, {told}, repeat('x', 8193))", "22001"),
+        ("select deferred.finish({job}, {told}, repeat('é', 4097))", "22001"),
+        ("select deferred.extend({job}, {told}, 0)", "22003"),
+        ("select deferred.extend({job}, {told}, -5)", "22003"),
+        ("select deferred.extend({job}, {told}, 604800001)", "22003"),
+        ("select deferred.extend({job}, {told}, null)", "22003"),
+        ("select deferred.extend({job}, null, 5)", "22004"),
+    ],
+)
 def test_nonsense_is_refused_and_changes_nothing(db, job, call, code):
     before = everything(db)
     assert refused(db, call.format(job=job, told=told(job)))[0] == code
@@ -93,8 +116,10 @@ def test_nonsense_is_refused_and_changes_nothing(db, job, call, code):
 def test_finish_writes_the_log_row_of_the_attempt(db, job, ledger):
     db.sql("insert into deferred.__deferred_progress values (%s, 1, 2, 3, 'x', now())", job)
     assert db.one("select deferred.finish(%s, %s, %s)", job, told(job), "x" * 8192) == ""
-    assert db.sql("select attempt, outcome, final, worker, receipt, run_us between 2e6 and 9e6, length(result), finished_at >= started_at"
-                  " from deferred.__deferred_log") == [(1, "ok", True, 7, RECEIPT, True, 8192, True)]
+    assert db.sql(
+        "select attempt, outcome, final, worker, receipt, run_us between 2e6 and 9e6, length(result), finished_at >= started_at"
+        " from deferred.__deferred_log"
+    ) == [(1, "ok", True, 7, RECEIPT, True, 8192, True)]
     assert db.hot() == 0 and db.sql("select * from deferred.__deferred_progress") == []
     ledger(db)
 
@@ -122,14 +147,18 @@ def test_finish_rolled_back_leaves_the_claim(db, job):
     assert db.log() == [(job, 1, "ok")]
 
 
-@pytest.mark.parametrize("call", ["select deferred.finish(%s, %s)", "select deferred.extend(%s, %s, 1000)"], ids=["finish", "extend"])
+@pytest.mark.parametrize(
+    "call", ["select deferred.finish(%s, %s)", "select deferred.extend(%s, %s, 1000)"], ids=["finish", "extend"]
+)
 def test_neither_the_receipt_nor_the_token_of_another_job_is_taken(db, job, call):
     other = db.defer("noop")
     claim(db, other)
     before = everything(db)
     for wrong in (RECEIPT, told(other), told(job, RECEIPT + 1), -told(job), 0):
-        assert refused(db, call, job, wrong) == ("55000",
-            f"job {job} is not held by this receipt: another worker has claimed it")
+        assert refused(db, call, job, wrong) == (
+            "55000",
+            f"job {job} is not held by this receipt: another worker has claimed it",
+        )
     assert everything(db) == before and db.log() == []
     db.sql(call, job, told(job))
 
@@ -137,7 +166,9 @@ def test_neither_the_receipt_nor_the_token_of_another_job_is_taken(db, job, call
 def test_extend_makes_a_lease_longer_and_never_shorter(db, job):
     end = "select max(expires_at) from deferred.__held"
     ends = db.one("select deferred.extend(%s, %s, 3600000)", job, told(job))
-    assert db.one(f"select extract(epoch from ({end}) - clock_timestamp()) between 3590 and 3600") and db.one(end) == ends
+    assert (
+        db.one(f"select extract(epoch from ({end}) - clock_timestamp()) between 3590 and 3600") and db.one(end) == ends
+    )
     assert db.one("select deferred.extend(%s, %s, 1000)", job, told(job)) == ends == db.one(end)
     assert db.one("select deferred.extend(%s, %s, 604800000)", job, told(job)) > ends
 
@@ -145,7 +176,12 @@ def test_extend_makes_a_lease_longer_and_never_shorter(db, job):
 def test_what_was_extended_outlives_the_lease_it_was_claimed_with(db, job, ledger):
     """And that alone: others of the batch are ready when their lease has ended."""
     other = db.defer("noop")
-    db.sql("update deferred.__deferred_lease set ids = ids || %s::bigint, span = int8range(%s, %s, '[]'), snap = pg_current_snapshot()", other, job, other)
+    db.sql(
+        "update deferred.__deferred_lease set ids = ids || %s::bigint, span = int8range(%s, %s, '[]'), snap = pg_current_snapshot()",
+        other,
+        job,
+        other,
+    )
     db.sql("select deferred.extend(%s, %s, 3600000)", job, told(job))
     db.sql("update deferred.__deferred_lease set expires_at = now() - interval '1 s' where %s = any (ids)", other)
     assert db.one("select count(*) from deferred.__lost(null, 'lost', 3)") == 1
@@ -155,7 +191,10 @@ def test_what_was_extended_outlives_the_lease_it_was_claimed_with(db, job, ledge
     db.sql("select deferred.finish(%s, %s)", job, told(job))
     assert db.log() == [(job, 1, "ok")]
     db.sql("update deferred.__deferred_lease set expires_at = now() - interval '1 s'")
-    assert db.one("select count(*) from deferred.__lost(null, 'lost', 3)") == 0 and db.sql("select * from deferred.__deferred_lease") == []
+    assert (
+        db.one("select count(*) from deferred.__lost(null, 'lost', 3)") == 0
+        and db.sql("select * from deferred.__deferred_lease") == []
+    )
     ledger(db)
 
 
@@ -170,6 +209,7 @@ def role(db):
         db.sql(f"create role {name}" + (f" in role {', '.join(groups)}" if groups else ""))
         made.append(name)
         db.sql(f"set role {name}")
+
     yield make
     db.sql("reset role")
     for name in made:
@@ -252,5 +292,7 @@ def test_a_renewal_says_why_a_claim_is_gone(db):
         text = text.replace(n, "array" + str(value))
     rows = db.sql(text.replace("%", "%%"))
     why = ("ok", "cancelled", None, None, None)
-    assert sorted(r for r in rows if r[0] is not None) == [(job, receipt, None, outcome) for job, receipt, outcome in zip(jobs, receipts, why)]
+    assert sorted(r for r in rows if r[0] is not None) == [
+        (job, receipt, None, outcome) for job, receipt, outcome in zip(jobs, receipts, why)
+    ]
     assert (None, receipts[5], 60000, None) in rows and receipts[2] not in [r[1] for r in rows if r[0] is None]

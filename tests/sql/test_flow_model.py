@@ -59,9 +59,12 @@ def retry_whole(db, rng, flows):
         if undone:
             db.sql("rollback")
         clean(db)
-        early = db.sql("""select e.child, e.parent from deferred.__deferred_edge e join deferred.__deferred_hot c on c.id = e.child and c.due_at is null
+        early = db.sql(
+            """select e.child, e.parent from deferred.__deferred_edge e join deferred.__deferred_hot c on c.id = e.child and c.due_at is null
                           join deferred.__deferred_hot p on p.id = e.parent
-                          join deferred.__deferred_member m on m.job = e.child where e.child <> all (%s)""", list(before))
+                          join deferred.__deferred_member m on m.job = e.child where e.child <> all (%s)""",
+            list(before),
+        )
         assert early == [], "a job is ready before one it waits for has ended"
     retry_to_the_end(db)
     for _ in range(50):

@@ -28,7 +28,12 @@ def close(db, flow):
 
 def callbacks(db, flow):
     """The state of each by the name of its function."""
-    return dict(db.sql("select j.fn, j.state from deferred.__deferred_member m join deferred.job j on j.id = m.job where m.flow = %s and m.part = 't'", flow))
+    return dict(
+        db.sql(
+            "select j.fn, j.state from deferred.__deferred_member m join deferred.job j on j.id = m.job where m.flow = %s and m.part = 't'",
+            flow,
+        )
+    )
 
 
 def is_open(db, flow):
@@ -63,10 +68,21 @@ def test_a_flow_ends_when_it_is_closed_and_its_jobs_have_ended(db):
     settle(db)
     clean(db)
     assert callbacks(db, flow) == {"ok": "ready", "failed": "cancelled", "ended": "ready"}
-    assert db.one("select error from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'failed'") == \
-        "skipped: not needed, for no job of its flow failed"
+    assert (
+        db.one(
+            "select error from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'failed'"
+        )
+        == "skipped: not needed, for no job of its flow failed"
+    )
     assert db.one("select jobs from deferred.__deferred_flow where id = %s", flow) == 6
-    assert [row[0] for row in db.sql("select name from deferred.flow_jobs(%s)", flow)] == [None, None, "well", None, None, None]
+    assert [row[0] for row in db.sql("select name from deferred.flow_jobs(%s)", flow)] == [
+        None,
+        None,
+        "well",
+        None,
+        None,
+        None,
+    ]
     with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"flow {flow} is closed for new jobs: it has ended"):
         add(db, flow)
 
@@ -85,8 +101,12 @@ def test_a_failure_is_known_at_the_end(db, how):
     settle(db)
     assert states(db, second) == ["cancelled"]
     assert callbacks(db, flow) == {"ok": "cancelled", "failed": "ready", "ended": "ready"}
-    assert db.one("select error from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'ok'") == \
-        f"skipped: job {first}, for which it waited, did not end as it must have"
+    assert (
+        db.one(
+            "select error from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'ok'"
+        )
+        == f"skipped: job {first}, for which it waited, did not end as it must have"
+    )
     clean(db)
 
 
@@ -112,12 +132,20 @@ def test_a_flow_may_begin_with_jobs_and_without_callbacks(db):
 def test_many_are_added_by_one_statement(db):
     flow = open_flow(db)
     kept = db.defer("a", key="k")
-    jobs = [{"fn": "a", "flow": flow, "key": f"k{n % 90}" if n % 2 else None} for n in range(100)] + [{"fn": "a", "flow": flow, "key": "k"}]
+    jobs = [{"fn": "a", "flow": flow, "key": f"k{n % 90}" if n % 2 else None} for n in range(100)] + [
+        {"fn": "a", "flow": flow, "key": "k"}
+    ]
     jobs = [{name: value for name, value in job.items() if value is not None} for job in jobs]
     ids = [row[0] for row in db.sql("select deferred.defer_many(%s)", json.dumps(jobs))]
     assert ids[-1] == kept
     plain = [row[0] for row in db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "a", "flow": flow}] * 3))]
-    mixed = [row[0] for row in db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "a"}, {"fn": "a", "flow": flow}, {"fn": "a", "flow": flow, "after": kept}]))]
+    mixed = [
+        row[0]
+        for row in db.sql(
+            "select deferred.defer_many(%s)",
+            json.dumps([{"fn": "a"}, {"fn": "a", "flow": flow}, {"fn": "a", "flow": flow, "after": kept}]),
+        )
+    ]
     # A name is what JSON reads, however it is written.
     sly = [row[0] for row in db.sql("select deferred.defer_many(%s)", f'[{{"fn": "a", "fl\\u006fw": {flow}}}]')]
     members = {row[0] for row in db.sql("select job from deferred.__deferred_member where flow = %s", flow)}
@@ -134,8 +162,12 @@ def test_what_is_wrong_is_refused(db):
     whole = db.one("select deferred.defer_flow(%s)", json.dumps({"jobs": [{"fn": "a"}]}))
     other = open_flow(db)
     db.sql("select deferred.flow_cancel(%s)", other)
-    for flow, why in ((10 ** 7, "flow 10000000 does not exist"), (whole, "it was deferred as a whole"), (whole + 1,
-        "it was deferred as a whole"), (other, "it was cancelled")):
+    for flow, why in (
+        (10**7, "flow 10000000 does not exist"),
+        (whole, "it was deferred as a whole"),
+        (whole + 1, "it was deferred as a whole"),
+        (other, "it was cancelled"),
+    ):
         with pytest.raises((pgerror.NoDataFound, pgerror.ObjectNotInPrerequisiteState), match=why):
             add(db, flow)
         with pytest.raises((pgerror.NoDataFound, pgerror.ObjectNotInPrerequisiteState), match=why):
@@ -148,10 +180,14 @@ def test_what_is_wrong_is_refused(db):
     flow = open_flow(db)
     with pytest.raises(pgerror.InvalidParameterValue, match="a message"):
         db.one("select deferred.defer(null, '{}', %s)", json.dumps({"flow": flow, "queue": "default"}))
-    for wrong, why in (([], "a flow must be a JSON object, but a JSON array was given"), ({"jobs": []}, "no jobs"),
+    for wrong, why in (
+        ([], "a flow must be a JSON object, but a JSON array was given"),
+        ({"jobs": []}, "no jobs"),
         ({"then": [{"fn": "a", "oops": 1}]}, 'option "oops" is unknown'),
-                       ({"then": [{"fn": "a", "timeout": "x"}]}, "timeout"), ({"jobs": [{"fn": "a", "flow": 1}]},
-                           'has the option "flow"'), ({"then": 1}, "must be JSON arrays")):
+        ({"then": [{"fn": "a", "timeout": "x"}]}, "timeout"),
+        ({"jobs": [{"fn": "a", "flow": 1}]}, 'has the option "flow"'),
+        ({"then": 1}, "must be JSON arrays"),
+    ):
         with pytest.raises(pgerror.InvalidParameterValue, match=why):
             open_flow(db, wrong)
     with pytest.raises(pgerror.NoDataFound, match="flow 77 does not exist"):
@@ -163,8 +199,13 @@ def test_others_neither_add_to_it_nor_close_it(db):
     flow = open_flow(db)
     db.sql("create role flow_stranger in role deferred_producer")
     with db.connect(options="-c role=flow_stranger") as stranger, stranger.cursor() as cursor:
-        for statement in (f"select deferred.defer('a', '{{}}', '{{\"flow\": {flow}}}')", f"select deferred.flow_close({flow})",
-                          f"select deferred.__flow_join({flow})", f"select deferred.__flow_add({flow}, 0, array[1::bigint])", f"select deferred.flow_cancel({flow})"):
+        for statement in (
+            f"select deferred.defer('a', '{{}}', '{{\"flow\": {flow}}}')",
+            f"select deferred.flow_close({flow})",
+            f"select deferred.__flow_join({flow})",
+            f"select deferred.__flow_add({flow}, 0, array[1::bigint])",
+            f"select deferred.flow_cancel({flow})",
+        ):
             with pytest.raises(pgerror.NoDataFound, match=f"flow {flow} does not exist"):
                 cursor.execute(statement)
             stranger.rollback()
@@ -185,15 +226,21 @@ def test_no_two_wait_for_each_other(db):
     old = db.defer("old")
     first = add(db, flow)
     close(db, flow)
-    report = db.one("select job from deferred.__deferred_member where flow = %s and part = 't' order by job limit 1", flow)
+    report = db.one(
+        "select job from deferred.__deferred_member where flow = %s and part = 't' order by job limit 1", flow
+    )
     behind = db.defer("b", after=report)
     for parent in (report, behind):
-        with pytest.raises(pgerror.InvalidParameterValue,
-            match=f"job {parent} was deferred after flow {flow} was closed"):
+        with pytest.raises(
+            pgerror.InvalidParameterValue, match=f"job {parent} was deferred after flow {flow} was closed"
+        ):
             add(db, flow, after=parent)
     second = add(db, flow, after=[old, first])
     third = add(db, flow, after={"job": second, "on": "ended"})
-    assert db.sql("select part from deferred.__deferred_member where job in (%s, %s) order by job", second, third) == [(None,), ("s",)]
+    assert db.sql("select part from deferred.__deferred_member where job in (%s, %s) order by job", second, third) == [
+        (None,),
+        ("s",),
+    ]
     for job in (old, first, second, third):
         end(db, job)
         settle(db)
@@ -249,7 +296,9 @@ def test_one_whose_row_is_locked_is_waited_for_without_a_lock(db):
         told(db)
         clean(db)
         cursor.execute("delete from deferred.__deferred_hot where id = %s", (job,))
-        cursor.execute("insert into deferred.__deferred_log (job_id, attempt, outcome, final) values (%s, 1, 'ok', true)", (job,))
+        cursor.execute(
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final) values (%s, 1, 'ok', true)", (job,)
+        )
         holder.commit()
     settle(db)
     assert callbacks(db, flow)["ok"] == "ready"
@@ -265,14 +314,19 @@ def test_the_first_failure_has_the_rest_cancelled_and_later_ones_refused(db):
         end(db, first, "failed")
         told(db)
         assert states(db, second) == ["cancelled"]
-        with pytest.raises(pgerror.ObjectNotInPrerequisiteState,
-            match=f"it is being cancelled because job {first} failed"):
+        with pytest.raises(
+            pgerror.ObjectNotInPrerequisiteState, match=f"it is being cancelled because job {first} failed"
+        ):
             add(db, flow)
         adder.commit()
     assert states(db, late) == ["ready"]
     close(db, flow)
     settle(db)
-    assert states(db, late) == ["cancelled"] and callbacks(db, flow) == {"ok": "cancelled", "failed": "ready", "ended": "ready"}
+    assert states(db, late) == ["cancelled"] and callbacks(db, flow) == {
+        "ok": "cancelled",
+        "failed": "ready",
+        "ended": "ready",
+    }
     clean(db)
 
 
@@ -311,7 +365,11 @@ def test_what_is_retried_ends_anew(db):
     while db.one("select deferred.__flow_retry_some()"):
         clean(db)
     settle(db)
-    assert states(db, first) == ["ready"] and callbacks(db, flow) == {"ok": "waiting", "failed": "done", "ended": "done"}
+    assert states(db, first) == ["ready"] and callbacks(db, flow) == {
+        "ok": "waiting",
+        "failed": "done",
+        "ended": "done",
+    }
     clean(db)
     more = add(db, flow)
     end(db, first)
@@ -333,8 +391,9 @@ def test_a_callback_whose_key_is_taken_is_refused_by_a_retry_which_says_so(db):
     taken = db.defer("other", key="k")
     db.sql("select deferred.flow_retry(%s)", flow)
     db.sql("select deferred.__flow_retry_some()")
-    assert db.sql("select ready, waiting, refused, why from deferred.__deferred_flow_retry") == \
-        [(1, 0, 1, f'job {callback} cannot be retried: key "k" is in use by job {taken}')]
+    assert db.sql("select ready, waiting, refused, why from deferred.__deferred_flow_retry") == [
+        (1, 0, 1, f'job {callback} cannot be retried: key "k" is in use by job {taken}')
+    ]
     end(db, job)
     settle(db)
     assert callbacks(db, flow) == {"ok": "cancelled"} and not is_open(db, flow)
@@ -349,7 +408,9 @@ def test_jobs_are_gone_through_once_some_a_call(db):
         end(db, job)
     settle(db, 20)
     assert db.sql("select upto, jobs, waits_for from deferred.__deferred_flow_open") == [(jobs[299], 300, jobs[300])]
-    db.sql("update deferred.__deferred_log set outcome = 'failed' where job_id = %s", jobs[0])  # nobody looks there again
+    db.sql(
+        "update deferred.__deferred_log set outcome = 'failed' where job_id = %s", jobs[0]
+    )  # nobody looks there again
     for job in reversed(jobs[300:]):
         end(db, job)
     assert db.one("select count(*) from deferred.__deferred_ended") == 1, "an end nobody waits for says nothing"
@@ -429,7 +490,11 @@ def test_random_ones_end_once_when_all_of_them_have(db):
             settle(db, 1)
         assert not any(pending.values()) and all(added.values()), "it had not ended while a job had not, or could come"
         failed = "failed" in added.values()
-        assert callbacks(db, flow) == {"ok": "cancelled" if failed else "ready", "failed": "ready" if failed else "cancelled", "ended": "ready"}
+        assert callbacks(db, flow) == {
+            "ok": "cancelled" if failed else "ready",
+            "failed": "ready" if failed else "cancelled",
+            "ended": "ready",
+        }
         assert db.one("select count(*) from deferred.__deferred_member where flow = %s", flow) == len(added) + 3
         clean(db)
     for session in sessions:

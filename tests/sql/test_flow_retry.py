@@ -8,7 +8,10 @@ from test_waits import clean, end, settle, states
 
 
 def told(db, flow):
-    return db.sql("select ready::int, waiting::int, refused::int, why from deferred.__deferred_flow_retry where flow = %s order by n desc limit 1", flow)[0]
+    return db.sql(
+        "select ready::int, waiting::int, refused::int, why from deferred.__deferred_flow_retry where flow = %s order by n desc limit 1",
+        flow,
+    )[0]
 
 
 def retry(db, flow):
@@ -21,7 +24,9 @@ def retry(db, flow):
 
 
 def test_what_failed_is_run_and_what_was_skipped_waits(db):
-    flow = defer_flow(db, {"jobs": [step("a"), step("b", "a"), step("c", "b"), step("undo", {"job": "a", "on": "failed"}), step("d")]})
+    flow = defer_flow(
+        db, {"jobs": [step("a"), step("b", "a"), step("c", "b"), step("undo", {"job": "a", "on": "failed"}), step("d")]}
+    )
     a, b, c, undo, d = members(db, flow)
     end(db, a, "failed")
     end(db, d)
@@ -104,7 +109,13 @@ def test_what_waits_for_a_job_that_was_retried_by_hand_is_told_what_became_of_it
 
 
 def test_callbacks_that_ran_do_not_run_again_and_others_do(db):
-    flow = defer_flow(db, {"jobs": [step("a"), step("b")], "then": [{"fn": "well"}, {"fn": "badly", "on": "failed"}, {"fn": "report", "on": "ended"}]})
+    flow = defer_flow(
+        db,
+        {
+            "jobs": [step("a"), step("b")],
+            "then": [{"fn": "well"}, {"fn": "badly", "on": "failed"}, {"fn": "report", "on": "ended"}],
+        },
+    )
     a, b, well, badly, report = members(db, flow)
     end(db, a, "failed")
     settle(db)
@@ -163,7 +174,9 @@ def test_only_who_may_retries_a_flow_and_not_while_it_is_cancelled(db):
         producer.rollback()
     end(db, jobs[3], "failed")
     db.sql("select deferred.__settle(100)")
-    assert db.one("select deferred.flow_retry(%s)", flow) and not db.one("select deferred.flow_retry(%s)", flow), "once is enough"
+    assert db.one("select deferred.flow_retry(%s)", flow) and not db.one(
+        "select deferred.flow_retry(%s)", flow
+    ), "once is enough"
     assert db.one("select deferred.__flow_retry_some()") == 0, "that comes first"
     settle(db)
     db.sql("update deferred.__deferred_flow_retry set not_before = '-infinity'")
@@ -176,7 +189,9 @@ def test_only_who_may_retries_a_flow_and_not_while_it_is_cancelled(db):
     assert db.hot() == 600
     end(db, jobs[5], "failed")
     settle(db)
-    assert db.one("select failed from deferred.__deferred_flow where id = %s", flow) == jobs[5] and db.hot() == 0, "the next failure counts"
+    assert (
+        db.one("select failed from deferred.__deferred_flow where id = %s", flow) == jobs[5] and db.hot() == 0
+    ), "the next failure counts"
     # One that nobody was told of before the retry does not.
     retry(db, flow)
     end(db, jobs[7], "failed")
@@ -216,7 +231,9 @@ def test_who_asks_holds_up_nobody_and_who_does_it_only_for_that_moment(db):
         cursor.execute("select deferred.__flow_retry_some()")
         assert cursor.fetchone() == (1,)
         assert db.one("select deferred.__settle(100)") == 0 and states(db, then) == ["waiting"]
-        assert db.sql("select dealt, wait_ms from deferred.__tick(10)") == [(0, 100)], "nor is it looked at all the time"
+        assert db.sql("select dealt, wait_ms from deferred.__tick(10)") == [
+            (0, 100)
+        ], "nor is it looked at all the time"
         one.rollback()
     settle(db)
     assert states(db, then, a, b) == ["ready", "dead", "cancelled"], "who dies before he commits has retried nothing"
@@ -226,30 +243,44 @@ def test_who_asks_holds_up_nobody_and_who_does_it_only_for_that_moment(db):
     with db.connect() as one, one.cursor() as cursor:
         cursor.execute("lock table deferred.__deferred_told in row share mode")
         assert db.one("select deferred.__flow_retry_some()") == 0
-        assert db.one("select not_before between clock_timestamp() and clock_timestamp() + interval '500 ms' from deferred.__deferred_flow_retry where ended_at is null")
+        assert db.one(
+            "select not_before between clock_timestamp() and clock_timestamp() + interval '500 ms' from deferred.__deferred_flow_retry where ended_at is null"
+        )
         one.rollback()
     clean(db)
 
 
 def test_a_start_sees_that_a_flow_is_to_be_retried_and_purge_forgets_it(db):
     flow = defer_flow(db, {"jobs": [{"fn": "noop"}]})
-    job, = members(db, flow)
+    (job,) = members(db, flow)
     end(db, job, "failed")
     settle(db)
     db.run(["check_deferred"])
     assert db.one("select deferred.flow_retry(%s)", flow) and db.hot() == 0
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.log(job)[-1] == (2, "ok") and told(db, flow) == (1, 0, 0, None)
-    db.sql("update deferred.__deferred_log set finished_at = now() - interval '9 days'; update deferred.__deferred set created_at = now() - interval '9 days'")
+    db.sql(
+        "update deferred.__deferred_log set finished_at = now() - interval '9 days'; update deferred.__deferred set created_at = now() - interval '9 days'"
+    )
     db.sql("update deferred.__deferred_flow set created_at = now() - interval '9 days'")
     for _ in range(3):
         assert db.run(["deferred", "purge", "--older-than", "7d"]).returncode == 0
-    assert db.one("select count(*) from deferred.__deferred_flow") == 0 == db.one("select count(*) from deferred.__deferred_flow_retry")
+    assert (
+        db.one("select count(*) from deferred.__deferred_flow")
+        == 0
+        == db.one("select count(*) from deferred.__deferred_flow_retry")
+    )
 
 
 @pytest.mark.slow
 def test_a_large_flow_is_retried_in_steps(db):
-    flow = defer_flow(db, {"jobs": [{"fn": "a"}] * 2500, "then": [{"fn": "all", "on": "ended"}, {"fn": "well"}, {"fn": "badly", "on": "failed"}]})
+    flow = defer_flow(
+        db,
+        {
+            "jobs": [{"fn": "a"}] * 2500,
+            "then": [{"fn": "all", "on": "ended"}, {"fn": "well"}, {"fn": "badly", "on": "failed"}],
+        },
+    )
     *jobs, all_, well, badly = members(db, flow)
     for job in jobs:
         end(db, job, "failed" if job % 2 else "ok")
@@ -258,14 +289,18 @@ def test_a_large_flow_is_retried_in_steps(db):
     failed = len([job for job in jobs if job % 2])
     db.sql("select deferred.cancel(%s)", all_)
     assert db.one("select deferred.flow_retry(%s)", flow) and db.one("select deferred.__flow_retry_some()") == 1
-    assert db.one("select after from deferred.__deferred_flow_retry where ended_at is null") in jobs[:1000], "who dies here"
+    assert (
+        db.one("select after from deferred.__deferred_flow_retry where ended_at is null") in jobs[:1000]
+    ), "who dies here"
     clean(db)
     settle(db)
     clean(db)
     while db.one("select deferred.__flow_retry_some()"):
         pass
     assert told(db, flow) == (failed, 2, 0, None)
-    assert retry(db, flow) == (0, 0, 0, None) and db.one("select count(*) from deferred.__deferred_flow_retry") == 1, "the last one is kept"
+    assert (
+        retry(db, flow) == (0, 0, 0, None) and db.one("select count(*) from deferred.__deferred_flow_retry") == 1
+    ), "the last one is kept"
     clean(db)
     settle(db)
     assert states(db, all_, well, badly) == ["waiting", "waiting", "done"]

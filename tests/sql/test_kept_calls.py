@@ -12,16 +12,23 @@ def partitions(db):
     """Twenty partitions of calls; jobs come to lie in one of them."""
     past = db.one("select max(past::bigint) from deferred.__partitions('deferred.__deferred')")
     for lo in range(past, past + 20000, 1000):
-        assert db.one("select deferred.__add_partition('__deferred', %s, 'id', %s, %s)", f"__deferred_{lo}", str(lo), str(lo + 1000))
+        assert db.one(
+            "select deferred.__add_partition('__deferred', %s, 'id', %s, %s)",
+            f"__deferred_{lo}",
+            str(lo),
+            str(lo + 1000),
+        )
     db.sql("select setval('deferred.__deferred_id_seq', %s)", past + 500)
 
 
 def opened(connection):
     """Partitions of calls whose indexes the transaction has opened."""
     with connection.cursor() as cursor:
-        cursor.execute("""select distinct c.relname from pg_locks l join pg_index i on i.indexrelid = l.relation join pg_class c on c.oid = i.indrelid
+        cursor.execute(
+            """select distinct c.relname from pg_locks l join pg_index i on i.indexrelid = l.relation join pg_class c on c.oid = i.indrelid
                           where l.pid = pg_backend_pid() and c.relname like '\\_\\_deferred\\_%' and c.oid in (
-                              select inhrelid from pg_inherits where inhparent = 'deferred.__deferred'::regclass)""")
+                              select inhrelid from pg_inherits where inhparent = 'deferred.__deferred'::regclass)"""
+        )
         return {name for name, in cursor.fetchall()}
 
 
@@ -65,9 +72,15 @@ def test_many_calls_that_are_read_in_one_walk(db, partitions):
 def test_calls_of_one_claim_lie_in_a_partition_and_on_both_sides_of_it_in_the_net(db):
     """Where a partition could not be added in time: then the first that is read is not the one with the lowest id."""
     past = db.one("select max(past::bigint) from deferred.__partitions('deferred.__deferred')")
-    assert db.one("select deferred.__add_partition('__deferred', '__deferred_between', 'id', %s, %s)", str(past + 10), str(past + 20))
+    assert db.one(
+        "select deferred.__add_partition('__deferred', '__deferred_between', 'id', %s, %s)",
+        str(past + 10),
+        str(past + 20),
+    )
     for first, n in ((past, 40), (past + 10, 60), (past - 20, 40)):
-        db.sql("delete from deferred.__deferred; delete from deferred.__deferred_hot; delete from deferred.__deferred_lease")
+        db.sql(
+            "delete from deferred.__deferred; delete from deferred.__deferred_hot; delete from deferred.__deferred_lease"
+        )
         db.sql("select setval('deferred.__deferred_id_seq', %s, false)", first)
         jobs = many(db, n)
         w = Limited(db, "host:/pid")
@@ -86,6 +99,11 @@ def test_messages_are_taken_and_changed_in_the_partitions_that_they_lie_in(db, p
     c.connection.autocommit = False
     first, second = c.get(2)
     assert len(opened(c.connection)) == 1
-    assert c.updates((Q, first["id"], first["receipt"], 0, "new"), (Q, second["id"], second["receipt"], 0, None))[0]["status"] == 0
+    assert (
+        c.updates((Q, first["id"], first["receipt"], 0, "new"), (Q, second["id"], second["receipt"], 0, None))[0][
+            "status"
+        ]
+        == 0
+    )
     c.connection.commit()
     assert "new" in c.texts()

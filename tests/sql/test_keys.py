@@ -43,7 +43,9 @@ def by_function(db, role):
 
 
 def by_many(db, role):
-    return acting(db, role, """select deferred.defer_many('[{"fn": "noop", "key": "k"}, {"fn": "noop", "key": "k"}]')""")[1][0]
+    return acting(
+        db, role, """select deferred.defer_many('[{"fn": "noop", "key": "k"}, {"fn": "noop", "key": "k"}]')"""
+    )[1][0]
 
 
 def by_shell(db, role):
@@ -53,7 +55,11 @@ def by_shell(db, role):
 
 
 def by_lines(db, role):
-    done = db.run(["deferred", "add", "--stdin"], input='{"fn": "noop", "key": "k"}\n', env={"DEFERRED_DB": f"{db.conninfo} user={role}"})
+    done = db.run(
+        ["deferred", "add", "--stdin"],
+        input='{"fn": "noop", "key": "k"}\n',
+        env={"DEFERRED_DB": f"{db.conninfo} user={role}"},
+    )
     assert done.returncode == 0, done
     return acting(db, role, "select deferred.defer('noop', '{}', '{\"key\": \"k\"}')")[0][0]
 
@@ -61,7 +67,12 @@ def by_lines(db, role):
 def by_rule(db, role):
     name = f"r_{role}"
     if not db.sql("select 1 from deferred.__deferred_rule where name = %s", name):
-        acting(db, role, "select deferred.__rule_add(%s, 'select ''k'' as k', 'noop', '{}', 'k', null, null, '{}', 60000, '')", name)
+        acting(
+            db,
+            role,
+            "select deferred.__rule_add(%s, 'select ''k'' as k', 'noop', '{}', 'k', null, null, '{}', 60000, '')",
+            name,
+        )
     done = db.run(["deferred", "rule", "run", name])
     assert done.returncode == 0, done
     return acting(db, role, "select deferred.defer('noop', '{}', '{\"key\": \"k\"}')")[0][0]
@@ -77,7 +88,10 @@ def test_a_key_of_somebody_else_swallows_no_job(db, roles, before, way):
     theirs = before(db, bob)
     mine = way(db, ann)
     assert mine != theirs
-    assert db.sql("select id, created_by, key from deferred.job order by created_by") == [(mine, ann, "k"), (theirs, bob, "k")]
+    assert db.sql("select id, created_by, key from deferred.job order by created_by") == [
+        (mine, ann, "k"),
+        (theirs, bob, "k"),
+    ]
     assert (way(db, ann), way(db, bob)) == (mine, theirs), "of one's own it does"
     assert db.hot() == 2
     ledger(db)
@@ -148,8 +162,10 @@ def test_the_longest_key_of_the_longest_names_fits_the_index(db, roles):
     role = "r" * 40 + f"{os.getpid():023d}"
     db.sql(f"drop role if exists {role}")
     db.sql(f"create role {role} in role deferred_producer")
-    key = db.one("""select substr(string_agg(md5(i::text), ''), 1, 250) || (select string_agg(chr(19968 + (i * 7919) % 20000), '')
-                    from generate_series(1, 750) i) from generate_series(1, 10) i""")
+    key = db.one(
+        """select substr(string_agg(md5(i::text), ''), 1, 250) || (select string_agg(chr(19968 + (i * 7919) % 20000), '')
+                    from generate_series(1, 750) i) from generate_series(1, 10) i"""
+    )
     assert (len(role), len(key), len(key.encode())) == (63, 1000, 2500)
     job = defer(db, role, key=key, queue="q" * 88)
     assert defer(db, role, key=key, queue="q" * 88) == job
@@ -159,6 +175,7 @@ def test_the_longest_key_of_the_longest_names_fits_the_index(db, roles):
 
 # ---- concurrency keys
 
+
 @pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
 def test_a_concurrency_key_of_somebody_else_holds_up_no_job(db, roles, many):
     ann, bob = roles
@@ -166,15 +183,27 @@ def test_a_concurrency_key_of_somebody_else_holds_up_no_job(db, roles, many):
     theirs = defer(db, bob, fn="fail", concurrency_key="cust-7", backoff_floor="1h")
     assert db.run(["check_deferred"]).returncode == 0
     opts = json.dumps([{"fn": "noop", "concurrency_key": "cust-7"}])
-    mine = acting(db, ann, "select deferred.defer_many(%s)", opts)[0][0] if many else defer(db, ann, concurrency_key="cust-7")
-    their_next = acting(db, bob, "select deferred.defer_many(%s)", opts)[0][0] if many else defer(db, bob, concurrency_key="cust-7")
+    mine = (
+        acting(db, ann, "select deferred.defer_many(%s)", opts)[0][0]
+        if many
+        else defer(db, ann, concurrency_key="cust-7")
+    )
+    their_next = (
+        acting(db, bob, "select deferred.defer_many(%s)", opts)[0][0]
+        if many
+        else defer(db, bob, concurrency_key="cust-7")
+    )
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.log(mine) == [(1, "ok")] and db.log(their_next) == []
     assert db.sql("select id from deferred.__deferred_hot order by id") == [(theirs,), (their_next,)]
-    assert db.sql("select distinct concurrency_key from deferred.job") == [("cust-7",)], "people see the key as it was given"
+    assert db.sql("select distinct concurrency_key from deferred.job") == [
+        ("cust-7",)
+    ], "people see the key as it was given"
     ledger(db)
 
+
 # ---- on_duplicate: replace, and expiry, while the job is claimed
+
 
 def replace(db, **opts):
     return db.defer("f", key="k", on_duplicate="replace", **opts)
@@ -191,7 +220,7 @@ def test_a_claimed_job_is_not_replaced(db, worker, how):  # noqa: F811
     if how == "limited":
         db.sql("insert into deferred.__deferred_function (name, max_running) values ('f', 5)")
     w, first = worker(), db.defer("f", key="k")
-    job, = w.take() if how == "free" else take_limited(w)
+    (job,) = w.take() if how == "free" else take_limited(w)
     assert job.id == first
     with pytest.raises(psycopg2.Error, match="is running and cannot be replaced") as e:
         replace(db)
@@ -215,7 +244,7 @@ def test_a_message_is_replaced_unless_a_consumer_holds_it(db, worker):  # noqa: 
 
 def test_an_expired_job_that_runs_keeps_its_key(db, worker):  # noqa: F811
     w, first = worker(), db.defer("f", key="k", expires="1h")
-    job, = w.take()
+    (job,) = w.take()
     db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s'")
     assert db.defer("f", key="k") == first
     with pytest.raises(psycopg2.Error, match='has key "k" already'):
@@ -241,8 +270,16 @@ def test_a_replacement_waits_for_a_claim_under_way(db, worker, first_of_lane, ex
         db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s'")
     c = db.connect()
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        waiting = pool.submit(c.cursor().execute, """select deferred.defer('f', '{}', '{"key": "k", "on_duplicate": "replace"}')""")
-        wait_for(lambda: waiting.done() or db.one("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 1)
+        waiting = pool.submit(
+            c.cursor().execute, """select deferred.defer('f', '{}', '{"key": "k", "on_duplicate": "replace"}')"""
+        )
+        wait_for(
+            lambda: waiting.done()
+            or db.one(
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            == 1
+        )
         w.commit()
         with pytest.raises(psycopg2.Error, match="is running and cannot be replaced"):
             waiting.result()
@@ -275,7 +312,9 @@ def test_an_open_replacement_holds_up_no_claim(db, worker, known):  # noqa: F811
     first, unknown = db.defer("f", key="k"), db.defer("g", key="k2")
     cursor = c.cursor()
     for fn, key in (("f", "k"), ("g", "k2")):
-        cursor.execute("select deferred.defer(%s, '{}', json_build_object('key', %s::text, 'on_duplicate', 'replace'))", (fn, key))
+        cursor.execute(
+            "select deferred.defer(%s, '{}', json_build_object('key', %s::text, 'on_duplicate', 'replace'))", (fn, key)
+        )
     others = many(db, 3)
     assert sorted(ids(w.take(known=known))) == others
     c.rollback()
@@ -286,10 +325,17 @@ def test_an_open_replacement_holds_up_no_claim(db, worker, known):  # noqa: F811
 def test_a_claim_puts_nothing_apart_whose_row_is_locked(db):
     """The row was locked after the claim read it."""
     apart, expired = [db.defer("g"), db.defer("g")], [db.defer("f", expires="1h"), db.defer("f", expires="1h")]
-    db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s' where id = any (%s)", expired)
+    db.sql(
+        "update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s' where id = any (%s)",
+        expired,
+    )
     c = db.connect()
     c.cursor().execute("select from deferred.__deferred_hot where id = any (%s) for update", ([apart[0], expired[0]],))
     db.sql("set lock_timeout = '50ms'")
     assert sorted(db.one("select deferred.__claim_aside('default', %s, %s)", apart, expired)) == [apart[0], expired[0]]
-    assert db.sql("select id, limited from deferred.__deferred_hot order by id") == [(apart[0], False), (apart[1], True), (expired[0], False)]
+    assert db.sql("select id, limited from deferred.__deferred_hot order by id") == [
+        (apart[0], False),
+        (apart[1], True),
+        (expired[0], False),
+    ]
     c.close()

@@ -18,10 +18,11 @@ def ready_again(db, *jobs):
 
 # ---- places
 
+
 def test_a_job_that_was_passed_over_and_made_ready_again_is_handed_out_once(db, worker):  # noqa: F811
     """Its entry among those passed over is of another transaction by then."""
     jobs, w = many(db, 5), worker()
-    first, = w.take(1, window=5)
+    (first,) = w.take(1, window=5)
     again = [job for job in jobs if job != first.id][:2]
     ready_again(db, *again)
     rest = w.take(100)
@@ -46,12 +47,21 @@ def test_a_snapshot_taken_before_the_lock_of_a_lane_is_not_used(db, worker):  # 
     db.defer("f")
     a.take()
     jobs = many(db, 1) + many(db, 2, delay="1h")
-    a.ask_plain("lock table deferred.__deferred_function in access exclusive mode; select 1")  # which a claim of a lane that has jobs looks at first
+    a.ask_plain(
+        "lock table deferred.__deferred_function in access exclusive mode; select 1"
+    )  # which a claim of a lane that has jobs looks at first
     b.ask("job_patience", "20s")
     with concurrent.futures.ThreadPoolExecutor() as pool:
         waiting = pool.submit(b.claim, lanes=[("default", 0)])
-        wait_for(lambda: db.one("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 1)
-        db.sql("update deferred.__deferred_hot set due_at = null, visible_at = now(), xid = pg_current_xact_id() where due_at is not null")
+        wait_for(
+            lambda: db.one(
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            == 1
+        )
+        db.sql(
+            "update deferred.__deferred_hot set due_at = null, visible_at = now(), xid = pg_current_xact_id() where due_at is not null"
+        )
         first = a.take(1, window=5)
         second = waiting.result()
     b.commit()
@@ -65,13 +75,16 @@ def test_a_place_of_another_cluster_begins_anew(db, worker):  # noqa: F811
     """Whose dump was restored here: its numbers have not come yet."""
     jobs, w = many(db, 3), worker()
     w.take(1, window=2)
-    db.sql("update deferred.__deferred_place set done = '900000000:900000000:', cur = '900000000:900000000:', xid = null, rest_id = '{}', rest_xid = '{}'")
+    db.sql(
+        "update deferred.__deferred_place set done = '900000000:900000000:', cur = '900000000:900000000:', xid = null, rest_id = '{}', rest_xid = '{}'"
+    )
     db.sql("delete from deferred.__deferred_lease")
     assert sorted(ids(w.take())) == jobs
     assert w.take() == []
 
 
 # ---- leases
+
 
 def test_a_renewal_is_of_leases_with_that_receipt_only(db, worker):  # noqa: F811
     many(db, 4)
@@ -90,7 +103,12 @@ def test_a_lease_lasts_until_the_last_of_its_jobs_has_ended(db):
     run = db.run(["check_deferred", "--cnt", "0", "--runners", "2"])
     assert run.returncode == 0 and "refused" not in run.stderr, run.stderr
     assert [outcome for _, _, outcome in db.log()] == ["ok"] * 100 and db.hot() == 0
-    assert db.one("select count(*) from (select from deferred.__deferred_log group by receipt having count(distinct xmin::text) > 1) l") > 0
+    assert (
+        db.one(
+            "select count(*) from (select from deferred.__deferred_log group by receipt having count(distinct xmin::text) > 1) l"
+        )
+        > 0
+    )
     assert db.sql("select * from deferred.__deferred_lease") == []
 
 
@@ -124,8 +142,9 @@ def test_a_job_with_one_attempt_or_suspect_shares_no_lease(db, worker):  # noqa:
     db.sql("update deferred.__deferred_hot set suspect = true where id = any (%s)", suspects)
     w = worker()
     w.take()
-    assert sorted((sorted(ids), alone) for ids, alone in db.sql("select ids, alone from deferred.__deferred_lease")) == \
-        sorted([(plain, False)] + [([job], True) for job in one + suspects])
+    assert sorted(
+        (sorted(ids), alone) for ids, alone in db.sql("select ids, alone from deferred.__deferred_lease")
+    ) == sorted([(plain, False)] + [([job], True) for job in one + suspects])
 
 
 def test_a_mark_set_or_taken_leaves_a_job_to_who_holds_it(db, worker):  # noqa: F811
@@ -158,6 +177,7 @@ def test_a_claim_under_limits_leaves_what_a_lease_holds_though_its_row_does_not_
 
 
 # ---- repair
+
 
 def test_repair_leaves_alone_what_was_passed_over_and_what_is_held(db, worker):  # noqa: F811
     jobs, w = many(db, 6), worker()
@@ -197,7 +217,9 @@ def test_repair_finds_what_has_a_number_that_has_not_come_yet(db, worker):  # no
     assert sorted(ids(w.take())) == late and sorted(w.held()) == jobs + late
 
 
-def test_what_was_given_back_while_its_worker_was_taken_for_dead_is_not_taken_from_who_has_it_now(db, worker):  # noqa: F811
+def test_what_was_given_back_while_its_worker_was_taken_for_dead_is_not_taken_from_who_has_it_now(
+    db, worker
+):  # noqa: F811
     """Between the look at what it holds and the locks of these jobs."""
     source = db.one("select pg_get_functiondef('deferred.__lost'::regproc)")
     assert source.count("p_spare and ") == 1
@@ -208,7 +230,12 @@ def test_what_was_given_back_while_its_worker_was_taken_for_dead_is_not_taken_fr
     c.ask_plain("select pg_advisory_xact_lock(1)")
     with concurrent.futures.ThreadPoolExecutor() as pool:
         burying = pool.submit(db.sql, "select id from deferred.__lost(array[%s]::bigint[], 'lost', 3, true)", a.id)
-        wait_for(lambda: c.ask_plain("select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'advisory'") == [(1,)])
+        wait_for(
+            lambda: c.ask_plain(
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'advisory'"
+            )
+            == [(1,)]
+        )
         assert a.release(*held) == 1
         a.commit()
         now = b.take()

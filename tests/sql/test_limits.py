@@ -16,8 +16,22 @@ MINUTE = 60000
 class Limited(Worker):
     """A worker that claims jobs under limits too."""
 
-    def limited(self, n=100, rated=100, queues=None, lease_ms=MINUTE, max_attempts=3, known=None, seed=1, size=1 << 24, alone=1000000, round=None):
-        rows = self.ask("job_claim_limited", queues, n, rated, self.id, lease_ms, max_attempts, known, seed, size, alone, round)
+    def limited(
+        self,
+        n=100,
+        rated=100,
+        queues=None,
+        lease_ms=MINUTE,
+        max_attempts=3,
+        known=None,
+        seed=1,
+        size=1 << 24,
+        alone=1000000,
+        round=None,
+    ):
+        rows = self.ask(
+            "job_claim_limited", queues, n, rated, self.id, lease_ms, max_attempts, known, seed, size, alone, round
+        )
         self.seen = rows[0][18] if rows else 0
         self.wait_ms = rows[0][19] if rows else None
         return [Claimed(r[:-1]) for r in rows if r[0] is not None]
@@ -40,6 +54,7 @@ def worker(db):
     def make(instance="host:/pid"):
         made.append(Limited(db, instance))
         return made[-1]
+
     yield make
     for w in made:
         w.connection.close()
@@ -57,12 +72,13 @@ def setf(db, name, **settings):
 def mark(db, batch=1000):
     at, n = 0, 0
     while at is not None:
-        (marked, at), = db.sql("select * from deferred.__mark(%s, %s)", at, batch)
+        ((marked, at),) = db.sql("select * from deferred.__mark(%s, %s)", at, batch)
         n += marked
     return n
 
 
 # ---- attempts at once
+
 
 def test_a_queue_runs_no_more_at_once_than_it_may(db, worker):
     setq(db, max_running=3)
@@ -97,9 +113,10 @@ def test_a_place_is_free_when_the_attempt_ends_however_it_ends(db, worker):
     w, other = worker(), worker("other")
 
     def next_is(job):
-        one, = w.take()
+        (one,) = w.take()
         assert one.id == job
         return one
+
     w.done(next_is(jobs[0]))
     w.retry(next_is(jobs[1]), delay_ms=MINUTE)
     w.commit()
@@ -131,7 +148,11 @@ def test_the_lease_is_that_of_the_queue(db, worker):
     assert {j.id: j.lease_ms for j in w.claim()} == {plain: MINUTE, short: 5000}
     assert {j.id: j.lease_ms for j in w.limited()} == {limited: 7000}
     w.commit()
-    assert db.sql("select id, extract(epoch from expires_at - claimed_at)::int from deferred.__held order by id") == [(plain, 60), (short, 5), (limited, 7)]
+    assert db.sql("select id, extract(epoch from expires_at - claimed_at)::int from deferred.__held order by id") == [
+        (plain, 60),
+        (short, 5),
+        (limited, 7),
+    ]
 
 
 def test_a_function_is_limited_in_all_queues_together(db, worker):
@@ -174,6 +195,7 @@ def test_a_function_at_its_limit_holds_up_no_other_behind_it(db, worker):
 
 # ---- rate
 
+
 def test_a_rate_is_a_bucket_that_fills_with_time(db, worker):
     setq(db, rate=0.5, burst=3)
     jobs = many(db, 20, queue="q")
@@ -212,6 +234,7 @@ def test_expired_jobs_use_no_tokens(db, worker):
 
 # ---- keys
 
+
 def test_a_key_runs_one_after_the_other_in_the_order_of_ids(db, worker):
     a = many(db, 3, concurrency_key="a")
     b = many(db, 3, concurrency_key="b", priority=5)
@@ -230,7 +253,7 @@ def test_a_key_runs_one_after_the_other_in_the_order_of_ids(db, worker):
     v.done(second[b[1]])
     assert ids(w.take()) == [b[2]]
     db.sql("update deferred.__deferred_hot set due_at = null, visible_at = now() where id = %s", a[1])
-    again, = w.take()
+    (again,) = w.take()
     assert again.id == a[1] and again.attempt == 2
     w.done(again)
     assert ids(w.take()) == [a[2]]
@@ -240,7 +263,7 @@ def test_a_job_deferred_with_a_delay_takes_its_place_when_it_is_due(db, worker):
     late = db.defer("f", concurrency_key="k", delay="1h")
     now = db.defer("f", concurrency_key="k")
     w = worker()
-    running, = w.take()
+    (running,) = w.take()
     assert running.id == now
     db.sql("update deferred.__deferred_hot set due_at = null, visible_at = now() where id = %s", late)
     assert w.take() == []
@@ -255,7 +278,7 @@ def test_a_message_has_no_concurrency_key_and_is_never_a_workers(db, worker):
     db.sql("update deferred.__deferred_hot set fn = null where id = %s", message)
     db.sql("update deferred.__deferred set fn = null where id = %s", message)
     w = worker()
-    first, = w.take()
+    (first,) = w.take()
     assert first.id == job
     w.done(first)
     assert w.take() == []
@@ -287,8 +310,10 @@ def test_a_key_whose_jobs_are_many_holds_up_no_other(db, worker):
 
 
 def test_each_of_many_keys_gets_its_turn(db, worker):
-    blocked = db.sql("select deferred.defer_many(json_agg(json_build_object('fn', 'unknown', 'concurrency_key', 'b' || i))) "
-                     "from generate_series(1, 1000) i")
+    blocked = db.sql(
+        "select deferred.defer_many(json_agg(json_build_object('fn', 'unknown', 'concurrency_key', 'b' || i))) "
+        "from generate_series(1, 1000) i"
+    )
     free = {db.defer("f", concurrency_key=f"f{i}") for i in range(5)}
     w = worker()
     got = set()
@@ -327,7 +352,7 @@ def test_two_sessions_at_one_key_never_have_both_a_job(db, worker):
         assert sum(len(h) for h in held.values()) <= 1
     for w in workers:
         w.commit()
-    assert done == jobs[:len(done)] and len(done) >= 120  # in order, whatever failed in between
+    assert done == jobs[: len(done)] and len(done) >= 120  # in order, whatever failed in between
 
 
 def test_what_is_kept_of_keys_goes_when_they_are_not_used(db, worker):
@@ -346,6 +371,7 @@ def test_what_is_kept_of_keys_goes_when_they_are_not_used(db, worker):
 
 
 # ---- limits that come and go
+
 
 def test_a_limit_set_later_holds_from_the_next_claim_on(db, worker):
     jobs = many(db, 30, queue="q")
@@ -403,7 +429,11 @@ def test_a_job_stored_while_a_limit_was_being_set_is_under_it(db, worker):
 def test_a_paused_queue_hands_out_nothing(db, worker):
     setq(db, max_running=5)
     setq(db, "plain")
-    job, key, plain = db.defer("f", queue="q"), db.defer("f", queue="plain", concurrency_key="k"), db.defer("f", queue="plain")
+    job, key, plain = (
+        db.defer("f", queue="q"),
+        db.defer("f", queue="plain", concurrency_key="k"),
+        db.defer("f", queue="plain"),
+    )
     setq(db, paused=True)
     setq(db, "plain", paused=True)
     w = worker()
@@ -417,6 +447,7 @@ def test_a_paused_queue_hands_out_nothing(db, worker):
 
 # ---- other settings
 
+
 def test_defaults_of_a_queue_stand_between_the_job_and_the_worker(db, worker):
     setq(db, max_attempts=4, backoff_floor_ms=10, backoff_ceiling_ms=20, backoff_exponent=3)
     setq(db, "l", max_attempts=5, max_running=9)
@@ -428,8 +459,10 @@ def test_defaults_of_a_queue_stand_between_the_job_and_the_worker(db, worker):
     w.rollback()
     # And so where an attempt is lost: this would be the fourth of each.
     db.sql("update deferred.__deferred_hot set attempt = 3, suspect = true")
-    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final) select h.id, i, 'failed', false "
-           "from deferred.__deferred_hot h, generate_series(1, 3) i")
+    db.sql(
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select h.id, i, 'failed', false "
+        "from deferred.__deferred_hot h, generate_series(1, 3) i"
+    )
     claimed = w.claim(max_attempts=99)
     w.commit()
     lapse(db, *claimed, *w.take(max_attempts=99))
@@ -441,15 +474,26 @@ def test_ttl_is_the_expiry_of_jobs_that_have_none(db):
     setq(db, ttl_ms=5000)
     one, own = db.defer("f", queue="q"), db.defer("f", queue="q", expires="1min")
     both = many(db, 1, queue="q") + many(db, 1, queue="q", expires="1min") + many(db, 1)
-    seconds = "select extract(epoch from d.expires_at - d.created_at)::int, d.expires_at is not distinct from h.expires_at " \
-              "from deferred.__deferred d join deferred.__deferred_hot h using (id) where id = %s"
-    assert [db.sql(seconds, j)[0] for j in [one, own, *both]] == [(5, True), (60, True), (5, True), (60, True), (None, True)]
+    seconds = (
+        "select extract(epoch from d.expires_at - d.created_at)::int, d.expires_at is not distinct from h.expires_at "
+        "from deferred.__deferred d join deferred.__deferred_hot h using (id) where id = %s"
+    )
+    assert [db.sql(seconds, j)[0] for j in [one, own, *both]] == [
+        (5, True),
+        (60, True),
+        (5, True),
+        (60, True),
+        (None, True),
+    ]
 
 
 def test_a_full_queue_refuses_or_drops(db):
     setq(db, max_length=3)
     jobs = many(db, 2, queue="q") + [db.defer("f", queue="q", key="k", delay="1h")]
-    for sql in ("select deferred.defer('f', '{}', '{\"queue\": \"q\"}')", "select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q\"}]')"):
+    for sql in (
+        "select deferred.defer('f', '{}', '{\"queue\": \"q\"}')",
+        "select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q\"}]')",
+    ):
         with pytest.raises(psycopg2.Error, match=r'queue "q" is full \(max_length 3\)') as e:
             db.sql(sql)
         assert e.value.pgcode == "53400"
@@ -458,7 +502,10 @@ def test_a_full_queue_refuses_or_drops(db):
     assert replaced > jobs[2]
     setq(db, on_full="drop")
     assert db.defer("f", queue="q") is None
-    assert [r[0] for r in db.sql("select * from deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q\"}, {\"fn\": \"f\"}]')")][0] is None
+    assert [
+        r[0]
+        for r in db.sql("select * from deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q\"}, {\"fn\": \"f\"}]')")
+    ][0] is None
     db.sql("select deferred.cancel(%s)", jobs[0])
     assert db.defer("f", queue="q") > 0 and db.defer("f", queue="q") is None
     setq(db, max_length=None)
@@ -479,7 +526,12 @@ def test_a_message_to_a_bound_queue_is_a_call(db, worker):
     setq(db, "bound", fn="handle")
     setq(db, "plain")
     call, message = db.defer(None, '{"a": 1}', queue="bound"), db.defer(None, '"text"', queue="plain")
-    more = [r[0] for r in db.sql("""select deferred.defer_many('[{"queue": "bound"}, {"queue": "plain"}, {"queue": "bound", "fn": "own"}]')""")]
+    more = [
+        r[0]
+        for r in db.sql(
+            """select deferred.defer_many('[{"queue": "bound"}, {"queue": "plain"}, {"queue": "bound", "fn": "own"}]')"""
+        )
+    ]
     fns = dict(db.sql("select id, fn from deferred.__deferred"))
     assert [fns[i] for i in [call, message, *more]] == ["handle", None, "handle", None, "own"]
     assert [j.fn for j in sorted(worker().claim(), key=lambda j: j.id)] == ["handle", "handle", "own"]
@@ -533,15 +585,19 @@ def test_weight_shares_claims_under_limits_too(db, worker):
 
 # ---- clear and remove
 
+
 def test_clear_cancels_in_batches_and_leaves_others_alone(db, worker):
-    jobs = many(db, 10, queue="q") + [db.defer("f", queue="q", delay="1h"), db.defer("f", queue="q", concurrency_key="k")]
+    jobs = many(db, 10, queue="q") + [
+        db.defer("f", queue="q", delay="1h"),
+        db.defer("f", queue="q", concurrency_key="k"),
+    ]
     other = db.defer("f")
     w = worker()
-    running, = w.claim(1, queues=["q"])
+    (running,) = w.claim(1, queues=["q"])
     w.commit()
     at, n = 0, 0
     while at is not None:
-        (gone, at), = db.sql("select * from deferred.__queue_clear('q', %s, 1000000, 4)", at)
+        ((gone, at),) = db.sql("select * from deferred.__queue_clear('q', %s, 1000000, 4)", at)
         assert gone <= 4
         n += gone
     assert n == len(jobs) and db.sql("select id from deferred.__deferred_hot") == [(other,)]
@@ -560,28 +616,50 @@ def test_a_removed_queue_forgets_its_settings_and_comes_back_with_a_job(db, work
     late.close()
     w = worker()
     assert len(w.take()) == 1  # not lost
-    for call in ("select deferred.__queue_rm('q')", "select deferred.__queue_rm('nosuch')", "select deferred.__queue_set('q', '{}')"):
+    for call in (
+        "select deferred.__queue_rm('q')",
+        "select deferred.__queue_rm('nosuch')",
+        "select deferred.__queue_set('q', '{}')",
+    ):
         with pytest.raises(psycopg2.Error, match="does not exist"):
             db.sql(call)
     db.defer("f", queue="q")
-    assert db.sql("select paused, max_running, weight, removed_at from deferred.__deferred_queue where name = 'q'") == [(False, None, 1, None)]
+    assert db.sql("select paused, max_running, weight, removed_at from deferred.__deferred_queue where name = 'q'") == [
+        (False, None, 1, None)
+    ]
     with pytest.raises(psycopg2.Error, match='"default" cannot be removed'):
         db.sql("select deferred.__queue_rm('default')")
 
 
 # ---- nonsense
 
-@pytest.mark.parametrize("settings,says", [
-    ('{"max_running": 0}', '"max_running": 0'), ('{"max_running": -1}', "out of range"), ('{"rate": "NaN"}', "NaN"),
-    ('{"rate": "Infinity"}', "Infinity"), ('{"rate": 0}', '"rate": 0'), ('{"rate": -1}', "-1"), ('{"weight": 0}', "out of range"),
-    ('{"weight": "NaN"}', "NaN"), ('{"burst": 2}', "a burst of 2 but no rate"), ('{"rate": 1, "burst": 0}',
-    "out of range"),
-    ('{"on_full": "explode"}', "explode"), ('{"fn": "no such"}', "no such"), ('{"visibility_timeout_ms": 10}', "10"),
-    ('{"ttl_ms": -5}', "-5"), ('{"max_length": 0}', "out of range"), ('{"max_running": "many"}', "many"),
-    ('{"backoff_floor_ms": 10, "backoff_ceiling_ms": 5}', "is below backoff_floor"), ('{"colour": 1}',
-    'setting "colour" of queue'),
-    ('[]', "JSON array"), ('{"backoff_exponent": "NaN"}', "NaN"), ('{"max_attempts": 1.5}', "1.5"),
-])
+
+@pytest.mark.parametrize(
+    "settings,says",
+    [
+        ('{"max_running": 0}', '"max_running": 0'),
+        ('{"max_running": -1}', "out of range"),
+        ('{"rate": "NaN"}', "NaN"),
+        ('{"rate": "Infinity"}', "Infinity"),
+        ('{"rate": 0}', '"rate": 0'),
+        ('{"rate": -1}', "-1"),
+        ('{"weight": 0}', "out of range"),
+        ('{"weight": "NaN"}', "NaN"),
+        ('{"burst": 2}', "a burst of 2 but no rate"),
+        ('{"rate": 1, "burst": 0}', "out of range"),
+        ('{"on_full": "explode"}', "explode"),
+        ('{"fn": "no such"}', "no such"),
+        ('{"visibility_timeout_ms": 10}', "10"),
+        ('{"ttl_ms": -5}', "-5"),
+        ('{"max_length": 0}', "out of range"),
+        ('{"max_running": "many"}', "many"),
+        ('{"backoff_floor_ms": 10, "backoff_ceiling_ms": 5}', "is below backoff_floor"),
+        ('{"colour": 1}', 'setting "colour" of queue'),
+        ('[]', "JSON array"),
+        ('{"backoff_exponent": "NaN"}', "NaN"),
+        ('{"max_attempts": 1.5}', "1.5"),
+    ],
+)
 def test_nonsense_is_refused_and_changes_nothing(db, settings, says):
     setq(db)
     before = db.sql("select to_jsonb(q) from deferred.__deferred_queue q where name = 'q'")
@@ -591,13 +669,18 @@ def test_nonsense_is_refused_and_changes_nothing(db, settings, says):
     assert db.sql("select to_jsonb(q) from deferred.__deferred_queue q where name = 'q'") == before
 
 
-@pytest.mark.parametrize("opts,says", [
-    ({"concurrency": 2}, "concurrency 2 of key NULL"), ({"concurrency_key": ""}, 'of key ""'),
-    ({"concurrency_key": "k", "concurrency": 0}, "concurrency 0"), ({"concurrency_key": "k", "concurrency": 10001}, "concurrency 10001"),
-    ({"concurrency_key": "k", "concurrency": "two"}, '"two"'), ({"concurrency_key": "k", "concurrency": -1},
-    "concurrency -1"),
-    ({"concurrency_key": "k" * 1001}, "out of range"),
-])
+@pytest.mark.parametrize(
+    "opts,says",
+    [
+        ({"concurrency": 2}, "concurrency 2 of key NULL"),
+        ({"concurrency_key": ""}, 'of key ""'),
+        ({"concurrency_key": "k", "concurrency": 0}, "concurrency 0"),
+        ({"concurrency_key": "k", "concurrency": 10001}, "concurrency 10001"),
+        ({"concurrency_key": "k", "concurrency": "two"}, '"two"'),
+        ({"concurrency_key": "k", "concurrency": -1}, "concurrency -1"),
+        ({"concurrency_key": "k" * 1001}, "out of range"),
+    ],
+)
 def test_nonsense_in_the_options_of_a_job_is_refused(db, opts, says):
     with pytest.raises(psycopg2.Error) as e:
         db.defer("f", **opts)
@@ -609,10 +692,13 @@ def test_nonsense_in_the_options_of_a_job_is_refused(db, opts, says):
 
 # ---- what it costs the server
 
+
 def reads(db):
     """(sequential scans, rows fetched by index) of the hot table so far."""
     db.sql("select pg_stat_force_next_flush()")
-    return db.sql("select seq_scan, coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid = 'deferred.__deferred_hot'::regclass")[0]
+    return db.sql(
+        "select seq_scan, coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid = 'deferred.__deferred_hot'::regclass"
+    )[0]
 
 
 @pytest.mark.parametrize("analysed", [False, True])
@@ -622,8 +708,15 @@ def test_a_claim_under_limits_goes_by_index_and_reads_what_it_takes(db, worker, 
         db.sql("vacuum analyze deferred.__deferred_hot")  # while it is empty
     for name, settings in (("m", {"max_running": 50}), ("r", {"rate": 10, "burst": 50})):
         setq(db, name, **settings)
-    for options in ("'queue', 'm'", "'queue', 'r'", "'queue', 'k', 'concurrency_key', 'key ' || i % 500", "'queue', 'default'"):
-        db.sql(f"select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f', {options})) from generate_series(1, 5000) i))")
+    for options in (
+        "'queue', 'm'",
+        "'queue', 'r'",
+        "'queue', 'k', 'concurrency_key', 'key ' || i % 500",
+        "'queue', 'default'",
+    ):
+        db.sql(
+            f"select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f', {options})) from generate_series(1, 5000) i))"
+        )
     w = worker()
     for one in ("m", "r", "k"):
         w.limited(1, queues=[one])  # the first plans
@@ -664,8 +757,15 @@ def test_a_claim_of_unlimited_jobs_locks_and_reads_nothing_of_limited_ones(db, w
 @pytest.mark.parametrize("compressible", [False, True])
 def test_a_claim_takes_limited_jobs_up_to_the_bytes_of_their_params(db, worker, compressible):
     setq(db, "large", max_running=100)
-    text = "repeat('a', 200000)" if compressible else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, 6250) x)"
-    jobs = [r[0] for r in db.sql(f"select deferred.defer('f', to_json({text}), queue => 'large') from generate_series(1, 8) i")]
+    text = (
+        "repeat('a', 200000)"
+        if compressible
+        else "(select string_agg(md5(random()::text || x || i), '') from generate_series(1, 6250) x)"
+    )
+    jobs = [
+        r[0]
+        for r in db.sql(f"select deferred.defer('f', to_json({text}), queue => 'large') from generate_series(1, 8) i")
+    ]
     w, got = worker(), []
     while taken := w.take(size=700000):
         assert sum(len(json.dumps(j.params)) for j in taken) <= 700000
@@ -680,8 +780,11 @@ def test_nobody_without_rights_keeps_limited_jobs_from_being_claimed(db):
     stranger = db.connect()
     with stranger.cursor() as cursor:
         for what in ("queue default ", "function noop", "function  noop", "key default "):
-            cursor.execute("select pg_advisory_lock(hashtextextended('deferred.limit ' || %s || name, 0)) from ("
-                           "values (''), (hashtextextended(deferred.__own_key(session_user, 'k'), 0)::text)) v(name)", (what,))
+            cursor.execute(
+                "select pg_advisory_lock(hashtextextended('deferred.limit ' || %s || name, 0)) from ("
+                "values (''), (hashtextextended(deferred.__own_key(session_user, 'k'), 0)::text)) v(name)",
+                (what,),
+            )
     job = db.defer("noop", concurrency_key="k")
     assert db.run(["check_deferred", "--cnt", "1"], timeout=60).returncode == 0
     assert db.log(job) == [(1, "ok")]
@@ -707,6 +810,7 @@ def test_a_worker_that_lost_its_session_keeps_its_jobs_until_its_leases_end_unle
         rows = other.ask("worker_bury", [dead.id, cut.id], 1, 3)
         other.commit()
         return [(r[0], r[2]) for r in rows]
+
     ended = "select ended_at is not null from deferred.__deferred_worker where id = %s"
     first = [db.defer("f"), db.defer("f", concurrency_key="k"), db.defer("g"), db.defer("f", queue="slow")]
     held = held_by(cut, *first)
@@ -725,7 +829,9 @@ def test_a_worker_that_lost_its_session_keeps_its_jobs_until_its_leases_end_unle
     cut = worker("host:/other")
     taken = ids(cut.limited(known=["g"]))
     cut.commit()
-    assert [r[0] for r in other.ask("worker_recover", "host:/other", other.id, "lost", 3, None, [])] == taken == [first[2]]
+    assert (
+        [r[0] for r in other.ask("worker_recover", "host:/other", other.id, "lost", 3, None, [])] == taken == [first[2]]
+    )
     other.commit()
 
 
@@ -740,7 +846,9 @@ def test_a_worker_that_comes_back_while_it_is_taken_for_gone_is_not_ended(db, wo
         other.ask("worker_look", other.id)
         other.connection.cursor().execute("set local lock_timeout = '20s'")
         burying = pool.submit(other.ask, "worker_bury", [cut.id], 0, 3)
-        wait_for(lambda: db.one("select exists (select from pg_locks where not granted and locktype = 'transactionid')"))
+        wait_for(
+            lambda: db.one("select exists (select from pg_locks where not granted and locktype = 'transactionid')")
+        )
         back.commit()
         assert burying.result() == []
     other.commit()
@@ -763,7 +871,9 @@ def test_the_trial_of_a_paused_function_is_of_a_random_role_whatever_the_priorit
         many(db, 30, fn="shared", queue=queue, priority=32767)
     other = db.defer("shared", queue="q", priority=-5)
     db.sql("update deferred.__deferred set created_by = case when id = %s then 'prod2' else 'prod1' end", other)
-    db.sql("insert into deferred.__deferred_function (name, max_running, rate, broken_at) values ('shared', 1, 0.001, now())")
+    db.sql(
+        "insert into deferred.__deferred_function (name, max_running, rate, broken_at) values ('shared', 1, 0.001, now())"
+    )
     db.sql("select deferred.__mark(0, 1000)")
     w, tried = worker(), []
     for seed in range(40):

@@ -16,7 +16,9 @@ def text(name):
 
 
 def add_queues(db, n, removed="null"):
-    db.sql(f"insert into deferred.__deferred_queue (name, removed_at) select 'q' || i, {removed} from generate_series(1, {n}) i on conflict do nothing")
+    db.sql(
+        f"insert into deferred.__deferred_queue (name, removed_at) select 'q' || i, {removed} from generate_series(1, {n}) i on conflict do nothing"
+    )
 
 
 def pages(db, name, arguments):
@@ -73,6 +75,7 @@ def test_a_claim_planned_beside_few_queues_reads_no_more_when_there_are_many(db)
             plan = cursor.fetchone()[0][0]["Plan"]
             connection.rollback()
             return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
         for name in STATEMENTS:
             read(name)
         few = {name: read(name) for name in STATEMENTS}
@@ -84,9 +87,12 @@ def test_a_claim_planned_beside_few_queues_reads_no_more_when_there_are_many(db)
 
 def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
     """Each claim leaves a dead place. The first look for lanes comes past all of them, if it comes from the wrong side; so does a claim that
-    passes over the newest, for another claim is at it. And each batch leaves a dead lease, with an end that is still to come; and later on one that is long over."""
+    passes over the newest, for another claim is at it. And each batch leaves a dead lease, with an end that is still to come; and later on one that is long over.
+    """
     db.sql("select deferred.defer('f'), deferred.defer('f', opts => '{\"queue\": \"other\"}')")
-    db.sql("insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id) values ('default', 0, 1, '1:1:', '1:1:', 0, '{}', '{}')")
+    db.sql(
+        "insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id) values ('default', 0, 1, '1:1:', '1:1:', 0, '{}', '{}')"
+    )
     close = "array[7]"
     holder, other = db.connect(), db.connect()
     holder.set_session(isolation_level="REPEATABLE READ")
@@ -96,19 +102,24 @@ def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
     def read():
         free = pages(db, "job_claim", STATEMENTS["job_claim"])
         with other.cursor() as cursor:
-            cursor.execute("select from deferred.__deferred_place p where p.queue = 'default' order by p.seq desc limit 1 for update")
+            cursor.execute(
+                "select from deferred.__deferred_place p where p.queue = 'default' order by p.seq desc limit 1 for update"
+            )
             locked = pages(db, "job_claim", STATEMENTS["job_claim"])
         other.rollback()
         return [free, locked, pages(db, "job_close", close), pages(db, "job_lost", "3, 10000")]
+
     few = read()
-    db.sql("""do $$ begin for i in 2 .. 2000 loop
+    db.sql(
+        """do $$ begin for i in 2 .. 2000 loop
                   insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id)
                   select p.queue, p.priority, i, p.done, p.cur, p.id, p.rest_xid, p.rest_id from deferred.__deferred_place p;
                   delete from deferred.__deferred_place p where p.seq < i;
                   insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
                   values ('default', 1, i, array[i], int8range(i, i, '[]'), pg_current_snapshot(), false, now() + (i % 2 - 0.5) * interval '1 hour');
                   delete from deferred.__deferred_lease;
-              end loop; end $$""")
+              end loop; end $$"""
+    )
     many = read()
     holder.close()
     other.close()
@@ -126,8 +137,14 @@ def test_a_run_reads_no_more_beside_many_queues_without_jobs(db, jobs):
         before = read(db)
         done = db.run(["check_deferred", "--cnt", "0", "--batch", "50"])
         assert done.returncode == 0, done.stderr
-        wait_for(lambda: db.one("select count(*) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()") == 0)
+        wait_for(
+            lambda: db.one(
+                "select count(*) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()"
+            )
+            == 0
+        )
         return read(db) - before
+
     try:
         run()
         add_queues(db, FEW)
@@ -150,8 +167,12 @@ def read(db):
     """Entries of indexes and rows that have been read of the table of queues and of that of ready jobs; sessions tell when they end."""
     db.sql("select pg_stat_force_next_flush()")
     db.sql("select pg_stat_clear_snapshot()")
-    return int(db.one("""select (select sum(idx_tup_read) from pg_stat_user_indexes where relname in ('__deferred_queue', '__deferred_hot'))
-                              + (select sum(seq_tup_read) from pg_stat_user_tables where relname in ('__deferred_queue', '__deferred_hot'))"""))
+    return int(
+        db.one(
+            """select (select sum(idx_tup_read) from pg_stat_user_indexes where relname in ('__deferred_queue', '__deferred_hot'))
+                              + (select sum(seq_tup_read) from pg_stat_user_tables where relname in ('__deferred_queue', '__deferred_hot'))"""
+        )
+    )
 
 
 def test_queues_with_a_job_each_are_all_served(db):
@@ -167,7 +188,9 @@ def test_what_people_ask_for_grows_no_faster_than_the_queues(db, args):
     used = []
     for n in (2000, 20000):
         add_queues(db, n)
-        program = subprocess.Popen(command(["deferred", *args]), env=db.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        program = subprocess.Popen(
+            command(["deferred", *args]), env=db.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
         _, status, usage = os.wait4(program.pid, 0)
         program.returncode = status
         assert status == 0

@@ -10,14 +10,26 @@ NOTICE = "select deferred.__notice()"
 
 def die(db, fn="import", queue="default", outcome="failed", attempt=1, ago="0", params="{}", error="no such file"):
     job = db.one("select nextval('deferred.__deferred_id_seq')")
-    db.sql("insert into deferred.__deferred (id, queue, fn, params, label) values (%s, %s, %s, %s, 'a label')", job, queue, fn, params)
+    db.sql(
+        "insert into deferred.__deferred (id, queue, fn, params, label) values (%s, %s, %s, %s, 'a label')",
+        job,
+        queue,
+        fn,
+        params,
+    )
     again(db, job, outcome, attempt, ago, error)
     return job
 
 
 def again(db, job, outcome, attempt, ago="0", error=None):
-    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, finished_at) values (%s, %s, %s, true, %s, clock_timestamp() - %s::interval)",
-           job, attempt, outcome, error, ago)
+    db.sql(
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, finished_at) values (%s, %s, %s, true, %s, clock_timestamp() - %s::interval)",
+        job,
+        attempt,
+        outcome,
+        error,
+        ago,
+    )
 
 
 def on_dead(db, fn="mourn", queue="default"):
@@ -25,7 +37,10 @@ def on_dead(db, fn="mourn", queue="default"):
 
 
 def told(db, fn="mourn"):
-    return [json.loads(p) if isinstance(p, str) else p for p, in db.sql("select params from deferred.__deferred where fn = %s order by id", fn)]
+    return [
+        json.loads(p) if isinstance(p, str) else p
+        for p, in db.sql("select params from deferred.__deferred where fn = %s order by id", fn)
+    ]
 
 
 @pytest.mark.parametrize("outcome", ["failed", "crashed", "timeout", "interrupted", "superseded", "lost"])
@@ -34,9 +49,22 @@ def test_each_death_is_told_once_with_what_is_known_of_it(db, outcome):
     on_dead(db)
     job = die(db, outcome=outcome, params='{"n": 1}')
     assert db.one(NOTICE) is False and db.one(NOTICE) is False
-    assert told(db) == [{"job": job, "fn": "import", "queue": "default", "attempt": 1, "outcome": outcome, "error": "no such file", "label": "a label",
-                         "params": {"n": 1}, "params_bytes": 8}]
-    assert db.sql("select d.queue, d.created_by, h.priority from deferred.__deferred d join deferred.__deferred_hot h using (id) where d.fn = 'mourn'") == [("default", "deferred_owner", 0)]
+    assert told(db) == [
+        {
+            "job": job,
+            "fn": "import",
+            "queue": "default",
+            "attempt": 1,
+            "outcome": outcome,
+            "error": "no such file",
+            "label": "a label",
+            "params": {"n": 1},
+            "params_bytes": 8,
+        }
+    ]
+    assert db.sql(
+        "select d.queue, d.created_by, h.priority from deferred.__deferred d join deferred.__deferred_hot h using (id) where d.fn = 'mourn'"
+    ) == [("default", "deferred_owner", 0)]
     again(db, job, "failed", 2)  # retried by hand
     assert db.one(NOTICE) is False and [t["attempt"] for t in told(db)] == [1, 2]
 
@@ -67,7 +95,12 @@ def test_large_params_are_not_passed_on_and_text_is_data(db):
     db.one(NOTICE)
     rows = db.sql("select params::text from deferred.__deferred where fn = 'mourn' order by id")
     first = json.loads(rows[0][0])
-    assert first["params"] is None and first["params_bytes"] == 70009 and len(first["error"]) == 8192 and first["error"].startswith("'; drop")
+    assert (
+        first["params"] is None
+        and first["params_bytes"] == 70009
+        and len(first["error"]) == 8192
+        and first["error"].startswith("'; drop")
+    )
     assert json.loads(rows[1][0])["params"] == {"a": "\0"}
 
 
@@ -99,9 +132,11 @@ def test_a_death_that_commits_late_is_found(db):
 
 def test_ten_thousand_deaths_are_told_once_each_in_steps(db):
     on_dead(db)
-    db.sql("""with j as (select nextval('deferred.__deferred_id_seq') as id from generate_series(1, 10000)),
+    db.sql(
+        """with j as (select nextval('deferred.__deferred_id_seq') as id from generate_series(1, 10000)),
                    d as (insert into deferred.__deferred (id, queue, fn, params) select id, 'default', 'import', '{}' from j returning id)
-              insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed', true from d""")
+              insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed', true from d"""
+    )
     steps = 1
     while db.one(NOTICE):
         steps += 1
@@ -112,7 +147,9 @@ def test_ten_thousand_deaths_are_told_once_each_in_steps(db):
 
 def test_where_nobody_has_it_the_row_is_not_even_looked_at(db):
     die(db)
-    assert db.one(NOTICE) is False and db.sql("select noticed_to = '-infinity' from deferred.__deferred_notice") == [(True,)]
+    assert db.one(NOTICE) is False and db.sql("select noticed_to = '-infinity' from deferred.__deferred_notice") == [
+        (True,)
+    ]
     on_dead(db)
     on_dead(db, None)
     assert db.one("select count(*) from deferred.__deferred_on_dead") == 0

@@ -8,17 +8,47 @@ import pytest
 
 from documents import read
 
-VALUES = {"queue": "q", "label": "l", "priority": 1, "delay": "1h", "run_at": "2030-01-01", "expires": "1d", "expires_at": "2031-01-01", "key": "k",
-          "on_duplicate": "skip", "max_attempts": 2, "timeout": "1s", "backoff_floor": "1s", "backoff_ceiling": "2s", "backoff_exponent": 2,
-          "concurrency_key": "c", "concurrency": 1, "tags": ["t"], "traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01", "after": [1], "flow": 1}
+VALUES = {
+    "queue": "q",
+    "label": "l",
+    "priority": 1,
+    "delay": "1h",
+    "run_at": "2030-01-01",
+    "expires": "1d",
+    "expires_at": "2031-01-01",
+    "key": "k",
+    "on_duplicate": "skip",
+    "max_attempts": 2,
+    "timeout": "1s",
+    "backoff_floor": "1s",
+    "backoff_ceiling": "2s",
+    "backoff_exponent": 2,
+    "concurrency_key": "c",
+    "concurrency": 1,
+    "tags": ["t"],
+    "traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01",
+    "after": [1],
+    "flow": 1,
+}
 TOGETHER = {"concurrency": {"concurrency_key": "c"}, "on_duplicate": {"key": "k"}}
-NOW = {"delay", "run_at", "expires_at", "key", "on_duplicate", "traceparent", "after", "flow"}  # of one job, not of each of many
+NOW = {
+    "delay",
+    "run_at",
+    "expires_at",
+    "key",
+    "on_duplicate",
+    "traceparent",
+    "after",
+    "flow",
+}  # of one job, not of each of many
 WAYS = {
     "defer": ("select deferred.defer('noop', '{}', %s)", set()),
     "defer_many": ("select deferred.defer_many(json_build_array('{\"fn\": \"noop\"}'::jsonb || %s::jsonb))", set()),
     "schedule": ("select deferred.schedule('s', '0 3 * * *', 'noop', '{}', %s)", NOW),
-    "rule": ("select deferred.__rule_add('r', 'select 1 as k', 'noop', '{}', 'k', 'q', 0, %s, 1000, '')",
-             NOW - {"delay"} | {"queue", "priority", "concurrency_key", "concurrency"}),
+    "rule": (
+        "select deferred.__rule_add('r', 'select 1 as k', 'noop', '{}', 'k', 'q', 0, %s, 1000, '')",
+        NOW - {"delay"} | {"queue", "priority", "concurrency_key", "concurrency"},
+    ),
 }
 
 
@@ -38,7 +68,9 @@ def test_an_option_is_taken_or_refused_on_purpose(db, way):
                 cursor.execute(statement, (json.dumps({option: value, **TOGETHER.get(option, {})}),))
                 unknown = False
             except psycopg2.Error as e:
-                unknown = f'option "{option}" is unknown' in str(e) or any(f'option "{o}" is unknown' in str(e) for o in TOGETHER.get(option, {}))
+                unknown = f'option "{option}" is unknown' in str(e) or any(
+                    f'option "{o}" is unknown' in str(e) for o in TOGETHER.get(option, {})
+                )
                 assert unknown or option == "flow", str(e)
             connection.rollback()
         assert unknown == (option in refused), option

@@ -60,18 +60,24 @@ def writer(db, worker):  # noqa: F811
     def make(of=db):
         made.append(Writer(of))
         return made[-1]
+
     yield make
     for w in made:
         w.connection.close()
-    for name, in db.sql("select gid from pg_prepared_xacts where database = current_database()"):
+    for (name,) in db.sql("select gid from pg_prepared_xacts where database = current_database()"):
         db.sql(f"rollback prepared '{name}'")
 
 
 def full_scan(db):
     """Ids of the jobs that nobody holds."""
-    return {i for i, in db.sql("""select h.id from deferred.__deferred_hot h join deferred.__deferred_queue q on q.name = h.queue and not q.paused
+    return {
+        i
+        for i, in db.sql(
+            """select h.id from deferred.__deferred_hot h join deferred.__deferred_queue q on q.name = h.queue and not q.paused
         where h.due_at is null and not h.limited and h.fn is not null
-          and not exists (select from deferred.__deferred_lease l where h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap))""")}
+          and not exists (select from deferred.__deferred_lease l where h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap))"""
+        )
+    }
 
 
 def same(db, *workers, locked=()):
@@ -81,7 +87,9 @@ def same(db, *workers, locked=()):
         claimed = ids(w.claim(EVERYTHING))
         w.rollback()
         assert len(set(claimed)) == len(claimed)
-        assert set(claimed) == expected, f"unseen: {sorted(expected - set(claimed))[:20]}, seen in error: {sorted(set(claimed) - expected)[:20]}"
+        assert (
+            set(claimed) == expected
+        ), f"unseen: {sorted(expected - set(claimed))[:20]}, seen in error: {sorted(set(claimed) - expected)[:20]}"
     return expected
 
 
@@ -109,6 +117,7 @@ def draw(w, n, **opts):
 
 
 # ---- transactions
+
 
 def test_a_late_commit_is_found_behind_jobs_that_are_long_done(db, worker, writer):  # noqa: F811
     a, b, late = worker(), worker(), writer()
@@ -290,6 +299,7 @@ def test_a_claim_that_failed_moved_nothing(db, worker, way):  # noqa: F811
 
 # ---- ways to become ready again
 
+
 def test_jobs_given_back_are_found_by_everybody(db, worker):  # noqa: F811
     a, b = worker(), worker()
     churn(db, a, b)
@@ -385,7 +395,7 @@ def test_a_retry_by_hand_while_the_old_lease_is_there(db, worker):  # noqa: F811
     assert same(db, a, b) == {job}
     assert a.finish(old[job]) == a.retry(old[job]) == a.renew(old[job]) == set() and a.release(old[job]) == 0
     a.commit()
-    new, = b.take()
+    (new,) = b.take()
     assert (new.id, new.attempt, new.attempt_base) == (job, 2, 1)
     lapse(db, old[job])
     assert b.lost() == 1  # the other one of the batch
@@ -428,6 +438,7 @@ def test_more_jobs_are_locked_than_are_kept_for_later(db, worker, writer):  # no
 
 # ---- lanes
 
+
 def test_priorities_that_appear_later_are_seen_at_once(db, worker, writer):  # noqa: F811
     a, b, w = worker(), worker(), writer()
     churn(db, a, b)
@@ -449,7 +460,9 @@ def test_priorities_that_appear_later_are_seen_at_once(db, worker, writer):  # n
 
 def test_lanes_that_are_named_and_all_there_are(db, worker, writer):  # noqa: F811
     w, late = worker(), writer()
-    places = [(queue, priority) for queue in ("a", "b", "b.c", "default", "Z", "z") for priority in (-32768, -1, 0, 7, 32767)]
+    places = [
+        (queue, priority) for queue in ("a", "b", "b.c", "default", "Z", "z") for priority in (-32768, -1, 0, 7, 32767)
+    ]
     jobs = {at: many(db, 2, queue=at[0], priority=at[1]) for at in places}
     assert same(db, w) == set(sum(jobs.values(), []))
     for at in random.Random(1).sample(places, len(places)):
@@ -524,6 +537,7 @@ def test_two_first_claims_of_a_lane_exclude_each_other(db, worker):  # noqa: F81
 
 # ---- who may have begun
 
+
 def flushed(w, act):
     """Has what act() committed reached the disk when it returned?"""
     before = w.ask_plain("select pg_current_wal_insert_lsn()")[0][0]
@@ -544,6 +558,7 @@ def test_only_a_claim_of_a_job_that_is_leased_alone_is_made_durable(own_server):
         assert len(w.claim()) == n
         assert w.ask_plain("select current_setting('synchronous_commit')") == [("on" if alone else "off",)]
         w.commit()
+
     alone = False
     churn(db, w)
     for n, opts in ((3, {}), (1, {"max_attempts": 1}), (1, {"max_attempts": 2})):
@@ -567,7 +582,11 @@ def test_suspects_are_leased_alone_among_others_that_are_not(db, worker):  # noq
     good = many(db, 4)
     got = {j.id: j.receipt for j in b.take()}
     assert set(got) == set(bad + good)
-    assert len({got[j] for j in bad}) == 3 and len({got[j] for j in good}) == 1 and not {got[j] for j in bad} & {got[j] for j in good}
+    assert (
+        len({got[j] for j in bad}) == 3
+        and len({got[j] for j in good}) == 1
+        and not {got[j] for j in bad} & {got[j] for j in good}
+    )
     # Of those the losing of one is nobody else's.
     lapse(db, type("Held", (), {"receipt": got[bad[0]]})())
     assert a.lost() == 1
@@ -576,6 +595,7 @@ def test_suspects_are_leased_alone_among_others_that_are_not(db, worker):  # noq
 
 
 # ---- limits that come while jobs are held
+
 
 @pytest.mark.parametrize("first", [True, False], ids=["first claim of the lane", "not the first"])
 def test_marking_waits_for_a_claim_that_is_under_way(db, worker, first):  # noqa: F811
@@ -591,7 +611,9 @@ def test_marking_waits_for_a_claim_that_is_under_way(db, worker, first):  # noqa
     b.rollback()
     a.commit()
     assert db.sql("select marked from deferred.__mark(0, 100)") == [(6,)]
-    taken = [r[0] for r in b.ask("job_claim_limited", None, 100, 100, b.id, MINUTE, 3, None, 1, 1 << 24, 1000, None) if r[0]]
+    taken = [
+        r[0] for r in b.ask("job_claim_limited", None, 100, 100, b.id, MINUTE, 3, None, 1, 1 << 24, 1000, None) if r[0]
+    ]
     b.commit()
     assert len(taken) == 1 and not set(taken) & set(held) and b.take() == []
     assert set(held) == set(jobs[:2])
@@ -608,14 +630,19 @@ def test_limits_that_come_and_go_while_jobs_are_held_never_have_one_run_twice(db
         w, what = rng.choice(workers), rng.random()
         mine = [j for j, owner in held.values() if owner is w]
         if what < 0.1:
-            db.sql("select deferred.__queue_set('q', %s::json, false)", json.dumps({"max_running": rng.choice((None, 2, 30))}))
+            db.sql(
+                "select deferred.__queue_set('q', %s::json, false)",
+                json.dumps({"max_running": rng.choice((None, 2, 30))}),
+            )
         elif what < 0.3:
             db.sql("select deferred.__mark(%s, %s)", rng.choice(jobs), rng.randint(1, 40))
         elif what < 0.75:
             if rng.random() < 0.5:
                 got = w.claim(rng.randint(1, 8), window=rng.choice((1, 10)), seed=step)
             else:
-                rows = w.ask("job_claim_limited", None, rng.randint(1, 8), 100, w.id, MINUTE, 3, None, step, 1 << 24, 1000, None)
+                rows = w.ask(
+                    "job_claim_limited", None, rng.randint(1, 8), 100, w.id, MINUTE, 3, None, step, 1 << 24, 1000, None
+                )
                 got = [Claimed(r[:-1]) for r in rows if r[0] is not None]
             if rng.random() < 0.2:
                 w.rollback()
@@ -645,6 +672,7 @@ def test_limits_that_come_and_go_while_jobs_are_held_never_have_one_run_twice(db
 
 # ---- the draw
 
+
 def test_one_start_with_cnt_1_draws_uniformly_from_the_first_hundred(db, worker):  # noqa: F811
     seed = random.SystemRandom().randrange(10**6)
     print("seed", seed)
@@ -652,11 +680,13 @@ def test_one_start_with_cnt_1_draws_uniformly_from_the_first_hundred(db, worker)
     jobs, w = many(db, 130), worker()
     met, draws = dict.fromkeys(jobs[:100], 0), 2000
     for _ in range(draws):
-        job, = w.claim(1, window=100, seed=rng.randrange(2**62))
+        (job,) = w.claim(1, window=100, seed=rng.randrange(2**62))
         w.rollback()
         met[job.id] += 1  # KeyError: not of the first hundred
     chi_square = sum((m - draws / 100) ** 2 / (draws / 100) for m in met.values())
-    assert 48 < chi_square < 181, f"seed {seed}: {chi_square}"  # outside, with 99 degrees of freedom, once in a million times
+    assert (
+        48 < chi_square < 181
+    ), f"seed {seed}: {chi_square}"  # outside, with 99 degrees of freedom, once in a million times
 
 
 @pytest.mark.long
@@ -669,7 +699,7 @@ def test_places_of_a_window_are_drawn_alike_by_workers_that_take_turns(db, worke
     workers, met = [worker() for _ in range(3)], [0] * 100
     for i in range(2000):
         w = workers[i % 3]
-        job, = w.take(1, window=100, seed=rng.randrange(2**62))
+        (job,) = w.take(1, window=100, seed=rng.randrange(2**62))
         met[left.index(job.id)] += 1
         left.remove(job.id)
     chi_square = sum((m - 20) ** 2 / 20 for m in met)
@@ -679,6 +709,7 @@ def test_places_of_a_window_are_drawn_alike_by_workers_that_take_turns(db, worke
 
 
 # ---- repair
+
 
 def strand(db, *jobs):
     """As if they had been handed out to somebody who is not there."""
@@ -793,8 +824,14 @@ def spend_xids(db, n):
 
 def restore_as_the_overview_says(server, target):
     """Of a database "own" in its own cluster and in a new one; out of order in the new one, migrate says what is missing."""
+
     def shell(cluster, *lines, code=0):
-        env = {**server.env, **cluster.env(), "DEFERRED_DB": "", "PATH": f"{os.path.join(pg.BUILD, 'bin')}:{pg.bindir()}:/usr/bin:/bin"}
+        env = {
+            **server.env,
+            **cluster.env(),
+            "DEFERRED_DB": "",
+            "PATH": f"{os.path.join(pg.BUILD, 'bin')}:{pg.bindir()}:/usr/bin:/bin",
+        }
         done = harness.run(["bash", "-c", "; ".join(lines)], cwd=server.dir, env=env)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
@@ -803,22 +840,39 @@ def restore_as_the_overview_says(server, target):
         said = shell(target, "deferred migrate --db dbname=restored", code=code)
         assert all(w in said for w in words), said
 
-    block, = literal(section(read("lib", "deferred.7"), "BACKUP AND RESTORE"))
+    (block,) = literal(section(read("lib", "deferred.7"), "BACKUP AND RESTORE"))
     dump, roles, restore, migrate = [command for command, _ in typed(block.replace("pg_dump app", "pg_dump own"))]
     shell(server.cluster, dump)
     assert "nothing to do" in shell(server.cluster, restore, migrate)
 
     shell(target, restore.replace("-1 -v ON_ERROR_STOP=1", "-q"))
-    says(78, "roles: no role deferred_http, deferred_operator, deferred_owner, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
-         "tables, views and functions are not deferred_owner's", "hint: make the roles")
+    says(
+        78,
+        "roles: no role deferred_http, deferred_operator, deferred_owner, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
+        "tables, views and functions are not deferred_owner's",
+        "hint: make the roles",
+    )
     shell(target, roles)
-    says(78, "roles: nothing is granted to deferred_http, deferred_operator, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
-         "are not deferred_owner's")
-    shell(target, "dropdb restored", restore.replace("psql", "sed -i '/FUNCTION deferred.maintain() FROM PUBLIC/d' app.sql; psql"))
+    says(
+        78,
+        "roles: nothing is granted to deferred_http, deferred_operator, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
+        "are not deferred_owner's",
+    )
+    shell(
+        target,
+        "dropdb restored",
+        restore.replace("psql", "sed -i '/FUNCTION deferred.maintain() FROM PUBLIC/d' app.sql; psql"),
+    )
     says(78, "roles: 1 functions may be called by everybody\n")
-    shell(target, "psql -qc 'revoke execute on function deferred.maintain() from public; revoke deferred_producer from deferred_worker' restored")
+    shell(
+        target,
+        "psql -qc 'revoke execute on function deferred.maintain() from public; revoke deferred_producer from deferred_worker' restored",
+    )
     says(78, "roles: deferred_producer is not granted to deferred_worker\n")
-    shell(target, "psql -qc 'grant deferred_producer to deferred_worker; drop function deferred.release; drop view deferred.my_job' restored")
+    shell(
+        target,
+        "psql -qc 'grant deferred_producer to deferred_worker; drop function deferred.release; drop view deferred.my_job' restored",
+    )
     says(0, "2 functions and views\n")
     assert "nothing to do" in shell(target, migrate)
 
@@ -841,7 +895,12 @@ def test_a_dump_restored_into_a_fresh_cluster(own_server):
     try:
         restore_as_the_overview_says(server, target)
         restored = harness.Db(target, "restored")
-        assert restored.one("select min(xid)::text::bigint - pg_current_xact_id()::text::bigint from deferred.__deferred_hot") > 10000
+        assert (
+            restored.one(
+                "select min(xid)::text::bigint - pg_current_xact_id()::text::bigint from deferred.__deferred_hot"
+            )
+            > 10000
+        )
         old, w = Worker(restored, "host:/old"), Writer(restored)
         restored.sql("select deferred.__repair()")
         expected = same(restored, old)
@@ -899,15 +958,25 @@ def test_jobs_of_a_dump_with_high_transaction_ids_are_run_at_once(own_server, mi
     source = Worker(server, "host:/source")
     many(server, 2, fn="noop")
     source.take(1)
-    jobs = many(server, 3, fn="noop") + many(server, 2, fn="noop", queue="new", priority=3) + many(server, 2, fn="noop", concurrency_key="k")
+    jobs = (
+        many(server, 3, fn="noop")
+        + many(server, 2, fn="noop", queue="new", priority=3)
+        + many(server, 2, fn="noop", concurrency_key="k")
+    )
     server.sql("update deferred.__deferred_upkeep set repaired_at = '-infinity'")
     server.sql("select deferred.maintain()")
     source.connection.close()
     target = pg.Cluster(os.path.join(harness.root(), f"target{os.getpid()}")).start()
     try:
         target.create_db("restored")
-        dump = harness.run(["bash", "-c", f"pg_dumpall --roles-only -d '{server.conninfo}'; echo '\\connect restored'; pg_dump -d '{server.conninfo}'"],
-                           env={**os.environ, "PATH": f"{pg.bindir()}:/usr/bin:/bin"}).stdout
+        dump = harness.run(
+            [
+                "bash",
+                "-c",
+                f"pg_dumpall --roles-only -d '{server.conninfo}'; echo '\\connect restored'; pg_dump -d '{server.conninfo}'",
+            ],
+            env={**os.environ, "PATH": f"{pg.bindir()}:/usr/bin:/bin"},
+        ).stdout
         restored_by = harness.run(["psql", "-Xq", "-d", target.conninfo("postgres")], input=dump)
         assert restored_by.stderr.split("\n")[1:] == [""] and 'role "deferred" already exists' in restored_by.stderr
         restored = harness.Db(target, "restored")
@@ -917,7 +986,9 @@ def test_jobs_of_a_dump_with_high_transaction_ids_are_run_at_once(own_server, mi
         else:
             assert restored.run(["check_deferred", "--cnt", "0"]).returncode == 0  # its housekeeping finds them
         assert restored.run(["check_deferred", "--cnt", "0"]).returncode == 0
-        assert restored.one("select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", jobs) == len(jobs)
+        assert restored.one(
+            "select count(*) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)", jobs
+        ) == len(jobs)
         assert restored.one("select count(*) from deferred.__deferred_hot") == 0
         ledger(restored)
         restored.close()

@@ -12,13 +12,19 @@ from test_claim import Worker, nodes
 pytestmark = pytest.mark.by_hand
 
 # Sent while jobs are executed. Those that people ask for may be planned as the table is.
-HOT = sorted(name for name in pg.sources() if name.startswith(("job_", "run_", "worker_"))
-             and re.search(r"(?m)^[^-]*__deferred_hot", pg.source(name)))
+HOT = sorted(
+    name
+    for name in pg.sources()
+    if name.startswith(("job_", "run_", "worker_")) and re.search(r"(?m)^[^-]*__deferred_hot", pg.source(name))
+)
 
 
 def fill(db, n):
-    db.sql("""insert into deferred.__deferred_hot (id, queue, fn, visible_at)
-              select nextval('deferred.__deferred_id_seq'), 'default', 'noop', now() from generate_series(1, %s)""", n)
+    db.sql(
+        """insert into deferred.__deferred_hot (id, queue, fn, visible_at)
+              select nextval('deferred.__deferred_id_seq'), 'default', 'noop', now() from generate_series(1, %s)""",
+        n,
+    )
 
 
 def empty(db):
@@ -35,9 +41,11 @@ def few(db):
 
 
 def claimed(db):
-    db.sql("""insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
+    db.sql(
+        """insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
               select 'default', 1, id / 100, array_agg(id), int8range(min(id), max(id), '[]'), pg_current_snapshot(), false, now() + interval '1 hour'
-              from deferred.__deferred_hot group by id / 100""")
+              from deferred.__deferred_hot group by id / 100"""
+    )
     db.sql("vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease")
 
 
@@ -55,13 +63,17 @@ def plan(db, name):
     db.sql("begin")
     db.sql(setup.replace("$1::text", "'20s'"))
     db.sql(f"prepare statement as {text}")
-    types = db.one("select coalesce(array_agg(format('null::%s', t)), '{}') from (select unnest(parameter_types)::text as t"
-                   " from pg_prepared_statements where name = 'statement') p")
+    types = db.one(
+        "select coalesce(array_agg(format('null::%s', t)), '{}') from (select unnest(parameter_types)::text as t"
+        " from pg_prepared_statements where name = 'statement') p"
+    )
     rows = db.sql("explain (costs off) execute statement" + (f"({', '.join(types)})" if types else ""))
     db.sql("rollback")
     db.sql("deallocate statement")
     # In which order small lists are joined is no matter.
-    return sorted(line.strip(" ->") for row in rows for line in [row[0]] if " on __deferred" in line or "Index Cond" in line)
+    return sorted(
+        line.strip(" ->") for row in rows for line in [row[0]] if " on __deferred" in line or "Index Cond" in line
+    )
 
 
 @pytest.mark.parametrize("name", HOT)
@@ -76,15 +88,18 @@ def test_a_statement_has_the_same_plan_whatever_the_statistics_are(db, name):
 
 # ---- what functions do, which plan within
 
+
 class Explained(Worker):
     """A worker whose statements, and those within functions, say how they went to work."""
 
     def __init__(self, db):
         super().__init__(db, "host:/explained")
         self.connection.autocommit = True
-        self.connection.cursor().execute("""load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
+        self.connection.cursor().execute(
+            """load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
             set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set auto_explain.log_buffers = on; set auto_explain.log_format = json;
-            set client_min_messages = log""")
+            set client_min_messages = log"""
+        )
         self.connection.autocommit = False
 
     def plans(self, act):
@@ -94,12 +109,22 @@ class Explained(Worker):
         self.connection.commit()
         scans, pages = set(), 0
         for notice in self.connection.notices:
-            text = notice[notice.index("{"):]
+            text = notice[notice.index("{") :]
             plan = json.JSONDecoder().raw_decode(text)[0]
             pages = max(pages, plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
-            scans |= {(re.sub("_(0|default)$", "", node["Relation Name"]), node["Node Type"], node.get("Index Name"), "Index Cond" in node)
-                      for node in nodes(plan["Plan"]) if "Relation Name" in node}
-        return {s for s in scans if s[0] in ("__deferred", "__deferred_hot", "__deferred_lease", "__deferred_place")}, pages
+            scans |= {
+                (
+                    re.sub("_(0|default)$", "", node["Relation Name"]),
+                    node["Node Type"],
+                    node.get("Index Name"),
+                    "Index Cond" in node,
+                )
+                for node in nodes(plan["Plan"])
+                if "Relation Name" in node
+            }
+        return {
+            s for s in scans if s[0] in ("__deferred", "__deferred_hot", "__deferred_lease", "__deferred_place")
+        }, pages
 
 
 def cycle(w, n=50):
@@ -108,8 +133,8 @@ def cycle(w, n=50):
     w.renew(*jobs)
     third = len(jobs) // 3
     w.done(*jobs[:third])
-    w.finish(*jobs[third:2 * third], outcome="failed")
-    w.retry(*jobs[2 * third:-5])
+    w.finish(*jobs[third : 2 * third], outcome="failed")
+    w.retry(*jobs[2 * third : -5])
     w.release(*jobs[-5:])
     w.commit()
     w.close(*jobs)
@@ -159,7 +184,9 @@ def test_what_a_cycle_costs_depends_neither_on_statistics_nor_on_the_backlog_nor
     """Pages that the dearest statement touches, and by which index each table is read."""
     costs = {}
     for state in ("few", "analysed while empty, then filled", "filled", "filled and analysed", "held", "dead"):
-        db.sql("truncate deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_place, deferred.__deferred, deferred.__deferred_log")
+        db.sql(
+            "truncate deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_place, deferred.__deferred, deferred.__deferred_log"
+        )
         reader = db.connect()
         prepare_state(db, state)
         if state == "dead":  # for a reader holds a snapshot, and nothing is removed
@@ -190,7 +217,9 @@ def test_what_lies_in_each_queue_is_told_without_reading_all_of_one(db):
     with db.connect() as c, c.cursor() as cursor:
         cursor.execute("select queue, ready, ready_more from deferred.__depths(1000)")
         assert sorted(cursor) == [("default", 1000, True), *((f"q{i}", 0, False) for i in range(1, 6))]
-        cursor.execute("select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = '__deferred_hot'")
+        cursor.execute(
+            "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = '__deferred_hot'"
+        )
         assert cursor.fetchone()[0] < 3000
 
 
@@ -210,9 +239,14 @@ def test_what_people_ask_is_not_looked_for_among_the_dead(db):
         w.commit()
     unknown = pg.source("admin_functions_unknown")
     ahead = pg.source("why_ahead")
-    priority, xid, last = db.sql("select priority, xid::text, id from deferred.__deferred_hot order by id desc limit 1")[0]
+    priority, xid, last = db.sql(
+        "select priority, xid::text, id from deferred.__deferred_hot order by id desc limit 1"
+    )[0]
     behind = f"execute ahead ('default', {priority}, '{xid}', {last}, 10000)"
-    for settings in ("", "; set enable_nestloop = off; set enable_mergejoin = off; set enable_seqscan = on; set enable_bitmapscan = on"):
+    for settings in (
+        "",
+        "; set enable_nestloop = off; set enable_mergejoin = off; set enable_seqscan = on; set enable_bitmapscan = on",
+    ):
         with db.connect() as c, c.cursor() as cursor:
             cursor.execute("set jit = off; set plan_cache_mode = force_generic_plan" + settings)
             cursor.execute("prepare unknown as " + unknown)

@@ -19,6 +19,7 @@ def role(db):
             names.append(name)
         connections.append(db.connect(user=name))
         return connections[-1]
+
     yield make
     for c in connections:
         c.close()
@@ -38,7 +39,11 @@ def defer(connection, queue):
 
 
 def quota(db, creator, n):
-    db.sql("insert into deferred.__deferred_quota values (%s, %s) on conflict (creator) do update set queues = excluded.queues", creator, n)
+    db.sql(
+        "insert into deferred.__deferred_quota values (%s, %s) on conflict (creator) do update set queues = excluded.queues",
+        creator,
+        n,
+    )
 
 
 def test_a_producer_adds_a_thousand_queues_and_no_more(db, role):
@@ -48,11 +53,19 @@ def test_a_producer_adds_a_thousand_queues_and_no_more(db, role):
     with pytest.raises(psycopg2.errors.ConfigurationLimitExceeded) as refused:
         defer(app, "one-more")
     text = str(refused.value)
-    assert '"one-more"' in text and f'role "app_{db.name}" may not add more than 1000 queues' in text and "queue set NAME --create" in text and "__deferred_quota" in text
+    assert (
+        '"one-more"' in text
+        and f'role "app_{db.name}" may not add more than 1000 queues' in text
+        and "queue set NAME --create" in text
+        and "__deferred_quota" in text
+    )
     app.rollback()
     # The same by whatever way jobs come.
-    for query in ("select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"one-more\"}]')", "select deferred.defer('f', opts => '{\"queue\": \"one-more\"}')",
-                  "select deferred.defer('f', opts => '{\"queue\": \"one-more\", \"priority\": 3}')"):
+    for query in (
+        "select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"one-more\"}]')",
+        "select deferred.defer('f', opts => '{\"queue\": \"one-more\"}')",
+        "select deferred.defer('f', opts => '{\"queue\": \"one-more\", \"priority\": 3}')",
+    ):
         with pytest.raises(psycopg2.errors.ConfigurationLimitExceeded):
             ask(app, query)
         app.rollback()
@@ -90,6 +103,7 @@ def test_transactions_at_the_same_time_do_not_add_much_more_than_the_quota(db, r
             pass
         connection.rollback()
         added.append(n)
+
     threads = [threading.Thread(target=add, args=(no, c)) for no, c in enumerate(connections)]
     [t.start() for t in threads]
     [t.join(60) for t in threads]
@@ -119,11 +133,17 @@ def test_nobody_without_rights_holds_up_who_adds_a_queue(db, role):
     quota(db, f"app_{db.name}", 5)
     app, stranger = role(), db.connect()
     defer(app, "first")
-    locks = ask(app, "select classid, objid, objsubid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and granted")
+    locks = ask(
+        app,
+        "select classid, objid, objsubid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and granted",
+    )
     app.commit()
     for classid, objid, objsubid in locks:
         number = (classid, objid) if objsubid == 2 else (classid << 32 | objid,)
-        ask(stranger, f"select pg_advisory_lock({', '.join(str(n - (1 << 32) if len(number) == 2 and n >= 1 << 31 else n) for n in number)})")
+        ask(
+            stranger,
+            f"select pg_advisory_lock({', '.join(str(n - (1 << 32) if len(number) == 2 and n >= 1 << 31 else n) for n in number)})",
+        )
     ask(app, "select set_config('lock_timeout', '10s', false)")
     assert defer(app, "second")
     app.commit()
@@ -160,6 +180,7 @@ def test_an_account_makes_queues_up_to_its_quota(db):
 
     def create(queue):
         return db.one("select deferred.__message_queue_create(%s, '{}')", queue)
+
     assert [create(f"shop.queue{n}") for n in range(5)] == [0, 0, 0, 12, 12]
     assert create("shop.queue1") == 6 and create("bank.queue1") == 0
     assert db.one("select (deferred.__message_queue_rm('shop.queue1', 100)).status") == 0
@@ -168,6 +189,7 @@ def test_an_account_makes_queues_up_to_its_quota(db):
 
 def test_an_account_does_not_get_rid_of_limits_by_making_its_queue_anew(db):
     """Nor by having the row of the removed one go, as it would where the quota is reached."""
+
     def ask(query, *args):
         return db.one(f"select {query}", *args)
 
@@ -179,4 +201,6 @@ def test_an_account_does_not_get_rid_of_limits_by_making_its_queue_anew(db):
         assert ask("deferred.__message_queue_create(%s, '{}')", f"shop.{other}") == 0
         assert ask("(deferred.__message_queue_rm(%s, 100)).status", f"shop.{other}") == 0
         assert ask("deferred.__message_queue_create('shop.mail', '{}')") == 0
-        assert db.sql("select max_running, rate, max_length from deferred.__deferred_queue where name = 'shop.mail'") == [(1, 0.5, 3)]
+        assert db.sql(
+            "select max_running, rate, max_length from deferred.__deferred_queue where name = 'shop.mail'"
+        ) == [(1, 0.5, 3)]

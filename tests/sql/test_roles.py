@@ -31,14 +31,24 @@ MAY_WRITE = "array(select p.proname from pg_proc p where p.pronamespace = 'defer
 def test_a_transaction_that_a_viewer_leaves_open_holds_no_lock_that_housekeeping_needs(db, role):
     # What cannot write cannot lock a row either. A function that is new here belongs into the calls below.
     assert db.one(f"select {MAY_WRITE}::text[]", role) == ["__advice_note", "__age_s", "__fold_kept", "schedule_next"]
-    db.sql("insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, now() - interval '3 seconds')")
+    db.sql(
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, now() - interval '3 seconds')"
+    )
     db.sql("update deferred.__deferred_folded set folded_to = now() - interval '1 minute', sampled_at = '-infinity'")
-    db.sql("drop table deferred.__deferred_log_" + db.one("select to_char(date_trunc('week', now() at time zone 'UTC') + interval '3 weeks', 'YYYYMMDD')"))
+    db.sql(
+        "drop table deferred.__deferred_log_"
+        + db.one("select to_char(date_trunc('week', now() at time zone 'UTC') + interval '3 weeks', 'YYYYMMDD')")
+    )
     with acting(db, role) as viewer:
-        viewer.execute("select deferred.__fold_kept(), deferred.__age_s(now()), (select count(*) from deferred.schedule_next('@daily')), "
-                       "deferred.__advice_note('q', 1, 1, 1, array['l'], 1, 1, 1, 1, 1, 1, 1, 1, 1)")
+        viewer.execute(
+            "select deferred.__fold_kept(), deferred.__age_s(now()), (select count(*) from deferred.schedule_next('@daily')), "
+            "deferred.__advice_note('q', 1, 1, 1, array['l'], 1, 1, 1, 1, 1, 1, 1, 1, 1)"
+        )
         assert viewer.fetchone()[0] is False
-        held = db.sql("select distinct l.relation::regclass::text from pg_locks l where l.pid = %s and l.mode <> 'AccessShareLock' and l.relation is not null", viewer.connection.info.backend_pid)
+        held = db.sql(
+            "select distinct l.relation::regclass::text from pg_locks l where l.pid = %s and l.mode <> 'AccessShareLock' and l.relation is not null",
+            viewer.connection.info.backend_pid,
+        )
         assert {name for name, in held if not name.endswith(("_pkey", "_id_seq"))} == {"__deferred_advice"}
         viewer.execute("select pg_advisory_lock(hashtextextended('deferred.maintain', 0))")  # as anybody may
         assert db.sql("select attempts, busy from deferred.__fold()") == [(1, False)]
@@ -83,24 +93,52 @@ def done(db, role, *calls):
         return cursor.fetchone()[0]
 
 
-@pytest.mark.parametrize("held", ["select deferred.schedule('x', '@daily', 'f')", FIRST_LIMITED,
-                                  "select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q1\", \"concurrency_key\": \"k\"}]')",
-                                  "select deferred.schedule_pause('own'), deferred.schedule_resume('own'), deferred.unschedule('own')",
-                                  "select deferred.defer('f', '{}', null, 'new')", "select deferred.cancel(JOB)"])
+@pytest.mark.parametrize(
+    "held",
+    [
+        "select deferred.schedule('x', '@daily', 'f')",
+        FIRST_LIMITED,
+        "select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q1\", \"concurrency_key\": \"k\"}]')",
+        "select deferred.schedule_pause('own'), deferred.schedule_resume('own'), deferred.unschedule('own')",
+        "select deferred.defer('f', '{}', null, 'new')",
+        "select deferred.cancel(JOB)",
+    ],
+)
 def test_a_transaction_that_a_producer_leaves_open_holds_up_nobody_else(db, roles, held):
     db.sql("insert into deferred.__deferred_queue (name) values ('q1')")
-    job = done(db, roles["one"], "select deferred.schedule('own', '@hourly', 'f')", "select deferred.defer('f', '{}', null, 'q1')")
+    job = done(
+        db,
+        roles["one"],
+        "select deferred.schedule('own', '@hourly', 'f')",
+        "select deferred.defer('f', '{}', null, 'q1')",
+    )
     done(db, roles["two"], "select deferred.schedule('runaway', 'every 1s', 'f')")
     with acting(db, roles["one"]) as open_one:
         open_one.execute(held.replace("JOB", str(job)))
-        done(db, roles["two"], FIRST_LIMITED, "select deferred.defer('f', '{}', null, 'q1')", "select deferred.schedule('y', '@daily', 'f')",
-             "select deferred.schedule_pause('runaway')", "select deferred.schedule_resume('runaway')", "select deferred.unschedule('y')")
-        assert done(db, roles["oper"], "select deferred.__act('pause', null, null, 'ann', null, null, 'runaway')") is None
+        done(
+            db,
+            roles["two"],
+            FIRST_LIMITED,
+            "select deferred.defer('f', '{}', null, 'q1')",
+            "select deferred.schedule('y', '@daily', 'f')",
+            "select deferred.schedule_pause('runaway')",
+            "select deferred.schedule_resume('runaway')",
+            "select deferred.unschedule('y')",
+        )
+        assert (
+            done(db, roles["oper"], "select deferred.__act('pause', null, null, 'ann', null, null, 'runaway')") is None
+        )
         assert done(db, roles["oper"], "select deferred.__act('pause', null, 'q1', 'ann', null)") is None
         assert done(db, roles["oper"], "select deferred.__act('resume', null, 'q1', 'ann', null)") is None
         # And no worker: the claims of limited jobs, ticks, and what is deferred for an alert.
         assert done(db, "deferred_worker", "select deferred.__limited_jobs('{q1}')") is True
-        done(db, "deferred_worker", "select deferred.__claim_aside('q1', array[0], null)", "select deferred.__tick(10)", "select deferred.maintain()")
+        done(
+            db,
+            "deferred_worker",
+            "select deferred.__claim_aside('q1', array[0], null)",
+            "select deferred.__tick(10)",
+            "select deferred.maintain()",
+        )
     # What was rolled back with it does not hide what others did.
     assert db.one("select deferred.__limited_jobs('{q1}')") is True
 
@@ -112,28 +150,49 @@ def test_an_alert_is_deferred_while_a_producer_is_adding_its_queue(db, roles):
         assert db.one("select count(*) from deferred.__deferred_hot where queue = 'alert'") == 1
 
 
-@pytest.mark.parametrize("held, call, kind, waiting", [
-    ("select deferred.defer('f', '{}', null, 'new')", "select deferred.defer('f', '{}', null, 'new')", 'queue "new"',
-    "two"),
-    ("select deferred.schedule('new', '@daily', 'f')", "select deferred.schedule('new', '@daily', 'f')",
-    'schedule "new"', "two"),
-    ("select deferred.schedule_pause('own')", "select deferred.schedule_pause('own')", 'schedule "own"', "one")])
+@pytest.mark.parametrize(
+    "held, call, kind, waiting",
+    [
+        (
+            "select deferred.defer('f', '{}', null, 'new')",
+            "select deferred.defer('f', '{}', null, 'new')",
+            'queue "new"',
+            "two",
+        ),
+        (
+            "select deferred.schedule('new', '@daily', 'f')",
+            "select deferred.schedule('new', '@daily', 'f')",
+            'schedule "new"',
+            "two",
+        ),
+        ("select deferred.schedule_pause('own')", "select deferred.schedule_pause('own')", 'schedule "own"', "one"),
+    ],
+)
 def test_who_waits_for_a_transaction_that_stays_open_is_told_whose_it_is(db, roles, held, call, kind, waiting):
     done(db, roles["one"], "select deferred.schedule('own', '@hourly', 'f')")
     with acting(db, roles["one"]) as open_one:
         open_one.execute(held)
         said = refused_at_once(db, roles[waiting], call)
         pid = open_one.connection.info.backend_pid
-        assert said.startswith(f"{kind} is locked by process {pid} of role \"{pg_user(open_one)}\", in a transaction open since 2")
+        assert said.startswith(
+            f"{kind} is locked by process {pid} of role \"{pg_user(open_one)}\", in a transaction open since 2"
+        )
 
 
 def test_an_operator_who_waits_is_refused_with_the_holder_named(db, roles):
-    job = done(db, roles["one"], "select deferred.schedule('own', '@hourly', 'f')", "select deferred.defer('f', '{}', null, 'q1')")
+    job = done(
+        db,
+        roles["one"],
+        "select deferred.schedule('own', '@hourly', 'f')",
+        "select deferred.defer('f', '{}', null, 'q1')",
+    )
     with acting(db, roles["one"]) as open_one:
         open_one.execute(f"select deferred.schedule_pause('own'), deferred.cancel({job})")
         pid = open_one.connection.info.backend_pid
-        for act, object_ in (("'pause', null, null, 'ann', null, null, 'own'", 'schedule "own"'),
-            (f"'cancel', {job}, null, 'ann', null", f"job {job}")):
+        for act, object_ in (
+            ("'pause', null, null, 'ann', null, null, 'own'", 'schedule "own"'),
+            (f"'cancel', {job}, null, 'ann', null", f"job {job}"),
+        ):
             with acting(db, roles["oper"]) as oper:
                 oper.execute("set lock_timeout = '100ms'")
                 oper.execute(f"select deferred.__act({act})")
@@ -152,7 +211,9 @@ def pg_user(cursor):
 
 def test_the_least_tick_of_schedules_is_known_whoever_commits_first(db, roles):
     def least():
-        return db.one("select min(next_tick) = (select min(next_at) from deferred.__deferred_schedule) from deferred.__deferred_state")
+        return db.one(
+            "select min(next_tick) = (select min(next_at) from deferred.__deferred_schedule) from deferred.__deferred_state"
+        )
 
     with acting(db, roles["one"]) as late:
         late.execute("select deferred.schedule('late', '@hourly', 'f')")
@@ -169,7 +230,9 @@ def test_the_least_tick_of_schedules_is_known_whoever_commits_first(db, roles):
         later.execute("select deferred.schedule('later', '@monthly', 'f')")
         db.sql("select deferred.unschedule('late'), deferred.unschedule('first')")
         db.sql("select deferred.__tick(10)")
-        assert db.one("select next_tick from deferred.__deferred_state") == datetime.datetime.max.replace(tzinfo=datetime.timezone.utc)
+        assert db.one("select next_tick from deferred.__deferred_state") == datetime.datetime.max.replace(
+            tzinfo=datetime.timezone.utc
+        )
         later.connection.commit()
     assert least()
 
@@ -177,20 +240,44 @@ def test_the_least_tick_of_schedules_is_known_whoever_commits_first(db, roles):
 # ---- workers -----------------------------------------------------------------------------------------
 
 WORKER = "insert into deferred.__deferred_worker (instance, host, pid, version, {columns}cnt, runners, mode) values ('h:/z#1.1@b', 'z', 1, 'v', {values}0, 0, 'loop')"
-LEASE = ("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at) "
-         "values ('default', 1, 1, '{{1}}', '[1,1]', '1:1:', true, {claimed}, {expires})")
-PLACE = "insert into deferred.__deferred_place values ('default', 0, {seq}, {snap}, {snap}, {xid}, {id}, '{{}}', '{{}}')"
+LEASE = (
+    "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at) "
+    "values ('default', 1, 1, '{{1}}', '[1,1]', '1:1:', true, {claimed}, {expires})"
+)
+PLACE = (
+    "insert into deferred.__deferred_place values ('default', 0, {seq}, {snap}, {snap}, {xid}, {id}, '{{}}', '{{}}')"
+)
 LIMIT = "insert into deferred.__deferred_limit (kind, queue, name, running, tokens, tokens_at) values ('queue', 'limited', '', {running}, {tokens}, {at})"
 FORGED = [
-    *(WORKER.format(columns="started_at, seen_at, ", values=f"'{at}', '{at}', ") for at in ("infinity", "-infinity", "9000-01-01")),
+    *(
+        WORKER.format(columns="started_at, seen_at, ", values=f"'{at}', '{at}', ")
+        for at in ("infinity", "-infinity", "9000-01-01")
+    ),
     WORKER.format(columns="queues, ", values="array[null, repeat('q', 100000)], "),
-    *(f"update deferred.__deferred_worker set seen_at = '{at}', ended_at = null" for at in ("infinity", "-infinity", "9000-01-01")),
-    LEASE.format(claimed="'-infinity'", expires="'infinity'"), LEASE.format(claimed="now()", expires="'infinity'"), LEASE.format(claimed="'0001-01-01'", expires="'9999-01-01'"),
-    PLACE.format(seq=2**63 - 1, snap="'1:1:'", xid="'1'", id=1), PLACE.format(seq=2**63 - 1, snap="'1:1:'", xid="'1'", id=1) + ", ('default', 0, 1, '1:1:', '1:1:', '1', 1, '{}', '{}') on conflict do nothing",
+    *(
+        f"update deferred.__deferred_worker set seen_at = '{at}', ended_at = null"
+        for at in ("infinity", "-infinity", "9000-01-01")
+    ),
+    LEASE.format(claimed="'-infinity'", expires="'infinity'"),
+    LEASE.format(claimed="now()", expires="'infinity'"),
+    LEASE.format(claimed="'0001-01-01'", expires="'9999-01-01'"),
+    PLACE.format(seq=2**63 - 1, snap="'1:1:'", xid="'1'", id=1),
+    PLACE.format(seq=2**63 - 1, snap="'1:1:'", xid="'1'", id=1)
+    + ", ('default', 0, 1, '1:1:', '1:1:', '1', 1, '{}', '{}') on conflict do nothing",
     PLACE.format(seq=2**63 - 2, snap="'1:1:'", xid="null", id=2**63 - 1),
-    PLACE.format(seq=2**63 - 1, snap="'18446744073709551615:18446744073709551615:'", xid="'18446744073709551615'", id=1),
-    *(LIMIT.format(running=running, tokens=tokens, at=at) for running, tokens, at in (
-        ("'{}'", "0", "'infinity'"), ("'{}'", "0", "'9000-01-01'"), ("'{}'", "'-infinity'", "now()"), ("'{}'", "'NaN'", "now()"), ("'{null, 1}'", "-1e308", "'0001-01-01'"))),
+    PLACE.format(
+        seq=2**63 - 1, snap="'18446744073709551615:18446744073709551615:'", xid="'18446744073709551615'", id=1
+    ),
+    *(
+        LIMIT.format(running=running, tokens=tokens, at=at)
+        for running, tokens, at in (
+            ("'{}'", "0", "'infinity'"),
+            ("'{}'", "0", "'9000-01-01'"),
+            ("'{}'", "'-infinity'", "now()"),
+            ("'{}'", "'NaN'", "now()"),
+            ("'{null, 1}'", "-1e308", "'0001-01-01'"),
+        )
+    ),
     "insert into deferred.__deferred_offer (host, place, catalog, seen_at, fn, plugin, timeout_ms, max_attempts) values ('z', 'z', 1, 'infinity', '{null}', '{}', '{1, 2}', '{}')",
     "select deferred.__offer('z', 'z', 1, '{null, f}', '{}', '{-1, 9223372036854775807}', '{2147483647}')",
     "insert into deferred.__deferred_ended (id, what, not_before) values (1, 'o', 'infinity')",
@@ -219,7 +306,12 @@ def test_one_row_that_a_worker_forges_stops_no_other_worker_and_blinds_nobody(db
         try:
             worker.execute(forged)
             worker.connection.commit()
-        except (psycopg2.errors.CheckViolation, psycopg2.errors.NotNullViolation, psycopg2.errors.InsufficientPrivilege, psycopg2.errors.NumericValueOutOfRange):
+        except (
+            psycopg2.errors.CheckViolation,
+            psycopg2.errors.NotNullViolation,
+            psycopg2.errors.InsufficientPrivilege,
+            psycopg2.errors.NumericValueOutOfRange,
+        ):
             worker.connection.rollback()
     done = db.run(["check_deferred", "--cnt", "0"])
     assert done.returncode == 0 and not re.search(r"error: (?!job 1: )", done.stderr), done.stderr
@@ -227,14 +319,34 @@ def test_one_row_that_a_worker_forges_stops_no_other_worker_and_blinds_nobody(db
     assert db.one("select count(*) from deferred.__lost(null, 'lost', 3)") <= 1
     for job in jobs:
         assert [outcome for _, outcome in db.log(job) if outcome == "ok"] == ["ok"], done.stderr
-    for words in (["status"], ["--json", "status"], ["metrics"], ["alert", "--print"], ["functions"], ["ls"], ["ls", "--running"], ["why", "--all"], ["fold"]):
+    for words in (
+        ["status"],
+        ["--json", "status"],
+        ["metrics"],
+        ["alert", "--print"],
+        ["functions"],
+        ["ls"],
+        ["ls", "--running"],
+        ["why", "--all"],
+        ["fold"],
+    ):
         looked = db.run(["deferred", *words])
-        assert looked.returncode in (0, 1) and "ERROR" not in looked.stderr and "deferred: " not in looked.stderr, (words, looked.stderr)
+        assert looked.returncode in (0, 1) and "ERROR" not in looked.stderr and "deferred: " not in looked.stderr, (
+            words,
+            looked.stderr,
+        )
     # Nor does it hide that nobody serves a queue.
     db.sql("update deferred.__deferred_worker set ended_at = seen_at where ended_at is null and host <> 'z'")
     db.defer("noop")
-    db.sql("delete from deferred.__deferred_depth; insert into deferred.__deferred_depth values (now(), 'default', 1, 0, 0, false, 100000, false)")
+    db.sql(
+        "delete from deferred.__deferred_depth; insert into deferred.__deferred_depth values (now(), 'default', 1, 0, 0, false, 100000, false)"
+    )
     db.sql("update deferred.__deferred_folded set sampled_at = (select max(at) from deferred.__deferred_depth)")
     db.sql("update deferred.__deferred_upkeep set alerts_at = '2000-01-01'")
     db.run(["deferred", "alert", "--print"])
-    assert db.one("select count(*) from deferred.__deferred_alert where cause in ('late', 'unserved') and name = 'default'") == 1
+    assert (
+        db.one(
+            "select count(*) from deferred.__deferred_alert where cause in ('late', 'unserved') and name = 'default'"
+        )
+        == 1
+    )

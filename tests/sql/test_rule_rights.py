@@ -48,7 +48,10 @@ def add(db, owner, query, name="r", **opts):
     """Added as its owner, straight into the table: what `deferred rule add` would refuse too."""
     with db.connect() as conn, conn.cursor() as cursor:
         cursor.execute(f"set local role {owner}")
-        cursor.execute("select deferred.__rule_add(%s, %s, 'noop', '{}', 'id', null, null, '{}', 600000, current_setting('search_path'))", (name, query))
+        cursor.execute(
+            "select deferred.__rule_add(%s, %s, 'noop', '{}', 'id', null, null, '{}', 600000, current_setting('search_path'))",
+            (name, query),
+        )
     conn.close()
 
 
@@ -74,10 +77,23 @@ def test_a_query_has_the_rights_of_its_owner_not_of_who_runs_it(db, owner):
     assert result.returncode == 77 and "permission denied for table secret" in result.stderr
 
 
-@pytest.mark.parametrize("way", ["reset role", "set role none", "set session authorization default", "reset session authorization",
-                                 "set local role deferred_owner", "select set_config('role', 'none', false)"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "reset role",
+        "set role none",
+        "set session authorization default",
+        "reset session authorization",
+        "set local role deferred_owner",
+        "select set_config('role', 'none', false)",
+    ],
+)
 def test_a_query_cannot_leave_its_role(db, owner, way):
-    add(db, owner, f"select 1 as id, {owner}.try($q${way}$q$) || {owner}.try('select * from public.secret') as way, current_user::text as who")
+    add(
+        db,
+        owner,
+        f"select 1 as id, {owner}.try($q${way}$q$) || {owner}.try('select * from public.secret') as way, current_user::text as who",
+    )
     assert run(db).returncode == 0
     [row] = params(db)
     assert row["who"] == owner
@@ -119,7 +135,8 @@ def test_a_query_is_not_told_what_only_who_runs_it_may_know(db, owner, tenant, a
     ask = ASKS[asks].format(job=db.her_job, owner=owner)
     db.sql(f"set role {owner}")
     # Not raised by what it asks, but with what it was told.
-    db.sql(f"""create function {owner}.tell(fails boolean) returns text language plpgsql {'immutable' if way == 'planned' else 'volatile'} as $$
+    db.sql(
+        f"""create function {owner}.tell(fails boolean) returns text language plpgsql {'immutable' if way == 'planned' else 'volatile'} as $$
         declare told text;
         begin
             begin
@@ -128,9 +145,15 @@ def test_a_query_is_not_told_what_only_who_runs_it_may_know(db, owner, tenant, a
             end;
             if fails and told is not null then raise exception 'told: %', told; end if;
             return coalesce(told, 'nothing');
-        end $$""")
+        end $$"""
+    )
     db.sql("reset role")
-    add(db, owner, f"select 1 as id, {owner}.tell({way != 'column'}) as told" + (f" where {owner}.tell(true) <> ''" if way == "planned" else ""))
+    add(
+        db,
+        owner,
+        f"select 1 as id, {owner}.tell({way != 'column'}) as told"
+        + (f" where {owner}.tell(true) <> ''" if way == "planned" else ""),
+    )
     assert db.run(["deferred", "rule", "test", "r"]).returncode == 0
     result = run(db)
     assert (result.returncode, result.stderr) == (0, "")
@@ -186,19 +209,44 @@ def test_planning_the_query_has_the_rights_of_its_owner(db, owner):
 
 def test_a_search_path_left_behind_catches_nobody(db, owner):
     """What runs after the query, with the rights of deferred_owner and root, must not look names up where the owner says."""
-    shadows = ["length(text)", "octet_length(text)", "translate(text, text, text)", "count(bigint)", "format(text, text)", "set_config(text, text, boolean)",
-               "json_build_object(text, text)", "to_json(text)", "clock_timestamp()", "pg_backend_pid()", "__actor()"]
+    shadows = [
+        "length(text)",
+        "octet_length(text)",
+        "translate(text, text, text)",
+        "count(bigint)",
+        "format(text, text)",
+        "set_config(text, text, boolean)",
+        "json_build_object(text, text)",
+        "to_json(text)",
+        "clock_timestamp()",
+        "pg_backend_pid()",
+        "__actor()",
+    ]
     db.sql(f"set role {owner}")
     db.sql(f"grant usage on schema {owner} to public")
     for s in shadows:
-        db.sql(f"create function {owner}.{s} returns integer language plpgsql as $$ begin perform {owner}.mark(); return 1; end $$")
-    for left, right in (("text", "text"), ("integer", "integer"), ("bigint", "bigint"), ("bigint", "integer"), ("timestamptz", "interval")):
-        db.sql(f"create function {owner}.eq(a {left}, b {right}) returns boolean language plpgsql as $$ begin return {owner}.mark(); end $$")
+        db.sql(
+            f"create function {owner}.{s} returns integer language plpgsql as $$ begin perform {owner}.mark(); return 1; end $$"
+        )
+    for left, right in (
+        ("text", "text"),
+        ("integer", "integer"),
+        ("bigint", "bigint"),
+        ("bigint", "integer"),
+        ("timestamptz", "interval"),
+    ):
+        db.sql(
+            f"create function {owner}.eq(a {left}, b {right}) returns boolean language plpgsql as $$ begin return {owner}.mark(); end $$"
+        )
         for op in ("=", "<>", ">", "<=", "-"):
             db.sql(f"create operator {owner}.{op} (function = {owner}.eq, leftarg = {left}, rightarg = {right})")
     db.sql("reset role")
     # More than 512 bytes with brackets: a function of ours without a search_path of its own looks at them.
-    add(db, owner, f"""select id, repeat('[', 600) as deep, {owner}.try('set search_path = {owner}, pg_catalog') as t from {owner}.doc""")
+    add(
+        db,
+        owner,
+        f"""select id, repeat('[', 600) as deep, {owner}.try('set search_path = {owner}, pg_catalog') as t from {owner}.doc""",
+    )
     for args in (["test", "r"], ["run", "r"], ["run", "r", "--json"], ["ls"]):
         result = db.run(["deferred", "rule", *args])
         assert result.returncode == 0, result
@@ -209,12 +257,17 @@ def test_a_search_path_left_behind_catches_nobody(db, owner):
 def test_a_stored_search_path_is_data(db, owner):
     with db.connect() as conn, conn.cursor() as cursor:
         cursor.execute(f"set local role {owner}")
-        cursor.execute("select set_config('search_path', %s, true)", (f"{owner},x;reset/**/role;create/**/table/**/public.taken_over();'\"\"\"",))
+        cursor.execute(
+            "select set_config('search_path', %s, true)",
+            (f"{owner},x;reset/**/role;create/**/table/**/public.taken_over();'\"\"\"",),
+        )
     conn.close()
     with db.connect() as conn, conn.cursor() as cursor:
         cursor.execute(f"set local role {owner}")
-        cursor.execute("select deferred.__rule_add('r', 'select * from doc', 'noop', '{}', 'id', null, null, '{}', 600000, %s)",
-                       (f"{owner},x;reset/**/role;create/**/table/**/public.taken_over();'",))
+        cursor.execute(
+            "select deferred.__rule_add('r', 'select * from doc', 'noop', '{}', 'id', null, null, '{}', 600000, %s)",
+            (f"{owner},x;reset/**/role;create/**/table/**/public.taken_over();'",),
+        )
     conn.close()
     assert run(db).returncode == 0
     assert len(params(db)) == 3
@@ -242,18 +295,26 @@ WRITES_IN_15 = {
 }
 
 
-@pytest.mark.parametrize("write, why", [
-    ("insert into {o}.doc values (9, 'x')", "read-only transaction"),
-    ("create table {o}.new ()", "read-only transaction"),
-    ("select nextval('{o}.s')", "read-only transaction"),
-    ("set transaction_read_only = off; insert into {o}.doc values (9, 'x')", "cannot set transaction read-write mode"),
-    *[(write, "writes to the database") for write in WRITES_IN_15],
-])
+@pytest.mark.parametrize(
+    "write, why",
+    [
+        ("insert into {o}.doc values (9, 'x')", "read-only transaction"),
+        ("create table {o}.new ()", "read-only transaction"),
+        ("select nextval('{o}.s')", "read-only transaction"),
+        (
+            "set transaction_read_only = off; insert into {o}.doc values (9, 'x')",
+            "cannot set transaction read-write mode",
+        ),
+        *[(write, "writes to the database") for write in WRITES_IN_15],
+    ],
+)
 def test_a_query_that_writes_fails_and_has_written_nothing(db, owner, write, why):
     before = db.sql(f"select * from {owner}.doc order by id")
     db.sql(f"set role {owner}")
     db.sql(f"create sequence {owner}.s")
-    db.sql(f"create function {owner}.w() returns integer language plpgsql volatile as $$ begin execute $q${write.format(o=owner)}$q$; return 1; end $$")
+    db.sql(
+        f"create function {owner}.w() returns integer language plpgsql volatile as $$ begin execute $q${write.format(o=owner)}$q$; return 1; end $$"
+    )
     db.sql("reset role")
     add(db, owner, f"select {owner}.w() as id")
     result = run(db)
@@ -340,8 +401,10 @@ def test_an_owner_without_temporary_objects_is_told(db, owner):
 def test_what_is_queued_comes_from_the_function_made_for_it(db, owner, how):
     """__rule_run() is called by anybody: he must not have a function of his own run with the rights of deferred_owner."""
     add(db, owner, f"select * from {owner}.doc")
-    body = ("returns table (key text, params json) language plpgsql as $$ begin create table deferred.taken_over (); "
-            "return query select 'x'::text, '{}'::json; end $$")
+    body = (
+        "returns table (key text, params json) language plpgsql as $$ begin create table deferred.taken_over (); "
+        "return query select 'x'::text, '{}'::json; end $$"
+    )
     conn = db.connect()
     with conn.cursor() as cursor:
         cursor.execute(f"set session authorization {owner}")
@@ -371,7 +434,9 @@ def test_a_limit_on_producers_holds_for_rules(db, owner):
     db.sql("insert into deferred.__deferred_grant (role, fn) values (%s, 'noop')", owner)
     assert run(db).returncode == 0
     # Who runs it is limited as well.
-    db.sql("delete from deferred.__deferred_hot; insert into deferred.__deferred_grant (role, fn) values (session_user, 'echo')")
+    db.sql(
+        "delete from deferred.__deferred_hot; insert into deferred.__deferred_grant (role, fn) values (session_user, 'echo')"
+    )
     assert run(db).returncode == 77
     assert db.hot() == 0
     db.sql("delete from deferred.__deferred_grant; delete from deferred.__deferred")

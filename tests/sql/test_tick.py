@@ -18,7 +18,11 @@ HOUR = datetime.timedelta(hours=1)
 def schedule(db, name="s", rule="0 * * * *", at=T, **opts):
     """One whose next tick is at T + 1 h, as if it had been set at T."""
     db.sql("select deferred.schedule(%s, %s, 'f', '{\"a\": 1}', %s)", name, rule, json.dumps(opts))
-    db.sql("update deferred.__deferred_schedule set next_at = deferred.__cron_next(cron, zone, %s) where name = %s", at, name)
+    db.sql(
+        "update deferred.__deferred_schedule set next_at = deferred.__cron_next(cron, zone, %s) where name = %s",
+        at,
+        name,
+    )
     db.sql("update deferred.__deferred_state set next_tick = (select min(next_at) from deferred.__deferred_schedule)")
 
 
@@ -27,8 +31,14 @@ def tick(db, at, most=100):
 
 
 def ticks(db, name="s"):
-    return [((t - T) / HOUR, what) for t, what in db.sql("""
-        select tick, what from deferred.__deferred_tick t join deferred.__deferred_schedule s on s.id = t.schedule where s.name = %s order by tick""", name)]
+    return [
+        ((t - T) / HOUR, what)
+        for t, what in db.sql(
+            """
+        select tick, what from deferred.__deferred_tick t join deferred.__deferred_schedule s on s.id = t.schedule where s.name = %s order by tick""",
+            name,
+        )
+    ]
 
 
 def next_tick(db):
@@ -45,15 +55,18 @@ def last_job(db):
     return db.one("select last_job from deferred.__deferred_schedule where name = 's'")
 
 
-@pytest.mark.parametrize("missed, opts, after_3_h, after_6_h", [
-    ("one", {}, [(3, "queued")], [(3, "queued"), (6, "overlap")]),
-    ("one", {"overlap": "allow"}, [(3, "queued")], [(3, "queued"), (6, "queued")]),
-    ("one", {"overlap": "queue"}, [(3, "queued")], [(3, "queued"), (6, "overlap")]),
-    ("one", {"overlap": "replace"}, [(3, "queued")], [(3, "queued"), (6, "queued")]),
-    ("all", {}, [(1, "queued"), (2, "queued"), (3, "queued")], [(n, "queued") for n in range(1, 7)]),
-    ("skip", {}, [(3, "missed")], [(3, "missed"), (6, "missed")]),
-    ("skip", {"late": "2h"}, [(3, "queued")], [(3, "queued"), (6, "overlap")]),
-])
+@pytest.mark.parametrize(
+    "missed, opts, after_3_h, after_6_h",
+    [
+        ("one", {}, [(3, "queued")], [(3, "queued"), (6, "overlap")]),
+        ("one", {"overlap": "allow"}, [(3, "queued")], [(3, "queued"), (6, "queued")]),
+        ("one", {"overlap": "queue"}, [(3, "queued")], [(3, "queued"), (6, "overlap")]),
+        ("one", {"overlap": "replace"}, [(3, "queued")], [(3, "queued"), (6, "queued")]),
+        ("all", {}, [(1, "queued"), (2, "queued"), (3, "queued")], [(n, "queued") for n in range(1, 7)]),
+        ("skip", {}, [(3, "missed")], [(3, "missed"), (6, "missed")]),
+        ("skip", {"late": "2h"}, [(3, "queued")], [(3, "queued"), (6, "overlap")]),
+    ],
+)
 def test_after_hours_of_silence_ticks_come_as_missed_and_overlap_say(db, missed, opts, after_3_h, after_6_h):
     schedule(db, missed=missed, **opts)
     assert next_tick(db) == T + HOUR
@@ -75,8 +88,10 @@ def test_after_hours_of_silence_ticks_come_as_missed_and_overlap_say(db, missed,
 def test_a_job_runs_as_its_owner_with_the_options_of_the_schedule_and_knows_its_tick(db, role):  # noqa: F811
     app = role()
     with app.cursor() as cursor:
-        cursor.execute("""select deferred.schedule('s', '0 * * * *', 'f', '{"b":  2}', '{"queue": "reports", "priority": 3, "label": "L", "expires": "1h",
-            "max_attempts": 2, "timeout": "5s", "overlap": "queue", "jitter": "10min"}')""")
+        cursor.execute(
+            """select deferred.schedule('s', '0 * * * *', 'f', '{"b":  2}', '{"queue": "reports", "priority": 3, "label": "L", "expires": "1h",
+            "max_attempts": 2, "timeout": "5s", "overlap": "queue", "jitter": "10min"}')"""
+        )
     app.commit()
     db.sql("update deferred.__deferred_schedule set next_at = %s", T + HOUR)
     tick(db, T + HOUR)
@@ -84,8 +99,10 @@ def test_a_job_runs_as_its_owner_with_the_options_of_the_schedule_and_knows_its_
     who = db.one("select session_user from pg_sleep(0)") and f"app_{db.name}"
     due = db.one("select due_at from deferred.__deferred_hot where id = %s", job)
     assert T + HOUR <= due < T + HOUR + datetime.timedelta(minutes=10)
-    assert db.sql("""select created_by, queue, params::text, priority, label, max_attempts, timeout_ms, concurrency_key, expires_at - run_at from deferred.__deferred where id = %s""", job) == [
-        (who, "reports", '{"b":  2}', 3, "L", 2, 5000, "schedule:s", HOUR)]
+    assert db.sql(
+        """select created_by, queue, params::text, priority, label, max_attempts, timeout_ms, concurrency_key, expires_at - run_at from deferred.__deferred where id = %s""",
+        job,
+    ) == [(who, "reports", '{"b":  2}', 3, "L", 2, 5000, "schedule:s", HOUR)]
     assert db.sql("select schedule, tick, previous from deferred.tick(%s)", job) == [("s", T + HOUR, None)]
     # The jitter is the same wherever and whenever it is asked.
     db.sql("delete from deferred.__deferred_tick")
@@ -103,19 +120,29 @@ def test_a_schedule_whose_zone_is_no_longer_known_fails_alone_and_comes_back(db)
     db.sql("update deferred.__deferred_schedule set zone = 'Mars/Base' where name = 'bad'")
     assert tick(db, T + 2 * HOUR) == 2
     assert (ticks(db, "bad"), ticks(db, "good")) == ([], [(2, "queued")])
-    what, error, at = db.sql("select last_what, last_error, next_at from deferred.__deferred_schedule where name = 'bad'")[0]
+    what, error, at = db.sql(
+        "select last_what, last_error, next_at from deferred.__deferred_schedule where name = 'bad'"
+    )[0]
     assert (what, at) == ("failed", T + 3 * HOUR) and "Mars/Base" in error
     # Nor is it a hindrance to upkeep or to a list.
     db.sql("update deferred.__deferred_schedule set last_error = null, checked_at = now() - interval '2 hours'")
     db.sql("update deferred.__deferred_upkeep set schedules_at = '-infinity', repaired_at = '-infinity'")
     db.sql("select deferred.maintain()")
-    checked, error = db.sql("select checked_at > now() - interval '1 minute', last_error from deferred.__deferred_schedule where name = 'bad'")[0]
+    checked, error = db.sql(
+        "select checked_at > now() - interval '1 minute', last_error from deferred.__deferred_schedule where name = 'bad'"
+    )[0]
     assert checked and "Mars/Base" in error
     rows = dict((row[0], row[6]) for row in db.sql(pg.source("schedule_ls").replace("$1", "null")))
     assert "Mars/Base" in rows["bad"] and rows["good"].endswith(":00:00")
     # The moment at which it was looked at again is no tick; those of the hours since it failed are.
-    db.sql("update deferred.__deferred_schedule set zone = 'UTC', rule = '30 * * * *', cron = deferred.__cron_parse('30 * * * *') where name = 'bad'")
-    db.sql("update deferred.__deferred_schedule set next_at = %s, tried_at = %s where name = 'bad'", T + 3 * HOUR, T + 3 * HOUR)
+    db.sql(
+        "update deferred.__deferred_schedule set zone = 'UTC', rule = '30 * * * *', cron = deferred.__cron_parse('30 * * * *') where name = 'bad'"
+    )
+    db.sql(
+        "update deferred.__deferred_schedule set next_at = %s, tried_at = %s where name = 'bad'",
+        T + 3 * HOUR,
+        T + 3 * HOUR,
+    )
     tick(db, T + 4 * HOUR)
     assert ticks(db, "bad") == [(2.5, "queued"), (3.5, "queued")]
 
@@ -148,7 +175,9 @@ def test_a_role_has_as_many_schedules_as_its_quota_says(db, role):  # noqa: F811
         cursor.connection.rollback()
         cursor.execute("select deferred.schedule('s7', '@hourly', 'f')")  # those that are there change as ever
         cursor.connection.commit()
-        db.sql("insert into deferred.__deferred_quota (creator, queues, schedules) values (%s, 0, 1001)", f"app_{db.name}")
+        db.sql(
+            "insert into deferred.__deferred_quota (creator, queues, schedules) values (%s, 0, 1001)", f"app_{db.name}"
+        )
         cursor.execute("select deferred.schedule('more', '@daily', 'f')")
         cursor.connection.commit()
     assert db.one("select deferred.schedule('mine', '@daily', 'f')") == "added"
@@ -160,8 +189,14 @@ def test_who_may_not_defer_any_more_fails_alone_and_others_have_no_part_in_a_sch
         cursor.execute("select deferred.schedule('s', '0 * * * *', 'f')")
         cursor.execute("select deferred.schedule('t', '0 * * * *', 'g')")
         app.commit()
-        for call in ("unschedule('s')", "schedule_pause('s')", "schedule_resume('s')", "schedule_run('s')", "schedule('s', '@daily', 'f')",
-                     "schedule_backfill('s', now(), now())"):
+        for call in (
+            "unschedule('s')",
+            "schedule_pause('s')",
+            "schedule_resume('s')",
+            "schedule_run('s')",
+            "schedule('s', '@daily', 'f')",
+            "schedule_backfill('s', now(), now())",
+        ):
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):
                 stranger.execute(f"select deferred.{call}")
             other.rollback()
@@ -227,13 +262,23 @@ def test_many_at_once_with_rollbacks_deal_with_each_tick_exactly_once(db):
         s.close()
     while tick(db, at):
         pass
-    wanted = db.sql("""
+    wanted = db.sql(
+        """
         with recursive t as (
             select name, cron, zone, deferred.__cron_next(cron, zone, %s) as t from deferred.__deferred_schedule
             union all select name, cron, zone, deferred.__cron_next(cron, zone, t) from t where t < %s)
-        select name, t from t where t <= %s order by 1, 2""", T, at, at)
-    assert db.sql("""select s.name, t.tick from deferred.__deferred_tick t join deferred.__deferred_schedule s on s.id = t.schedule
-                     join deferred.__deferred_hot h on h.id = t.job_id where t.what = 'queued' order by 1, 2""") == wanted
+        select name, t from t where t <= %s order by 1, 2""",
+        T,
+        at,
+        at,
+    )
+    assert (
+        db.sql(
+            """select s.name, t.tick from deferred.__deferred_tick t join deferred.__deferred_schedule s on s.id = t.schedule
+                     join deferred.__deferred_hot h on h.id = t.job_id where t.what = 'queued' order by 1, 2"""
+        )
+        == wanted
+    )
     assert db.one("select count(*) from deferred.__deferred_hot") == len(wanted)
 
 
@@ -241,10 +286,10 @@ def test_clocks_that_jump_lose_no_tick_and_make_none_twice(db):
     """Only the server's counts; this is its clock."""
     schedule(db, overlap="allow")
     tick(db, T + 1.1 * HOUR)
-    tick(db, T + 0.2 * HOUR)                      # an hour back: nothing until the next one is reached again
+    tick(db, T + 0.2 * HOUR)  # an hour back: nothing until the next one is reached again
     assert ticks(db) == [(1, "queued")] and next_tick(db) == T + 2 * HOUR
     tick(db, T + 2.1 * HOUR)
-    tick(db, T + 50.5 * HOUR)                     # two days ahead, for a moment
+    tick(db, T + 50.5 * HOUR)  # two days ahead, for a moment
     assert ticks(db) == [(1, "queued"), (2, "queued"), (50, "queued")]
     # And back: to now, which T is not. maintain() computes the next tick anew; the one that was dealt with stays so.
     db.sql("update deferred.__deferred_schedule set checked_at = now() + interval '1 day'")
@@ -287,7 +332,9 @@ def test_pause_resume_run_and_backfill(db):
     job = db.one("select deferred.schedule_run('s')")
     assert db.one("select what from deferred.__deferred_tick where job_id = %s", job) == "by hand"
     span = (T - 25 * 365 * 24 * HOUR, T - 25 * 365 * 24 * HOUR + 10 * HOUR)
-    assert [db.one("select deferred.schedule_backfill('s', %s, %s, %s)", *span, dry) for dry in (True, False, False)] == [10, 10, 0]
+    assert [
+        db.one("select deferred.schedule_backfill('s', %s, %s, %s)", *span, dry) for dry in (True, False, False)
+    ] == [10, 10, 0]
     assert db.one("select count(*) from deferred.__deferred_hot") == 12
     with pytest.raises(psycopg2.errors.InvalidParameterValue):
         db.sql("select deferred.schedule_backfill('s', %s, %s)", T, T - HOUR)
@@ -336,10 +383,16 @@ def test_the_version_a_start_reads_is_that_of_the_migrations(db):
 
 def test_the_first_look_of_a_start_is_not_compiled(db):
     """What seems dear is, for a hundred times what the look takes. Ten thousand schedules beside it cost nothing, for none is read."""
+
     def text(name):
         return pg.source(name)
+
     with db.connect() as c, c.cursor() as cursor:
         cursor.execute(text("run_glance_setup"))
         cursor.execute("explain (analyze, format json) " + text("run_glance"))
         plan = cursor.fetchone()[0][0]
-        assert "JIT" not in plan and "__deferred_schedule" not in json.dumps(plan) and "__deferred_migration" not in json.dumps(plan)
+        assert (
+            "JIT" not in plan
+            and "__deferred_schedule" not in json.dumps(plan)
+            and "__deferred_migration" not in json.dumps(plan)
+        )

@@ -17,8 +17,10 @@ class Walker:
     def __init__(self, db, range_, group="g", lease_ms=60000):
         self.db, self.group, self.range, self.lease_ms = db, group, range_, lease_ms
         self.connection = db.connect(application_name="worker")
-        self.id = db.one("insert into deferred.__deferred_worker (instance, host, pid, version) values (%s, 'h', 1, '0') returning id",
-                         f"w{id(self)}")
+        self.id = db.one(
+            "insert into deferred.__deferred_worker (instance, host, pid, version) values (%s, 'h', 1, '0') returning id",
+            f"w{id(self)}",
+        )
         self.round, self.steps, self.made, self.live = -1, 0, 0, False
 
     def report(self, made=None, leave=False, keep=False):
@@ -27,8 +29,17 @@ class Walker:
             self.made = made
         with self.connection.cursor() as cursor:
             cursor.execute("set local lock_timeout = '100ms'")
-            cursor.execute(STATEMENT, {"p1": self.id, "p2": self.group, "p3": self.range, "p4": 0 if leave else self.lease_ms,
-                                       "p5": self.round, "p6": self.made})
+            cursor.execute(
+                STATEMENT,
+                {
+                    "p1": self.id,
+                    "p2": self.group,
+                    "p3": self.range,
+                    "p4": 0 if leave else self.lease_ms,
+                    "p5": self.round,
+                    "p6": self.made,
+                },
+            )
             live, round_, steps, made = cursor.fetchone()
         if not keep:
             self.connection.commit()
@@ -44,7 +55,9 @@ class Walker:
         self.db.sql("update deferred.__deferred_worker set ended_at = now() where id = %s", self.id)
 
     def lapse(self):
-        self.db.sql("update deferred.__deferred_track set lease_until = now() - interval '1 s' where worker = %s", self.id)
+        self.db.sql(
+            "update deferred.__deferred_track set lease_until = now() - interval '1 s' where worker = %s", self.id
+        )
 
 
 @pytest.fixture
@@ -54,6 +67,7 @@ def walker(db):
     def make(*args, **kw):
         made.append(Walker(db, *args, **kw))
         return made[-1]
+
     yield make
     for w in made:
         w.connection.close()
@@ -167,7 +181,7 @@ def test_a_round_does_not_end_past_one_who_is_just_joining(walker):
     a, b = walker(10), walker(10)
     a.report()
     assert b.report(keep=True) == (True, 0, 10)  # not committed
-    assert a.report(10) == (True, 0, 0)          # told to wait, though it sees nobody else
+    assert a.report(10) == (True, 0, 0)  # told to wait, though it sees nobody else
     b.commit()
     assert a.report() == (True, 0, 0)
     assert b.report(10) == (True, 1, 10)
@@ -188,7 +202,11 @@ def test_one_who_is_just_renewing_its_lease_is_not_taken_for_dead(walker):
     a.report(10)
     b.lease_ms = 60000
     assert b.report(1, keep=True) == (True, 0, 9)  # in time, but not committed when the old lease ends
-    wait_for(lambda: a.db.one("select lease_until < clock_timestamp() from deferred.__deferred_track where worker = %s", b.id))
+    wait_for(
+        lambda: a.db.one(
+            "select lease_until < clock_timestamp() from deferred.__deferred_track where worker = %s", b.id
+        )
+    )
     assert a.report() == (True, 0, 0)
     b.commit()
     assert a.report() == (True, 0, 0)
@@ -241,7 +259,9 @@ def test_only_workers_may_move_tracks(walker, db):
             db.sql("select deferred.__track_move(%s, 'g', 10, 1000, -1, 0)", a.id)
         db.sql("reset role")
     db.sql("set role deferred_worker")
-    assert db.sql("select live, round, steps from deferred.__track_move(%s, 'g', 10, 1000, -1, 0)", a.id) == [(True, 0, 10)]
+    assert db.sql("select live, round, steps from deferred.__track_move(%s, 'g', 10, 1000, -1, 0)", a.id) == [
+        (True, 0, 10)
+    ]
     db.sql("reset role")
 
 
@@ -255,7 +275,7 @@ def test_random_steps_deaths_and_returns_keep_live_tracks_within_the_range(walke
     """A model beside it: what each worker really began. Reports lag behind, get lost and are repeated, leases pass."""
     range_ = 5
     workers = [walker(range_) for _ in range(5)]
-    begun = {w.id: 0 for w in workers}   # in the round it believes to be in
+    begun = {w.id: 0 for w in workers}  # in the round it believes to be in
     for step in range(1000):
         w = rng.choice(workers)
         do = rng.random()
@@ -276,8 +296,13 @@ def test_random_steps_deaths_and_returns_keep_live_tracks_within_the_range(walke
             w.report(begun[w.id], leave=True)
         else:
             w.lapse()
-        rows = db.sql("""select t.worker, t.round, g.round, g.steps from deferred.__deferred_track t
-                         join deferred.__deferred_group g on g.name = t.group_name where t.lease_until > clock_timestamp()""")
-        at = [round_ * range_ + (begun[worker] if {x.id: x for x in workers}[worker].round == round_ else 0) for worker, round_, _, _ in rows]
+        rows = db.sql(
+            """select t.worker, t.round, g.round, g.steps from deferred.__deferred_track t
+                         join deferred.__deferred_group g on g.name = t.group_name where t.lease_until > clock_timestamp()"""
+        )
+        at = [
+            round_ * range_ + (begun[worker] if {x.id: x for x in workers}[worker].round == round_ else 0)
+            for worker, round_, _, _ in rows
+        ]
         assert not at or max(at) - min(at) <= range_, (step, rows, begun)
     assert db.one("select round from deferred.__deferred_group") > 8

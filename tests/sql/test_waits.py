@@ -30,15 +30,23 @@ def clean(db):
 
 def end(db, job, outcome="ok"):
     """What a worker does; a claim is not needed for it."""
-    db.sql("with h as (delete from deferred.__deferred_hot h where id = %s"
-           " returning id, case when h.watched then deferred.__note_end(id, attempt + 1, %s) else attempt + 1 end as attempt)"
-           " insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, attempt, %s, true from h", job, outcome, outcome)
+    db.sql(
+        "with h as (delete from deferred.__deferred_hot h where id = %s"
+        " returning id, case when h.watched then deferred.__note_end(id, attempt + 1, %s) else attempt + 1 end as attempt)"
+        " insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, attempt, %s, true from h",
+        job,
+        outcome,
+        outcome,
+    )
 
 
 def test_a_job_waits_until_its_parents_have_ended_as_it_says(db):
     first, second = db.defer("a"), db.defer("b")
-    both, undo, log = db.defer("c", after=[first, second]), db.defer("u", after={"job": first, "on": "failed"}), \
-        db.defer("l", after=[{"job": second, "on": "ended", "as": "b"}], delay="1h")
+    both, undo, log = (
+        db.defer("c", after=[first, second]),
+        db.defer("u", after={"job": first, "on": "failed"}),
+        db.defer("l", after=[{"job": second, "on": "ended", "as": "b"}], delay="1h"),
+    )
     behind, undone = db.defer("d", after=both), db.defer("e", after={"job": undo, "on": "failed"})
     assert states(db, both, undo, log, behind, undone) == ["waiting"] * 5
     with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"job {both} waits for job {first}"):
@@ -47,30 +55,48 @@ def test_a_job_waits_until_its_parents_have_ended_as_it_says(db):
     end(db, first)
     assert states(db, both, undo) == ["waiting"] * 2
     settle(db)
-    assert states(db, both, undo, undone) == ["waiting", "cancelled", "cancelled"], "one that was skipped has not failed"
+    assert states(db, both, undo, undone) == [
+        "waiting",
+        "cancelled",
+        "cancelled",
+    ], "one that was skipped has not failed"
     end(db, second)
     settle(db)
     assert states(db, both, log, behind) == ["ready", "delayed", "waiting"]
     assert db.sql("select deferred.cancel(%s)", both) == [(True,)]
     settle(db)
     assert states(db, behind) == ["cancelled"]
-    assert db.one("select error from deferred.__deferred_log where job_id = %s", behind) == f"skipped: job {both}, for which it waited, did not end as it must have"
+    assert (
+        db.one("select error from deferred.__deferred_log where job_id = %s", behind)
+        == f"skipped: job {both}, for which it waited, did not end as it must have"
+    )
     assert db.one("select count(*) from deferred.__deferred_wait") == 0
     clean(db)
-    assert db.sql("select name, parent, \"on\", outcome from deferred.parents(%s)", log) == [("b", second, "ended", "ok")]
+    assert db.sql("select name, parent, \"on\", outcome from deferred.parents(%s)", log) == [
+        ("b", second, "ended", "ok")
+    ]
     assert db.sql("select deferred.retry(%s)", behind) == [(True,)], "who wants it in spite of all that has it run"
     assert states(db, behind) == ["ready"]
 
 
 def test_a_job_that_waits_is_released_by_hand_and_who_did_so_is_kept(db):
     parent = db.defer("a")
-    job, behind, late = db.defer("b", after=parent), db.defer("c", after=parent), db.defer("d", after=parent, delay="1h")
+    job, behind, late = (
+        db.defer("b", after=parent),
+        db.defer("c", after=parent),
+        db.defer("d", after=parent, delay="1h"),
+    )
     settle(db)
-    with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"job {job} waits for job {parent}\n.*deferred flow release"):
+    with pytest.raises(
+        pgerror.ObjectNotInPrerequisiteState, match=f"job {job} waits for job {parent}\n.*deferred flow release"
+    ):
         db.sql("select deferred.retry(%s)", job)
     assert db.sql("select deferred.flow_release(%s), deferred.flow_release(%s)", job, late) == [(True, True)]
     assert states(db, parent, job, behind, late) == ["ready", "ready", "waiting", "ready"]
-    assert db.sql("select verb, job_id, who = current_user, refused from deferred.__deferred_action order by id") == [("release", job, True, None), ("release", late, True, None)]
+    assert db.sql("select verb, job_id, who = current_user, refused from deferred.__deferred_action order by id") == [
+        ("release", job, True, None),
+        ("release", late, True, None),
+    ]
     clean(db)
     for other in (parent, job):
         with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match=f"job {other} does not wait for other jobs"):
@@ -85,7 +111,10 @@ def test_a_job_that_waits_is_released_by_hand_and_who_did_so_is_kept(db):
     assert states(db, job, behind, late, child) == ["ready", "cancelled", "ready", "cancelled"]
     with pytest.raises(pgerror.ObjectNotInPrerequisiteState, match="does not wait for other jobs"):
         db.sql("select deferred.flow_release(%s)", behind)
-    assert db.one("select count(*) from deferred.__deferred_wait") == 0 and db.one("select deferred.flow_release(0)") is False
+    assert (
+        db.one("select count(*) from deferred.__deferred_wait") == 0
+        and db.one("select deferred.flow_release(0)") is False
+    )
     # Its row is locked while its parent's end is told, and that stands whichever comes first.
     parent = db.defer("f")
     job = db.defer("g", after=parent)
@@ -112,9 +141,15 @@ def test_jobs_that_have_ended_are_waited_for_and_others_refused(db):
     a, b, c = db.defer("d", after=done), db.defer("d", after=dead), db.defer("d", after={"job": dead, "on": "failed"})
     settle(db)
     assert states(db, a, b, c) == ["ready", "cancelled", "ready"]
-    for after, says in (([], "names 0 jobs"), ([done, done], f"names job {done} twice"), (10 ** 6,
-        "job 1000000 does not exist"), ({"job": done, "on": "x"}, "has the invalid value"),
-                        ("x", "invalid value"), ({"job": str(done) + " "}, "invalid value"), (list(range(1001)), "names 1001 jobs")):
+    for after, says in (
+        ([], "names 0 jobs"),
+        ([done, done], f"names job {done} twice"),
+        (10**6, "job 1000000 does not exist"),
+        ({"job": done, "on": "x"}, "has the invalid value"),
+        ("x", "invalid value"),
+        ({"job": str(done) + " "}, "invalid value"),
+        (list(range(1001)), "names 1001 jobs"),
+    ):
         with pytest.raises(pgerror.InvalidParameterValue, match=says):
             db.defer("e", after=after)
     with pytest.raises(pgerror.InvalidParameterValue, match='options "after" and "flow" are not allowed for a message'):
@@ -131,21 +166,45 @@ def test_jobs_that_have_ended_are_waited_for_and_others_refused(db):
 
 def test_every_way_to_end_is_told(db):
     """Each by the statement that does it, of a job that a worker holds or that is ready."""
+
     def child(job, **more):
         return db.defer("child", after={"job": job, **more})
 
-    job = {name: db.defer("a", queue=name, **opts) for name, opts in {
-        "done": {}, "finish": {}, "cancel": {}, "clear": {}, "messages": {}, "expired": {"expires": "1ms"}, "limited": {"expires": "1ms", "concurrency_key": "k"},
-        "lost": {"max_attempts": 1}, "key": {"key": "k"}, "key2": {"key": "k", "expires": "1ms"}}.items()}
+    job = {
+        name: db.defer("a", queue=name, **opts)
+        for name, opts in {
+            "done": {},
+            "finish": {},
+            "cancel": {},
+            "clear": {},
+            "messages": {},
+            "expired": {"expires": "1ms"},
+            "limited": {"expires": "1ms", "concurrency_key": "k"},
+            "lost": {"max_attempts": 1},
+            "key": {"key": "k"},
+            "key2": {"key": "k", "expires": "1ms"},
+        }.items()
+    }
     well = {name: child(i) for name, i in job.items()}
     ill = {name: child(i, on="failed") for name, i in job.items()}
     settle(db)
     db.hold(job["done"], receipt=5)
-    db.sql("prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[], tid[]) as " + pg.source("job_done"))
-    db.sql("execute done" + OK % (job["done"], 5, 5, db.one("select ctid::text from deferred.__deferred_hot where id = %s", job["done"])))
+    db.sql(
+        "prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[], tid[]) as "
+        + pg.source("job_done")
+    )
+    db.sql(
+        "execute done"
+        + OK % (job["done"], 5, 5, db.one("select ctid::text from deferred.__deferred_hot where id = %s", job["done"]))
+    )
     db.hold(job["finish"], receipt=6)
-    db.sql("prepare finish (int8[], int8[], text[], text[], int4[], int4[], int8[], int8[], text[], int8[], int8[], int8[], int8[], text[], int8[]) as " + pg.source("job_finish"))
-    db.sql(f"execute finish ('{{{job['finish']}}}', '{{6}}', '{{failed}}', '{{no}}', '{{1}}', '{{0}}', '{{2}}', '{{1}}', '{{p}}', '{{0}}', '{{0}}', '{{0}}', '{{0}}', '{{x}}', '{{6}}')")
+    db.sql(
+        "prepare finish (int8[], int8[], text[], text[], int4[], int4[], int8[], int8[], text[], int8[], int8[], int8[], int8[], text[], int8[]) as "
+        + pg.source("job_finish")
+    )
+    db.sql(
+        f"execute finish ('{{{job['finish']}}}', '{{6}}', '{{failed}}', '{{no}}', '{{1}}', '{{0}}', '{{2}}', '{{1}}', '{{p}}', '{{0}}', '{{0}}', '{{0}}', '{{0}}', '{{x}}', '{{6}}')"
+    )
     db.sql("select deferred.cancel(%s)", job["cancel"])
     db.sql("select deferred.__queue_clear('clear', 0, 1000000, 1000)")
     db.sql("select deferred.__message_clear_some('messages', 1000000, 1000)")
@@ -157,7 +216,10 @@ def test_every_way_to_end_is_told(db):
     db.defer("a", queue="key2", key="k")
     settle(db)
     for name in job:
-        assert (name, *states(db, well[name], ill[name])) == (name, *(("ready", "cancelled") if name == "done" else ("cancelled", "ready")))
+        assert (name, *states(db, well[name], ill[name])) == (
+            name,
+            *(("ready", "cancelled") if name == "done" else ("cancelled", "ready")),
+        )
     clean(db)
 
 
@@ -199,6 +261,7 @@ def test_a_locked_row_is_not_waited_for(db):
 
 def test_what_is_put_off_costs_one_row_however_many_it_waits_for(db):
     """A producer whose open transaction has the row of a job, or of one parent, slows nobody down by the number of its parents."""
+
     def cost():
         db.sql("update deferred.__deferred_ended set not_before = '-infinity' where late")
         assert db.one("select count(*) from deferred.__deferred_ended") == 1
@@ -273,6 +336,7 @@ def test_who_is_deferred_after_a_retry_is_not_told_of_the_end_before(db):
 
 def test_dead_notes_are_not_walked_over(db):
     """Under a snapshot that is held, and beside a transaction that stays open; what that one noted is told all the same."""
+
     def pages(what):
         plan = db.one(f"explain (analyze, buffers, format json) {what}")[0]["Plan"]
         return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
@@ -280,14 +344,18 @@ def test_dead_notes_are_not_walked_over(db):
     first = db.defer("a")
     last = db.defer("b", after={"job": first, "on": "failed"})
     settle(db)
-    with db.connect(options="-c default_transaction_isolation=repeatable\\ read") as held, db.connect() as other, other.cursor() as cursor:
+    with db.connect(
+        options="-c default_transaction_isolation=repeatable\\ read"
+    ) as held, db.connect() as other, other.cursor() as cursor:
         held.cursor().execute("select 1")
         cursor.execute("select deferred.cancel(%s)", (first,))
         look = "select deferred.__unsettled(), deferred.__settle(10)"
         pages(look)
         cost = pages(look)
         for _ in range(3):
-            db.sql("insert into deferred.__deferred_ended (id, what, upto) select 1, 'o', 0 from generate_series(1, 3000)")
+            db.sql(
+                "insert into deferred.__deferred_ended (id, what, upto) select 1, 'o', 0 from generate_series(1, 3000)"
+            )
             while db.one("select deferred.__settle(2000)"):
                 pass
         assert pages(look) < cost + 200  # of 9,000; open transactions of other databases cost some

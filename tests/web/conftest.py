@@ -26,16 +26,26 @@ class Web:
             os.fchmod(f.fileno(), 0o600)
             f.write(f"web {{\n{config}\n}}\n")
         self.program = db.spawn(["deferred_web", "--listen", "127.0.0.1:0", "--config", self.conf, *options])
-        said = harness.wait_for(lambda: re.search(r"listening on \S+:(\d+), HTTP$", self.program.output(), re.M) or not self.program.alive(), what="a listening deferred_web")
+        said = harness.wait_for(
+            lambda: re.search(r"listening on \S+:(\d+), HTTP$", self.program.output(), re.M)
+            or not self.program.alive(),
+            what="a listening deferred_web",
+        )
         assert said is not True, self.program.output()
         self.port = int(said[1])
         self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
     def ask(self, path, who="opal", method="GET", form=None, password=PASSWORD, **headers):
         """Status, headers and text of an answer. Headers by name, with _ for -; None leaves one out."""
-        said = {"Authorization": "Basic " + base64.b64encode(f"{self.login(who)}:{password}".encode()).decode() if who else None,
-                **({"Origin": f"http://127.0.0.1:{self.port}", "Sec-Fetch-Site": "same-origin"} if method == "POST" else {}),
-                **{name.replace("_", "-"): value for name, value in headers.items()}}
+        said = {
+            "Authorization": "Basic " + base64.b64encode(f"{self.login(who)}:{password}".encode()).decode()
+            if who
+            else None,
+            **(
+                {"Origin": f"http://127.0.0.1:{self.port}", "Sec-Fetch-Site": "same-origin"} if method == "POST" else {}
+            ),
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
         body = urllib.parse.urlencode(form) if form is not None else None
         self.connection.request(method, path, body, {name: value for name, value in said.items() if value is not None})
         answer = self.connection.getresponse()
@@ -43,13 +53,17 @@ class Web:
 
     def page(self, path, who="opal"):
         """A busy server has no time for a page now and then. Its reader asks again."""
-        status, _, text = harness.wait_for(lambda: (lambda answer: answer[0] != 503 and answer)(self.ask(path, who)), 60, path)
+        status, _, text = harness.wait_for(
+            lambda: (lambda answer: answer[0] != 503 and answer)(self.ask(path, who)), 60, path
+        )
         assert status == 200, (path, status, text)
         return text
 
     def step(self, path, fields):
         """The answer to a form that is sent again where there was no time for it: nothing was done then."""
-        return harness.wait_for(lambda: (lambda answer: answer[0] != 503 and answer)(self.ask(path, "opal", "POST", fields)), 60, path)
+        return harness.wait_for(
+            lambda: (lambda answer: answer[0] != 503 and answer)(self.ask(path, "opal", "POST", fields)), 60, path
+        )
 
     def json(self, path, who="opal"):
         return harness.json_once(self.page(path, who))
@@ -69,7 +83,9 @@ def people(admin):
         with contextlib.suppress(Exception):  # another process may make it in the same moment
             admin.execute("create role password_people")
     for who, role in PEOPLE.items():
-        admin.execute(f"create role {Web.login(who)} login password '{PASSWORD}' in role {', '.join(filter(None, ['password_people', role]))}")
+        admin.execute(
+            f"create role {Web.login(who)} login password '{PASSWORD}' in role {', '.join(filter(None, ['password_people', role]))}"
+        )
     yield
     for who in PEOPLE:
         admin.execute(f"drop role {Web.login(who)}")
@@ -83,6 +99,7 @@ def start_web(db, people):
     def start(*args):
         started.append(Web(db, *args))
         return started[-1]
+
     start.started = started
     yield start
     for web in started:

@@ -20,21 +20,51 @@ PLACE = os.path.join(pg.TOP, "build", "browser")
 @pytest.mark.by_hand
 @pytest.mark.skipif(not os.environ.get("DEFERRED_BROWSER"), reason="takes minutes and a browser: make check-web")
 def test_people_can_read_and_use_each_page(web, db):
-    job, dead = [db.defer("fail", json.dumps({"html": "</pre><script>alert(2)</script>"}), label=HOSTILE[:1000], max_attempts=1) for _ in range(2)]
+    job, dead = [
+        db.defer("fail", json.dumps({"html": "</pre><script>alert(2)</script>"}), label=HOSTILE[:1000], max_attempts=1)
+        for _ in range(2)
+    ]
     assert db.run(["check_deferred", "--cnt", "2"]).returncode == 0
     db.sql("update deferred.__deferred_log set error = %s", "</pre><script>alert(3)</script>" + HOSTILE)
     db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 60)")
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'noop')")
-    db.sql("select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'bulk')) from generate_series(1, 1500)))")
+    db.sql(
+        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'bulk')) from generate_series(1, 1500)))"
+    )
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "images")  # as much as advice takes
     assert db.run(["deferred", "fold", "--anew"]).returncode == 0
     later = db.defer("noop", delay="1h")
-    flow = db.one("select deferred.defer_flow(%s)", json.dumps({"label": HOSTILE[:900], "jobs": [
-        {"name": HOSTILE[:60], "fn": "noop", "delay": "1h"}, {"name": "b", "fn": "noop", "after": HOSTILE[:60]}, {"fn": "noop", "after": {"job": "b", "on": "failed"}}]}))
+    flow = db.one(
+        "select deferred.defer_flow(%s)",
+        json.dumps(
+            {
+                "label": HOSTILE[:900],
+                "jobs": [
+                    {"name": HOSTILE[:60], "fn": "noop", "delay": "1h"},
+                    {"name": "b", "fn": "noop", "after": HOSTILE[:60]},
+                    {"fn": "noop", "after": {"job": "b", "on": "failed"}},
+                ],
+            }
+        ),
+    )
     shutil.copy(os.path.join(pg.TOP, "tests", "web", "browser", "look.mjs"), PLACE)
-    looking = db.spawn(["node", os.path.join(PLACE, "look.mjs"), f"http://127.0.0.1:{web.port}", str(job), str(dead), str(later), str(flow), web.login("opal"), web.login("vic"),
-                        web.PASSWORD])
-    harness.wait_for(lambda: "ready\n" in looking.output() or not looking.alive(), LIMIT_S, "a browser that waits for a change")
+    looking = db.spawn(
+        [
+            "node",
+            os.path.join(PLACE, "look.mjs"),
+            f"http://127.0.0.1:{web.port}",
+            str(job),
+            str(dead),
+            str(later),
+            str(flow),
+            web.login("opal"),
+            web.login("vic"),
+            web.PASSWORD,
+        ]
+    )
+    harness.wait_for(
+        lambda: "ready\n" in looking.output() or not looking.alive(), LIMIT_S, "a browser that waits for a change"
+    )
     db.defer("noop")
     assert looking.wait(LIMIT_S) == 0, looking.output()
     assert json.loads(looking.output().splitlines()[-1]) == []

@@ -15,8 +15,14 @@ import harness
 def ask(web, path, who, password=None, source="127.0.0.1", **headers):
     """Status and headers of an answer, over a connection of its own."""
     login = base64.b64encode(f"{web.login(who)}:{password or web.PASSWORD}".encode()).decode()
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", web.port, timeout=60, source_address=(source, 0))) as c:
-        c.request("GET", path, headers={"Authorization": "Basic " + login, **{n.replace("_", "-"): v for n, v in headers.items()}})
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", web.port, timeout=60, source_address=(source, 0))
+    ) as c:
+        c.request(
+            "GET",
+            path,
+            headers={"Authorization": "Basic " + login, **{n.replace("_", "-"): v for n, v in headers.items()}},
+        )
         answer = c.getresponse()
         answer.read()
         return answer.status, answer.headers
@@ -35,7 +41,13 @@ def test_a_client_that_holds_connections_open_shuts_nobody_out(web, sent):
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2048, hard)), hard))
     with contextlib.ExitStack() as stack:
         for i in range(700):
-            raw = stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", web.port), timeout=10, source_address=(f"127.0.0.{2 + i % 5}", 0))))
+            raw = stack.enter_context(
+                contextlib.closing(
+                    socket.create_connection(
+                        ("127.0.0.1", web.port), timeout=10, source_address=(f"127.0.0.{2 + i % 5}", 0)
+                    )
+                )
+            )
             with contextlib.suppress(OSError):  # an earlier one may be closed for it
                 raw.sendall(sent)
         assert [ask(web, "/running", "opal", source=a)[0] for a in ("127.0.0.1", "127.0.0.2", "127.0.0.1")] == [200] * 3
@@ -43,8 +55,14 @@ def test_a_client_that_holds_connections_open_shuts_nobody_out(web, sent):
 
 def test_one_address_does_not_have_the_connections_of_others(web):
     with contextlib.ExitStack() as stack:
+
         def connect(source):
-            return stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", web.port), timeout=10, source_address=(source, 0))))
+            return stack.enter_context(
+                contextlib.closing(
+                    socket.create_connection(("127.0.0.1", web.port), timeout=10, source_address=(source, 0))
+                )
+            )
+
         other = connect("127.0.0.3")
         many = [connect("127.0.0.2") for _ in range(600)]
         harness.wait_for(lambda: many[343].recv(1) == b"", what="an end of one that waited longest")
@@ -55,8 +73,10 @@ def test_one_address_does_not_have_the_connections_of_others(web):
 def test_a_login_has_a_share_and_who_waits_too_long_is_told(start_web, db):
     web = start_web("db_connections = 2")
     assert ask(web, "/running", "opal")[0] == ask(web, "/running", "vic")[0] == 200
-    db.sql("""create or replace function deferred.__schedules() returns setof deferred.__deferred_schedule language plpgsql
-              as 'begin perform pg_sleep(60); end'""")  # until the page has taken too long
+    db.sql(
+        """create or replace function deferred.__schedules() returns setof deferred.__deferred_schedule language plpgsql
+              as 'begin perform pg_sleep(60); end'"""
+    )  # until the page has taken too long
     with crowd(40) as pool:
         answers = [pool.submit(ask, web, "/recurring", "vic") for _ in range(40)]
         status, headers = next(concurrent.futures.as_completed(answers)).result()
@@ -68,8 +88,16 @@ def test_a_login_has_a_share_and_who_waits_too_long_is_told(start_web, db):
             assert ask(web, "/running", "opal")[0] == 200
         assert [a for a in waiting if not a.done()] != []  # a page that waits ends by itself later
         at_work = []
-        harness.wait_for(lambda: at_work.append(db.one("select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"))
-                         or all(a.done() for a in answers), 60, "all answers")
+        harness.wait_for(
+            lambda: at_work.append(
+                db.one(
+                    "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+                )
+            )
+            or all(a.done() for a in answers),
+            60,
+            "all answers",
+        )
         assert max(at_work) == 1
         late = [a.result() for a in answers]
         assert {status for status, _ in late} == {503} and {headers["Retry-After"] for _, headers in late} == {"10"}
@@ -97,7 +125,9 @@ def test_a_trusted_proxy_tells_clients_apart(start_web, db):
     web = start_web('proxies = "127.0.0.1"')
     assert [ask(web, "/", "vic", f"wrong {i}", X_Forwarded_For="10.0.0.1, 10.0.0.2")[0] for i in range(6)] == [401] * 6
     with crowd(30) as pool:
-        answers = [pool.submit(ask, web, "/", "vic", "wrong", X_Forwarded_For=f"10.0.0.{i + 3}, 10.0.0.2") for i in range(30)]
+        answers = [
+            pool.submit(ask, web, "/", "vic", "wrong", X_Forwarded_For=f"10.0.0.{i + 3}, 10.0.0.2") for i in range(30)
+        ]
         harness.wait_for(lambda: any(a.done() and a.result()[0] == 429 for a in answers), what="a try that is refused")
         assert ask(web, "/", "vic", "wrong", X_Forwarded_For="10.0.0.2, 10.0.0.1")[0] == 401
         assert ask(web, "/running", "vic", X_Forwarded_For="10.0.0.2, 10.0.0.1")[0] == 200

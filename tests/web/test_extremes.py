@@ -10,36 +10,141 @@ import re
 import psycopg2
 import pytest
 
-TIMES = ["infinity", "-infinity", "294276-12-31", "10000-01-01", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z",
-         "0001-01-01 BC", "4713-01-01 BC", "1969-12-31", "9000-01-01", "now", "tomorrow", "epoch", "NaN", "allballs"]
-SPANS = ["0", "1ms", "5s", "1000d", "36525d", "36526d", "100000d", "999999999999", "104249991d", "9223372036854775807",
-         "NaN", "infinity", "-1s", "100000000 years", "999999999999 weeks"]
-NUMBERS = ["0", "1", "-1", "32767", "32768", "-32768", "2147483647", "-2147483648", "999999999", "9223372036854775807",
-           "1e308", "NaN", "Infinity", "1e-7", "0.001", "100"]
-TOO_MUCH = {"36526d", "100000d", "999999999999", "104249991d", "infinity", "294276-12-31", "10000-01-01",
-            "0001-01-01 BC", "4713-01-01 BC"}
+TIMES = [
+    "infinity",
+    "-infinity",
+    "294276-12-31",
+    "10000-01-01",
+    "9999-12-31T23:59:59Z",
+    "0001-01-01T00:00:00Z",
+    "0001-01-01 BC",
+    "4713-01-01 BC",
+    "1969-12-31",
+    "9000-01-01",
+    "now",
+    "tomorrow",
+    "epoch",
+    "NaN",
+    "allballs",
+]
+SPANS = [
+    "0",
+    "1ms",
+    "5s",
+    "1000d",
+    "36525d",
+    "36526d",
+    "100000d",
+    "999999999999",
+    "104249991d",
+    "9223372036854775807",
+    "NaN",
+    "infinity",
+    "-1s",
+    "100000000 years",
+    "999999999999 weeks",
+]
+NUMBERS = [
+    "0",
+    "1",
+    "-1",
+    "32767",
+    "32768",
+    "-32768",
+    "2147483647",
+    "-2147483648",
+    "999999999",
+    "9223372036854775807",
+    "1e308",
+    "NaN",
+    "Infinity",
+    "1e-7",
+    "0.001",
+    "100",
+]
+TOO_MUCH = {
+    "36526d",
+    "100000d",
+    "999999999999",
+    "104249991d",
+    "infinity",
+    "294276-12-31",
+    "10000-01-01",
+    "0001-01-01 BC",
+    "4713-01-01 BC",
+}
 
 
 def kinds(times="", spans="", numbers=""):
-    return {name: values for names, values in ((times, TIMES), (spans, SPANS), (numbers, NUMBERS))
-            for name in names.split()}
+    return {
+        name: values for names, values in ((times, TIMES), (spans, SPANS), (numbers, NUMBERS)) for name in names.split()
+    }
 
 
-OF_JOBS = kinds("run_at expires_at", "delay expires timeout backoff_floor backoff_ceiling",
-                "priority max_attempts backoff_exponent concurrency")
+OF_JOBS = kinds(
+    "run_at expires_at",
+    "delay expires timeout backoff_floor backoff_ceiling",
+    "priority max_attempts backoff_exponent concurrency",
+)
 OF_COMMAND = kinds("run_at", "delay expires timeout", "priority max_attempts")
-OF_QUEUES = kinds("", "ttl visibility-timeout backoff-floor backoff-ceiling",
-                  "backoff-exponent max-attempts rate burst weight max-running max-length params-max-bytes max-dequeue")
+OF_QUEUES = kinds(
+    "",
+    "ttl visibility-timeout backoff-floor backoff-ceiling",
+    "backoff-exponent max-attempts rate burst weight max-running max-length params-max-bytes max-dequeue",
+)
 OF_SCHEDULES = kinds("", "late jitter expires timeout backoff_floor backoff_ceiling", "priority max_attempts")
 RAW = re.compile("(timestamp|interval|bigint|integer) out of range|cannot subtract|cannot convert|field value", re.I)
-COMMANDS = ["ls", "ls --state done", "ls --state delayed", "ls --state dead", "ls --state ready", "why", "why --all",
-            "status", "functions", "queue ls", "function ls", "schedule ls", "schedule show s", "rule ls", "flow ls",
-            "simulate", "advise --within 2min", "doctor", "metrics", "fold", "alert", "alert --list",
-            "history publication", "spans", "top", "purge --older-than 1000d"]
+COMMANDS = [
+    "ls",
+    "ls --state done",
+    "ls --state delayed",
+    "ls --state dead",
+    "ls --state ready",
+    "why",
+    "why --all",
+    "status",
+    "functions",
+    "queue ls",
+    "function ls",
+    "schedule ls",
+    "schedule show s",
+    "rule ls",
+    "flow ls",
+    "simulate",
+    "advise --within 2min",
+    "doctor",
+    "metrics",
+    "fold",
+    "alert",
+    "alert --list",
+    "history publication",
+    "spans",
+    "top",
+    "purge --older-than 1000d",
+]
 AS_JSON = ["ls", "status", "queue ls", "schedule ls", "doctor", "why"]
-PAGES = ["/", "/queues", "/queues/default", "/queues/x", "/jobs", "/jobs?state=dead", "/jobs?state=ready",
-         "/jobs?state=delayed", "/running", "/dead", "/functions", "/functions/noop", "/recurring", "/recurring/s",
-         "/flows", "/workers", "/rules", "/accounts", "/audit", "/doctor"]
+PAGES = [
+    "/",
+    "/queues",
+    "/queues/default",
+    "/queues/x",
+    "/jobs",
+    "/jobs?state=dead",
+    "/jobs?state=ready",
+    "/jobs?state=delayed",
+    "/running",
+    "/dead",
+    "/functions",
+    "/functions/noop",
+    "/recurring",
+    "/recurring/s",
+    "/flows",
+    "/workers",
+    "/rules",
+    "/accounts",
+    "/audit",
+    "/doctor",
+]
 
 
 def read_all(db, web):
@@ -98,18 +203,25 @@ def put(db, rng):
     elif kind == 1:
         refused(db.sql, "select deferred.defer_many(%s::json)", json.dumps([job, {"fn": "noop", **draw(rng, OF_JOBS)}]))
     elif kind == 2:
-        refused(db.sql, "select deferred.defer_flow(%s::json)",
-                json.dumps({"jobs": [job], "then": [{"fn": "noop", **draw(rng, OF_JOBS)}]}))
+        refused(
+            db.sql,
+            "select deferred.defer_flow(%s::json)",
+            json.dumps({"jobs": [job], "then": [{"fn": "noop", **draw(rng, OF_JOBS)}]}),
+        )
     elif kind == 3:
         refused(db.defer, "noop", after=[db.defer("noop", queue="parents")], **opts)
     elif kind == 4:
         command(db, "add", "noop", *(f"--{n.replace('_', '-')}={v}" for n, v in draw(rng, OF_COMMAND).items()))
     else:
-        (name, value), = draw(rng, OF_QUEUES, 1).items()
+        ((name, value),) = draw(rng, OF_QUEUES, 1).items()
         command(db, "queue", "set", "x", "--create", f"--{name}={value}{'/s' if name == 'rate' else ''}")
-    refused(db.sql, "select deferred.schedule(%s, %s, 'noop', '{}', %s::json)", "s",
-            rng.choice(["* * * * *", "@daily", *(f"every {span}" for span in SPANS)]),
-            json.dumps(draw(rng, OF_SCHEDULES)))
+    refused(
+        db.sql,
+        "select deferred.schedule(%s, %s, 'noop', '{}', %s::json)",
+        "s",
+        rng.choice(["* * * * *", "@daily", *(f"every {span}" for span in SPANS)]),
+        json.dumps(draw(rng, OF_SCHEDULES)),
+    )
     refused(db.sql, "select deferred.schedule_next('s', 3, 'UTC', %s)", rng.choice(TIMES))
     refused(db.sql, "select deferred.schedule_backfill('s', %s, %s, true)", rng.choice(TIMES), rng.choice(TIMES))
 
@@ -129,12 +241,18 @@ def test_whatever_a_producer_draws_all_readers_go_on(db, web, seed):
 def test_the_same_is_refused_whichever_way_it_comes(db, name):
     for value in OF_JOBS[name]:
         one = refused(db.defer, "noop", **{name: value})
-        many = refused(db.sql, "select deferred.defer_many(%s::json)",
-                       json.dumps([{"fn": "noop", name: value}, {"fn": "noop"}]))
+        many = refused(
+            db.sql, "select deferred.defer_many(%s::json)", json.dumps([{"fn": "noop", name: value}, {"fn": "noop"}])
+        )
         assert (one is None) == (many is None), (value, one, many)
         assert value not in TOO_MUCH or (name in one and name in many), (value, one, many)
-    assert db.sql("""select id from deferred.__deferred
-                     where not deferred.__time_ok(run_at) or not deferred.__time_ok(expires_at)""") == []
+    assert (
+        db.sql(
+            """select id from deferred.__deferred
+                     where not deferred.__time_ok(run_at) or not deferred.__time_ok(expires_at)"""
+        )
+        == []
+    )
 
 
 @pytest.mark.by_hand
@@ -148,13 +266,15 @@ def test_rows_that_hold_such_times_are_read_nevertheless(db, web, at):
     held = db.defer("noop", queue="held")
     db.hold(held)
     message = db.one("select deferred.defer(null, '{}', queue => 'messages')")
-    db.sql("""update deferred.__deferred_hot set due_at = %(at)s, visible_at = %(at)s
+    db.sql(
+        """update deferred.__deferred_hot set due_at = %(at)s, visible_at = %(at)s
               where id = %(message)s or (id = any (%(jobs)s) and queue = 'x');
               update deferred.__deferred_hot set expires_at = %(at)s where id = %(message)s or id = any (%(jobs)s);
               update deferred.__deferred set run_at = %(at)s, expires_at = %(at)s where id = any (%(jobs)s);
               update deferred.__deferred_lease set expires_at = %(at)s;
               update deferred.__deferred_schedule set last_at = %(at)s, queued_at = %(at)s, next_at = %(at)s""",
-           {"at": at, "jobs": jobs, "message": message})
+        {"at": at, "jobs": jobs, "message": message},
+    )
     assert read_all(db, web) == []
     done = db.run(["check_deferred"])
     assert done.returncode == 0 and not RAW.search(done.stderr + done.stdout)

@@ -14,8 +14,11 @@ def web(start_web):
 
 def die(db, error):
     """All jobs there are die of it."""
-    db.sql("with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
-           "select id, 1, 'failed', true, %s from h", error)
+    db.sql(
+        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
+        "select id, 1, 'failed', true, %s from h",
+        error,
+    )
 
 
 @pytest.fixture
@@ -34,13 +37,24 @@ def jobs(db):
 def test_the_job_that_was_deferred_for_it(web, db, jobs):
     for job in jobs:
         for path in f"/jobs/{job}", f"/jobs/{job}.json":
-            assert "SECRET" in web.page(path, "opal") and "SECRET" not in web.page(path, "rea") + web.page(path, "vic"), path
+            assert "SECRET" in web.page(path, "opal") and "SECRET" not in web.page(path, "rea") + web.page(
+                path, "vic"
+            ), path
     for path in "/dead", "/dead.json", "/", "/queues/default", "/queues/default.json":
         assert "SECRET" not in web.page(path, "rea") + web.page(path, "vic"), path
     assert "ERRORSECRET" in web.page("/dead", "opal")
 
 
-@pytest.mark.parametrize("q", ["params.card:4111-SECRET", "params.params.card:4111-SECRET", "params.error:\"no cover for ERRORSECRET\"", "error~SECRET", "error~bury"])
+@pytest.mark.parametrize(
+    "q",
+    [
+        "params.card:4111-SECRET",
+        "params.params.card:4111-SECRET",
+        "params.error:\"no cover for ERRORSECRET\"",
+        "error~SECRET",
+        "error~bury",
+    ],
+)
 def test_a_search(web, jobs, q):
     path = "/jobs.json?q=" + urllib.parse.quote(q)
     assert set(j["id"] for j in web.json(path, "opal")["jobs"]) & set(jobs)
@@ -48,10 +62,15 @@ def test_a_search(web, jobs, q):
 
 
 def test_what_operators_did(web, db, jobs):
-    done = db.one("select done from deferred.__act_some('retry', 'dead', %s, null, false, 'o', null)", json.dumps({"fn": "pay", "error": "no cover for ERRORSECRET"}))
+    done = db.one(
+        "select done from deferred.__act_some('retry', 'dead', %s, null, false, 'o', null)",
+        json.dumps({"fn": "pay", "error": "no cover for ERRORSECRET"}),
+    )
     assert done == 1
     for path in "/audit", "/audit.json":
-        assert "ERRORSECRET" in web.page(path, "opal") and "ERRORSECRET" not in web.page(path, "rea") + web.page(path, "vic")
+        assert "ERRORSECRET" in web.page(path, "opal") and "ERRORSECRET" not in web.page(path, "rea") + web.page(
+            path, "vic"
+        )
         assert "pay" in web.page(path, "vic")
     viewer = db.connect(user=web.login("vic"), password=web.PASSWORD)
     with viewer.cursor() as cursor:

@@ -27,14 +27,16 @@ def command(db, name, web=None, who=None):
 
 
 def text_of(page):
-    return html.unescape(re.sub(r"<[^>]*>", " ", page[page.index("<main"):page.index("</main>")]))
+    return html.unescape(re.sub(r"<[^>]*>", " ", page[page.index("<main") : page.index("</main>")]))
 
 
 def asked(web, path, who="opal"):
     """An answer that is there, however long it takes. On a busy machine the first one may be that it took too long."""
+
     def answer():
         status, _, text = web.ask(path, who)
         return status == 200 and '"error":' not in text and json.loads(text)
+
     return harness.wait_for(answer, 120, "an answer of " + path)
 
 
@@ -43,26 +45,48 @@ def test_all_is_well_for_each_right(web, db):
         told = web.json("/doctor.json", who)
         assert {c["status"] for c in told["checks"]} == {"ok"} and told["worst"] == "ok" and told["no_time"] == [], told
         assert told["only_by_command"] == ONLY_BY_COMMAND
-        assert [c["check"] for c in told["checks"]] == [c["check"] for c in command(db, "doctor") if c["check"] not in ONLY_BY_COMMAND]
+        assert [c["check"] for c in told["checks"]] == [
+            c["check"] for c in command(db, "doctor") if c["check"] not in ONLY_BY_COMMAND
+        ]
         page = web.page("/doctor", who)
-        assert "All 15 checks passed." in page and page.count("<h1>") == 1 and page.count("is-ok") == 15 and ", certificates. It also checks parts of role" in re.sub("</?b>", "", page)
+        assert (
+            "All 15 checks passed." in page
+            and page.count("<h1>") == 1
+            and page.count("is-ok") == 15
+            and ", certificates. It also checks parts of role" in re.sub("</?b>", "", page)
+        )
     for path in ("/doctor", "/doctor.json", "/advice", "/advice.json"):
-        assert web.ask(path, "nob")[0] == 403 and web.ask(path, None)[0] == 401 and web.ask(path, method="POST", form={})[0] == 405
-    assert '<a href="/doctor">Doctor</a>' in web.page("/") and '<a href="/advice" aria-current="page">' in web.page("/advice")
+        assert (
+            web.ask(path, "nob")[0] == 403
+            and web.ask(path, None)[0] == 401
+            and web.ask(path, method="POST", form={})[0] == 405
+        )
+    assert '<a href="/doctor">Doctor</a>' in web.page("/") and '<a href="/advice" aria-current="page">' in web.page(
+        "/advice"
+    )
 
 
 def test_what_is_found_is_what_the_command_finds_and_is_kept_for_its_role(web, db):
     db.defer("nosuch")
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'noop')")
-    db.sql("update deferred.__deferred_schedule set last_what = 'failed', last_error = '<script>alert(1)</script>', last_at = now() - interval '30 hours'")
+    db.sql(
+        "update deferred.__deferred_schedule set last_what = 'failed', last_error = '<script>alert(1)</script>', last_at = now() - interval '30 hours'"
+    )
     told = web.json("/doctor.json")
     wrong = {c["check"]: c for c in told["checks"] if c["status"] != "ok"}
     by_command = {c["check"]: c for c in command(db, "doctor", web, "opal") if c["status"] != "ok"}
     assert set(wrong) == {"functions", "schedules"} <= set(by_command) and told["worst"] == "fail"
-    assert {k: wrong["schedules"][k] for k in ("what", "why", "do")} == {k: by_command["schedules"][k] for k in ("what", "why", "do")}
-    assert wrong["functions"]["do"] == by_command["functions"]["do"] and "nobody has: no worker has yet said" in wrong["functions"]["what"]
+    assert {k: wrong["schedules"][k] for k in ("what", "why", "do")} == {
+        k: by_command["schedules"][k] for k in ("what", "why", "do")
+    }
+    assert (
+        wrong["functions"]["do"] == by_command["functions"]["do"]
+        and "nobody has: no worker has yet said" in wrong["functions"]["what"]
+    )
     page = web.page("/doctor")
-    assert "2 failures, 0 warnings and 0 unknown in 15 checks." in text_of(page) and "deferred cancel --fn nosuch" in page
+    assert (
+        "2 failures, 0 warnings and 0 unknown in 15 checks." in text_of(page) and "deferred cancel --fn nosuch" in page
+    )
     # Why a schedule fails is its owner's, so the page does not tell it either.
     assert "alert(1)" not in page + web.page("/doctor", "vic")
     db.sql("delete from deferred.__deferred_schedule")
@@ -84,21 +108,38 @@ def test_a_lock_or_a_right_that_is_missing_leaves_the_other_checks(web, db):
     assert told["schema"]["status"] == told["partitions"]["status"] == told["alerts"]["status"] == "ok"
     db.sql("revoke select on deferred.__deferred_alert from deferred_viewer")
     told = {c["check"]: c for c in web.json("/doctor.json", "vic")["checks"]}
-    assert told["alerts"]["status"] == "unknown" and told["alerts"]["do"] == f'grant deferred_viewer to "{web.login("vic")}"' and told["schedules"]["status"] == "ok"
+    assert (
+        told["alerts"]["status"] == "unknown"
+        and told["alerts"]["do"] == f'grant deferred_viewer to "{web.login("vic")}"'
+        and told["schedules"]["status"] == "ok"
+    )
 
 
 def test_a_schema_of_another_program_is_told_and_no_more_is_asked_of_it(web, db):
     db.sql("delete from deferred.__deferred_source where name = 'functions/cancel'")
     told = web.json("/doctor.json")["checks"]
-    assert told[0]["check"] == "schema" and told[0]["status"] == "warn" and told[0]["do"] == "deferred migrate" and len(told) == 15
+    assert (
+        told[0]["check"] == "schema"
+        and told[0]["status"] == "warn"
+        and told[0]["do"] == "deferred migrate"
+        and len(told) == 15
+    )
 
 
 def test_too_little_is_known_for_advice(web, db):
     for who in RIGHTS:
         told = asked(web, "/advice.json", who)
-        assert told["page"] == "advice" and told["advice"] == command(db, "advise") and told["advice"]["answer"] == "too_little"
+        assert (
+            told["page"] == "advice"
+            and told["advice"] == command(db, "advise")
+            and told["advice"]["answer"] == "too_little"
+        )
     page = web.page("/advice", "vic")
-    assert "too little is known for a promise: the log has 0 attempts" in page and "starts have to come at least each 126s" in page and page.count("<h1>") == 1
+    assert (
+        "too little is known for a promise: the log has 0 attempts" in page
+        and "starts have to come at least each 126s" in page
+        and page.count("<h1>") == 1
+    )
 
 
 def test_advice_is_that_of_the_command_one_for_all_viewers(web, db):
@@ -107,15 +148,24 @@ def test_advice_is_that_of_the_command_one_for_all_viewers(web, db):
     write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images")
     told = asked(web, "/advice.json", "vic")
     by_command = command(db, "advise", web, "vic")
-    line, = told["advice"]["lines"]
+    (line,) = told["advice"]["lines"]
     assert line == re.sub(r"root   \S*/check_deferred", "root   check_deferred", by_command["lines"][0])
     # The time from which the log is read is another one, by the moment between.
     near = {k: v for k, v in by_command.items() if k not in ("lines", "arrive_now_hour", "waits")}
-    assert {k: told["advice"][k] for k in near} == {k: pytest.approx(v, rel=0.02) if isinstance(v, float) else v for k, v in near.items()}
+    assert {k: told["advice"][k] for k in near} == {
+        k: pytest.approx(v, rel=0.02) if isinstance(v, float) else v for k, v in near.items()
+    }
     assert [w["queue"] for w in told["advice"]["waits"]] == [w["queue"] for w in by_command["waits"]]
     page = web.page("/advice")
     shown = text_of(page)
-    assert html.escape(line) in page and "promise" in shown and "95 % of the jobs begin within" in shown and "served" in shown and "at most" in shown and "assumes" in shown
+    assert (
+        html.escape(line) in page
+        and "promise" in shown
+        and "95 % of the jobs begin within" in shown
+        and "served" in shown
+        and "at most" in shown
+        and "assumes" in shown
+    )
     assert page.count("<td>mail</td>") == page.count("<td>images</td>") == page.count("<td>all</td>") == 1
     assert web.json("/advice.json", "rea") == told  # worked out once
     for paths in (["/advice", "/advice.json"], ["/doctor", "/doctor.json"]):
@@ -128,15 +178,25 @@ def test_advice_is_that_of_the_command_one_for_all_viewers(web, db):
 def test_advice_begins_with_what_the_lines_of_today_give(web, db):
     """Where workers of the last day tell by which they were started."""
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "mail")
-    db.sql("insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode) "
-           "select 'a:/run/d.pid#1.1@1', 'a', 1, '1', t, t, t, 3, 1, 'run' from generate_series(now() - interval '3 hours', now(), interval '5 min') t")
+    db.sql(
+        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode) "
+        "select 'a:/run/d.pid#1.1@1', 'a', 1, '1', t, t, t, 3, 1, 'run' from generate_series(now() - interval '3 hours', now(), interval '5 min') t"
+    )
     by_command = command(db, "advise")["today"]
     told = asked(web, "/advice.json", "vic")["advice"]["today"]
-    assert told["lines"] == by_command["lines"] == ["*/5 * * * * --cnt 3 --runners 1 --if-running=skip"] and told["given"] is False
-    assert [told[k] for k in ("share_s", "longest_s")] == [pytest.approx(by_command[k], rel=0.02) for k in ("share_s", "longest_s")]
+    assert (
+        told["lines"] == by_command["lines"] == ["*/5 * * * * --cnt 3 --runners 1 --if-running=skip"]
+        and told["given"] is False
+    )
+    assert [told[k] for k in ("share_s", "longest_s")] == [
+        pytest.approx(by_command[k], rel=0.02) for k in ("share_s", "longest_s")
+    ]
     shown = text_of(web.page("/advice"))
-    assert re.search(r"today\s+95 % of the jobs begin within \S+, the longest wait is \S+, as what was is replayed with the lines by which workers of the last day were started\s+"
-                     + re.escape(told["lines"][0]), shown), shown
+    assert re.search(
+        r"today\s+95 % of the jobs begin within \S+, the longest wait is \S+, as what was is replayed with the lines by which workers of the last day were started\s+"
+        + re.escape(told["lines"][0]),
+        shown,
+    ), shown
     assert shown.index("today") < shown.index("Crontab lines")
 
 
@@ -149,20 +209,31 @@ def test_metrics_are_worked_out_once_for_all_who_may_read_them(web, db):
         with other.cursor() as cursor:
             for table in ("sum", "series", "depth", "limit", "worker"):
                 cursor.execute(f"lock deferred.__deferred_{table} in access exclusive mode")
-            second, opened = web.ask("/metrics", "opal"), web.ask("/metrics", "rea", Accept="application/openmetrics-text; version=1.0.0")
-            refused = [web.ask("/metrics", who)[0] for who in ("nob", None)] + [web.ask("/metrics", "vic", password="x")[0]]
+            second, opened = web.ask("/metrics", "opal"), web.ask(
+                "/metrics", "rea", Accept="application/openmetrics-text; version=1.0.0"
+            )
+            refused = [web.ask("/metrics", who)[0] for who in ("nob", None)] + [
+                web.ask("/metrics", "vic", password="x")[0]
+            ]
         other.close()
         if time.monotonic() - began < 5:
             break
     assert second[::2] == (200, first) and second[1]["Content-Type"].startswith("text/plain")
-    assert opened[0] == 200 and opened[1]["Content-Type"].startswith("application/openmetrics-text") and opened[2].endswith("\n# EOF\n")
+    assert (
+        opened[0] == 200
+        and opened[1]["Content-Type"].startswith("application/openmetrics-text")
+        and opened[2].endswith("\n# EOF\n")
+    )
     names = [set(re.findall(r"(?m)^# HELP (\w+)", text.replace("_total ", " "))) for text in (first, opened[2])]
     assert names[0] == names[1]
     assert refused == [403, 401, 401]
     moment = re.search(r"(?m)^deferred_metrics_timestamp_seconds .*", first)[0]
     # A viewer reads the sums as workers left them.
-    harness.wait_for(lambda: db.run(["deferred", "fold"]).returncode == 0 and moment not in web.page("/metrics", "vic"), 30,
-                     "they are computed again")
+    harness.wait_for(
+        lambda: db.run(["deferred", "fold"]).returncode == 0 and moment not in web.page("/metrics", "vic"),
+        30,
+        "they are computed again",
+    )
 
 
 def test_who_asks_for_metrics_while_they_are_worked_out_waits_for_them(start_web, db):
@@ -175,6 +246,7 @@ def test_who_asks_for_metrics_while_they_are_worked_out_waits_for_them(start_web
         ready.wait()
         answers.append(own.ask("/metrics", "vic")[::2])
         own.connection.close()
+
     threads = [threading.Thread(target=scrape) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -193,7 +265,9 @@ def test_metrics_that_cannot_be_had_are_not_kept(web, db):
 
 def test_pages_for_looking_only_have_them_too(start_web, db):
     looking = start_web("auth = none")
-    assert {c["status"] for c in looking.json("/doctor.json", None)["checks"]} == {"ok"} and asked(looking, "/advice.json", None)["advice"]["answer"] == "too_little"
+    assert {c["status"] for c in looking.json("/doctor.json", None)["checks"]} == {"ok"} and asked(
+        looking, "/advice.json", None
+    )["advice"]["answer"] == "too_little"
     reading = start_web("read_only = 1")
     assert "checks passed" in reading.page("/doctor") and "too little is known" in reading.page("/advice")
 

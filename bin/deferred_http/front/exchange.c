@@ -37,7 +37,8 @@ enum step exchange_fault(struct exchange *x, enum fault fault)
 	return STEP_DONE;
 }
 
-enum step exchange_fault_param(struct exchange *x, enum fault fault, const char *name, const char *value, const char *reason)
+enum step exchange_fault_param(struct exchange *x, enum fault fault, const char *name, const char *value,
+			       const char *reason)
 {
 	reply_fault(&x->reply, fault);
 	reply_detail(&x->reply, "QueryParameterName", name);
@@ -104,7 +105,8 @@ bool exchange_number(struct exchange *x, const char *name, int64_t min, int64_t 
 static void finish(struct exchange *x)
 {
 	struct reply *reply = &x->reply;
-	const char *version = request_value(&x->request, "x-ms-version"), *id = request_value(&x->request, "x-ms-client-request-id");
+	const char *version = request_value(&x->request, "x-ms-version"),
+		   *id = request_value(&x->request, "x-ms-client-request-id");
 	const char *connection = request_value(&x->request, "connection"), *detail;
 
 	x->now_us = text_now_us();
@@ -147,7 +149,8 @@ enum step exchange_fold(struct exchange *x, enum fold_kind kind, enum step (*nex
 	return STEP_FOLD;
 }
 
-enum step exchange_call(struct exchange *x, enum fold_kind kind, int (*f)(struct exchange *x, struct pg *pg, struct deferred_error *err),
+enum step exchange_call(struct exchange *x, enum fold_kind kind,
+			int (*f)(struct exchange *x, struct pg *pg, struct deferred_error *err),
 			enum step (*next)(struct exchange *x))
 {
 	x->call = f;
@@ -231,12 +234,24 @@ void exchange_clear(struct exchange *x)
 /* ---- who is it -------------------------------------------------------------------------------- */
 
 static enum step (*const operations[])(struct exchange *x) = {
-	[RUN_LIST_QUEUES] = op_list_queues, [RUN_GET_PROPERTIES] = op_get_properties, [RUN_SET_PROPERTIES] = op_set_properties,
-	[RUN_GET_STATS] = op_get_stats, [RUN_DELEGATION_KEY] = op_delegation_key, [RUN_CREATE_QUEUE] = op_create_queue,
-	[RUN_DELETE_QUEUE] = op_delete_queue, [RUN_GET_METADATA] = op_get_metadata, [RUN_SET_METADATA] = op_set_metadata,
-	[RUN_GET_ACL] = op_get_acl, [RUN_SET_ACL] = op_set_acl, [RUN_PUT_MESSAGE] = op_put_message, [RUN_GET_MESSAGES] = op_get_messages,
-	[RUN_PEEK_MESSAGES] = op_peek_messages, [RUN_CLEAR_MESSAGES] = op_clear_messages, [RUN_UPDATE_MESSAGE] = op_update_message,
-	[RUN_DELETE_MESSAGE] = op_delete_message, [RUN_PUT_RAW] = op_put_raw,
+	[RUN_LIST_QUEUES] = op_list_queues,
+	[RUN_GET_PROPERTIES] = op_get_properties,
+	[RUN_SET_PROPERTIES] = op_set_properties,
+	[RUN_GET_STATS] = op_get_stats,
+	[RUN_DELEGATION_KEY] = op_delegation_key,
+	[RUN_CREATE_QUEUE] = op_create_queue,
+	[RUN_DELETE_QUEUE] = op_delete_queue,
+	[RUN_GET_METADATA] = op_get_metadata,
+	[RUN_SET_METADATA] = op_set_metadata,
+	[RUN_GET_ACL] = op_get_acl,
+	[RUN_SET_ACL] = op_set_acl,
+	[RUN_PUT_MESSAGE] = op_put_message,
+	[RUN_GET_MESSAGES] = op_get_messages,
+	[RUN_PEEK_MESSAGES] = op_peek_messages,
+	[RUN_CLEAR_MESSAGES] = op_clear_messages,
+	[RUN_UPDATE_MESSAGE] = op_update_message,
+	[RUN_DELETE_MESSAGE] = op_delete_message,
+	[RUN_PUT_RAW] = op_put_raw,
 };
 
 /* An MD5 of the body that is not its own: the body was damaged on the way. */
@@ -249,7 +264,8 @@ static enum fault check_md5(const struct request *r)
 		return FAULT_NONE;
 	if (!crypto_base64_decode(header, given, sizeof(given)))
 		return FAULT_InvalidMd5;
-	return crypto_md5(r->body, r->body_len, is) && crypto_equal(given, is, sizeof(is)) ? FAULT_NONE : FAULT_Md5Mismatch;
+	return crypto_md5(r->body, r->body_len, is) && crypto_equal(given, is, sizeof(is)) ? FAULT_NONE
+											   : FAULT_Md5Mismatch;
 }
 
 static enum step operate(struct exchange *x)
@@ -284,7 +300,9 @@ static enum step authorized(struct exchange *x)
 
 static enum step check_sas(struct exchange *x)
 {
-	enum fault fault = x->auth.signature ? FAULT_NONE : sas_check(&x->auth.sas, &x->request, &x->op->need, x->began_us / 1000000);
+	enum fault fault = x->auth.signature
+				   ? FAULT_NONE
+				   : sas_check(&x->auth.sas, &x->request, &x->op->need, x->began_us / 1000000);
 
 	if (fault == FAULT_AuthenticationFailed)
 		x->auth.why = AUTH_TOKEN_TIME;
@@ -447,10 +465,18 @@ static void app_log(void *exchange, size_t bytes_out, bool cut)
 	const struct exchange *x = exchange;
 	enum fault fault = x->reply.fault;
 	struct access_entry entry = {
-		.request = &x->request, .id = x->id, .began_us = x->began_us, .began_ns = x->began_ns, .op = x->op ? x->op->name : NULL,
-		.account = x->account ? x->account->name : NULL, .auth = x->authorized ? x->auth.scheme : NULL, .status = x->reply.status,
+		.request = &x->request,
+		.id = x->id,
+		.began_us = x->began_us,
+		.began_ns = x->began_ns,
+		.op = x->op ? x->op->name : NULL,
+		.account = x->account ? x->account->name : NULL,
+		.auth = x->authorized ? x->auth.scheme : NULL,
+		.status = x->reply.status,
 		.code = fault != FAULT_NONE ? fault_info(fault)->code : NULL,
-		.reason = fault == FAULT_AuthenticationFailed ? refusal_word(x->auth.why) : NULL, .bytes_out = bytes_out, .cut = cut,
+		.reason = fault == FAULT_AuthenticationFailed ? refusal_word(x->auth.why) : NULL,
+		.bytes_out = bytes_out,
+		.cut = cut,
 	};
 
 	if (!x->front->metrics_only)
@@ -465,6 +491,13 @@ static void app_end(void *exchange)
 }
 
 const struct server_app exchange_app = {
-	.exchange_bytes = sizeof(struct exchange), .begin = app_begin, .headers = app_headers, .step = app_step, .wait = app_wait,
-	.takes_body = app_takes_body, .refuse = app_refuse, .log = app_log, .end = app_end,
+	.exchange_bytes = sizeof(struct exchange),
+	.begin = app_begin,
+	.headers = app_headers,
+	.step = app_step,
+	.wait = app_wait,
+	.takes_body = app_takes_body,
+	.refuse = app_refuse,
+	.log = app_log,
+	.end = app_end,
 };

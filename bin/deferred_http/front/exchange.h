@@ -7,7 +7,8 @@
  * aside in between.
  *
  * The order of checks: form of the request; account; name of the queue; which operation; authorization; all of these
- * need the headers only, and before them nothing of a body is kept. Then parameters and body; and last what the database says.
+ * need the headers only, and before them nothing of a body is kept. Then parameters and body; and last what the
+ * database says.
  */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
@@ -27,7 +28,8 @@
 
 #define MESSAGE_TEXT_MAX 65536
 
-/* STEP_BODY: it may be done once the body is there. Comes at most once, and not where the body is there from the start. */
+/* STEP_BODY: it may be done once the body is there. Comes at most once, and not where the body is there from the start.
+ * */
 enum step { STEP_DONE, STEP_FOLD, STEP_ACCOUNTS, STEP_BODY };
 
 /* What all exchanges share. */
@@ -35,9 +37,9 @@ struct front {
 	struct fold *fold;
 	struct keeper *keeper;
 	struct tally *tally;
-	struct access_log *log;   /* NULL: none */
-	bool metrics_only;        /* and not counted among them */
-	char keep_alive[32];      /* value of the header */
+	struct access_log *log;    /* NULL: none */
+	bool metrics_only;         /* and not counted among them */
+	char keep_alive[32];       /* value of the header */
 	_Atomic uint64_t ready_ns; /* when /readyz last found all well */
 };
 
@@ -66,12 +68,12 @@ struct exchange {
 	int64_t now_us; /* of the answer */
 
 	/* What operations keep between their steps. */
-	const char *queue;            /* "account.queue" */
-	enum message_status status;   /* of a call */
-	const char *text;             /* what a call read or is to write; in the arena */
+	const char *queue;          /* "account.queue" */
+	enum message_status status; /* of a call */
+	const char *text;           /* what a call read or is to write; in the arena */
 	const struct reply_pair *metadata;
 	size_t metadata_len;
-	struct message_queue *list;   /* queues */
+	struct message_queue *list; /* queues */
 	size_t list_len;
 	int64_t number;
 	bool timed_out;
@@ -95,11 +97,13 @@ void exchange_refuse(struct exchange *x, enum fault fault);
 
 /* Answer with an error. */
 enum step exchange_fault(struct exchange *x, enum fault fault);
-enum step exchange_fault_param(struct exchange *x, enum fault fault, const char *name, const char *value, const char *reason);
+enum step exchange_fault_param(struct exchange *x, enum fault fault, const char *name, const char *value,
+			       const char *reason);
 
 /* Run x->job, then go on with next, which is called only where it was run; else the answer is 503 or 500. */
 enum step exchange_fold(struct exchange *x, enum fold_kind kind, enum step (*next)(struct exchange *x));
-enum step exchange_call(struct exchange *x, enum fold_kind kind, int (*f)(struct exchange *x, struct pg *pg, struct deferred_error *err),
+enum step exchange_call(struct exchange *x, enum fold_kind kind,
+			int (*f)(struct exchange *x, struct pg *pg, struct deferred_error *err),
 			enum step (*next)(struct exchange *x));
 
 /* Go on with next when the accounts have been read anew. */

@@ -68,7 +68,8 @@ static int messages_of(const struct fold_job *job)
 	return job->kind == FOLD_GET ? job->get.max : 0;
 }
 
-/* Two changes of one message are never in one statement, which could not say which came first: the second stays in the list. */
+/* Two changes of one message are never in one statement, which could not say which came first: the second stays in the
+ * list. */
 static size_t take(struct list *list, struct fold_job **jobs, size_t max)
 {
 	struct fold_job **at = &list->first;
@@ -99,7 +100,8 @@ static size_t take_oldest(struct fold *fold, bool slow, struct fold_job **jobs)
 	if (slow)
 		return take(&fold->waiting[FOLD_SLOW], jobs, 1);
 	for (enum fold_kind k = FOLD_PUT; k <= FOLD_CALL; k++)
-		if (fold->waiting[k].first && (!fold->waiting[kind].first || fold->waiting[k].first->since_ns < fold->waiting[kind].first->since_ns))
+		if (fold->waiting[k].first && (!fold->waiting[kind].first ||
+					       fold->waiting[k].first->since_ns < fold->waiting[kind].first->since_ns))
 			kind = k;
 	return take(&fold->waiting[kind], jobs, kind == FOLD_CALL ? 1 : FOLD_MAX);
 }
@@ -116,12 +118,12 @@ static int send_items(struct pg *pg, struct fold_job **jobs, size_t n, struct de
 	} items;
 	int rc = DEFERRED_EINVAL;
 
-#define RUN(member, run)                              \
-	do {                                          \
-		for (size_t i = 0; i < n; i++)        \
+#define RUN(member, run) \
+	do { \
+		for (size_t i = 0; i < n; i++) \
 			items.member[i] = jobs[i]->member; \
-		rc = run(pg, items.member, n, err);   \
-		for (size_t i = 0; i < n; i++)        \
+		rc = run(pg, items.member, n, err); \
+		for (size_t i = 0; i < n; i++) \
 			jobs[i]->member = items.member[i]; \
 	} while (0)
 	switch (jobs[0]->kind) {
@@ -319,7 +321,8 @@ struct fold *fold_start(const char *conninfo, int threads, struct deferred_error
 	struct fold *fold = calloc(1, sizeof(*fold));
 	pthread_condattr_t attr;
 
-	if (!fold || !(fold->workers = calloc((size_t)threads + 1, sizeof(*fold->workers))) || !(fold->conninfo = strdup(conninfo ? conninfo : ""))) {
+	if (!fold || !(fold->workers = calloc((size_t)threads + 1, sizeof(*fold->workers))) ||
+	    !(fold->conninfo = strdup(conninfo ? conninfo : ""))) {
 		if (fold)
 			free(fold->workers);
 		free(fold);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fold - requests become statements. A few threads, each with a connection, take what waits: whenever one is free it
- * takes all waiting requests of the kind that has waited longest, up to FOLD_MAX and FOLD_MESSAGES_MAX, and runs them as one statement, one
- * commit. A request that is alone goes at once. One more thread runs what takes longer, one request at a time, so that
- * clearing a queue holds up no message.
+ * takes all waiting requests of the kind that has waited longest, up to FOLD_MAX and FOLD_MESSAGES_MAX, and runs them
+ * as one statement, one commit. A request that is alone goes at once. One more thread runs what takes longer, one
+ * request at a time, so that clearing a queue holds up no message.
  *
- * Nothing is answered before its transaction is committed: wake() is called after that. When the connection is lost while
- * a statement runs, its outcome is unknown, and the answer is FOLD_BUSY: clients repeat what got a 503.
+ * Nothing is answered before its transaction is committed: wake() is called after that. When the connection is lost
+ * while a statement runs, its outcome is unknown, and the answer is FOLD_BUSY: clients repeat what got a 503.
  */
 #ifndef FOLD_H
 #define FOLD_H
@@ -15,7 +15,7 @@
 
 #define FOLD_MAX 64
 #define FOLD_MESSAGES_MAX 256 /* that one statement may get: what it reads is in memory at once */
-#define FOLD_WAIT_MS 30000 /* longest time a request waits for a thread */
+#define FOLD_WAIT_MS 30000    /* longest time a request waits for a thread */
 
 enum fold_kind { FOLD_PUT, FOLD_GET, FOLD_UPDATE, FOLD_DELETE, FOLD_CALL, FOLD_SLOW, FOLD_KINDS };
 
@@ -42,7 +42,7 @@ struct fold_job {
 	};
 	enum fold_outcome outcome;
 	bool (*may_run)(void *data); /* NULL, or asked right before it would be run; false: FOLD_BUSY instead */
-	void (*wake)(void *data); /* called once, by another thread: then the job is the caller's again */
+	void (*wake)(void *data);    /* called once, by another thread: then the job is the caller's again */
 	void *wake_data;
 	uint64_t since_ns;
 	struct fold_job *next;
@@ -56,7 +56,8 @@ struct fold *fold_start(const char *conninfo, int threads, struct deferred_error
 /* The job is borrowed until wake(). */
 void fold_submit(struct fold *fold, struct fold_job *job);
 
-/* Give up on what has waited too long: all threads hang on a server that does not answer. To be called every second or so. */
+/* Give up on what has waited too long: all threads hang on a server that does not answer. To be called every second or
+ * so. */
 void fold_expire(struct fold *fold);
 
 /* Is there a connection, to a database with the right schema? */

@@ -13,7 +13,8 @@
 /* Without a query neither path is an operation in either address form, so nothing of the protocol is hidden by them. */
 bool health_is_asked(const struct request *r)
 {
-	return (r->verb & (VERB_GET | VERB_HEAD)) && r->params_len == 0 && (strcmp(r->raw_path, "/healthz") == 0 || strcmp(r->raw_path, "/readyz") == 0);
+	return (r->verb & (VERB_GET | VERB_HEAD)) && r->params_len == 0 &&
+	       (strcmp(r->raw_path, "/healthz") == 0 || strcmp(r->raw_path, "/readyz") == 0);
 }
 
 static enum step say(struct exchange *x, int status, const char *text)

@@ -49,7 +49,8 @@ static bool usable(struct link *link, int rc, const struct deferred_error *err)
 {
 	enum error_class class = error_class(err->sqlstate);
 
-	if (rc == DEFERRED_ELOST || rc == DEFERRED_ECONNECT || class == ERROR_CONNECTION || class == ERROR_READ_ONLY || class == ERROR_SCHEMA) {
+	if (rc == DEFERRED_ELOST || rc == DEFERRED_ECONNECT || class == ERROR_CONNECTION || class == ERROR_READ_ONLY ||
+	    class == ERROR_SCHEMA) {
 		link_drop(link, err);
 		return false;
 	}
@@ -59,16 +60,17 @@ static bool usable(struct link *link, int rc, const struct deferred_error *err)
 }
 
 /*
- * An account whose keys cannot be read has none, and so lets nobody in; the others are not to suffer. Returns how many of them
- * cannot; err describes the first of all.
+ * An account whose keys cannot be read has none, and so lets nobody in; the others are not to suffer. Returns how many
+ * of them cannot; err describes the first of all.
  */
-static size_t read_keys(const unsigned char master[ACCOUNT_MASTER_BYTES], const struct account_row *row, struct account *account,
-			struct deferred_error *err)
+static size_t read_keys(const unsigned char master[ACCOUNT_MASTER_BYTES], const struct account_row *row,
+			struct account *account, struct deferred_error *err)
 {
 	size_t unreadable = 0;
 
 	for (int i = 0; i < SIGN_KEYS; i++) {
-		if (account_key_decrypt(master, row->name, i + 1, row->cipher[i], row->cipher_len[i], account->keys.key[i], &account->keys.len[i], err) < 0) {
+		if (account_key_decrypt(master, row->name, i + 1, row->cipher[i], row->cipher_len[i],
+					account->keys.key[i], &account->keys.len[i], err) < 0) {
 			account->keys.len[i] = 0;
 			unreadable++;
 		}
@@ -81,17 +83,22 @@ static void judge_keys(struct keeper *k, size_t n, size_t unreadable, struct def
 {
 	struct deferred_error err = { 0 };
 
-	set_trouble(k, unreadable > 0 && unreadable == n * SIGN_KEYS ? "the key file is not the one of the accounts' keys: the log says more" : NULL);
+	set_trouble(k, unreadable > 0 && unreadable == n * SIGN_KEYS
+			       ? "the key file is not the one of the accounts' keys: the log says more"
+			       : NULL);
 	if (unreadable == 0) {
 		k->complaint[0] = '\0';
 	} else if (unreadable == n * SIGN_KEYS) {
 		error_set(&err, DEFERRED_ECONFIG, "accounts",
-				"\"%s\" is another key file than the accounts' keys were encrypted with: all requests are refused", k->key_file);
+			  "\"%s\" is another key file than the accounts' keys were encrypted with: all requests are "
+			  "refused",
+			  k->key_file);
 		error_hint(&err, "get that one back, from a copy or from another machine that serves them");
 		complain(k, &err);
 	} else {
 		if (unreadable > 1)
-			error_set(&err, DEFERRED_ECONFIG, "accounts", "%s, and %zu more", first->message, unreadable - 1);
+			error_set(&err, DEFERRED_ECONFIG, "accounts", "%s, and %zu more", first->message,
+				  unreadable - 1);
 		complain(k, unreadable > 1 ? &err : first);
 	}
 }

@@ -2,7 +2,8 @@
 /*
  * keeper - the thread that keeps the accounts fresh and sweeps what has expired. It reads all accounts every
  * KEEPER_EVERY_MS, so that a key that was changed, or an account that was taken away, counts no longer after that time;
- * and at once when a request says that it cannot be right with those known, but not more often than every KEEPER_PAUSE_MS.
+ * and at once when a request says that it cannot be right with those known, but not more often than every
+ * KEEPER_PAUSE_MS.
  */
 #ifndef KEEPER_H
 #define KEEPER_H
@@ -19,7 +20,7 @@ struct keeper;
 struct keeper_waiter {
 	void (*wake)(void *data); /* called once, by another thread */
 	void *wake_data;
-	bool fresh;               /* out: false where the database is away */
+	bool fresh; /* out: false where the database is away */
 	struct keeper_waiter *next;
 };
 
@@ -29,7 +30,8 @@ struct keeper *keeper_start(const char *conninfo, const char *key_file, struct d
 /* The accounts last read; accounts_release() them. NULL: they never could be read. */
 struct accounts *keeper_accounts(struct keeper *k);
 
-/* Why the accounts last read are none, or none that let anybody in, for strangers to read; NULL: all is well. Static. */
+/* Why the accounts last read are none, or none that let anybody in, for strangers to read; NULL: all is well. Static.
+ * */
 const char *keeper_trouble(struct keeper *k);
 
 /* Read them anew. The waiter is borrowed until wake(). */

@@ -22,8 +22,9 @@ static void away(struct link *link, const struct deferred_error *why)
 	atomic_store(&link->ready, false);
 	link->retry_ns = clock_ns() + (uint64_t)deferred_backoff_empty(&link->backoff) * NS_PER_MS;
 	if (!link->told)
-		log_line(LOG_L_ERROR, "%s: %s%s%s", link->name, why && why->message[0] ? why->message : "connection lost",
-			 why && why->hint[0] ? ": " : "", why ? why->hint : "");
+		log_line(LOG_L_ERROR, "%s: %s%s%s", link->name,
+			 why && why->message[0] ? why->message : "connection lost", why && why->hint[0] ? ": " : "",
+			 why ? why->hint : "");
 	link->told = true;
 }
 

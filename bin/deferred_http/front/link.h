@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * link - one thread's connection to the database: opened when it is needed, and again, at growing intervals, after it was
- * lost. Used by one thread; link_ready() by any.
+ * link - one thread's connection to the database: opened when it is needed, and again, at growing intervals, after it
+ * was lost. Used by one thread; link_ready() by any.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -16,8 +16,8 @@ struct link {
 	struct pg *pg;
 	struct deferred_backoff backoff;
 	uint64_t retry_ns;
-	unsigned seen;        /* of link.c's count of connections made */
-	bool told;            /* that it is away */
+	unsigned seen; /* of link.c's count of connections made */
+	bool told;     /* that it is away */
 	atomic_bool ready;
 };
 

@@ -25,8 +25,10 @@ static enum step too_large(struct exchange *x, int limit)
 /* The text of a <QueueMessage>. False: the fault is set. */
 static bool read_text(struct exchange *x, const char **text, size_t *len)
 {
-	const struct xml_node *root = x->request.body_len > 0 ? xml_parse(&x->arena, x->request.body, x->request.body_len) : NULL;
-	const struct xml_node *node = root && strcmp(root->name, "QueueMessage") == 0 ? xml_child(root, "MessageText") : NULL;
+	const struct xml_node *root =
+		x->request.body_len > 0 ? xml_parse(&x->arena, x->request.body, x->request.body_len) : NULL;
+	const struct xml_node *node =
+		root && strcmp(root->name, "QueueMessage") == 0 ? xml_child(root, "MessageText") : NULL;
 
 	if (!node || node->first) {
 		exchange_fault(x, FAULT_InvalidXmlDocument);
@@ -51,7 +53,8 @@ static bool read_ttl(struct exchange *x, int64_t *ttl_s)
 	if (!text)
 		return true;
 	if (request_param_times(&x->request, "messagettl") > 1 || !text_whole(text, &n) || n == 0 || n < -1) {
-		exchange_fault_param(x, FAULT_InvalidQueryParameterValue, "messagettl", text, "Is neither a number of seconds from 1 on nor -1.");
+		exchange_fault_param(x, FAULT_InvalidQueryParameterValue, "messagettl", text,
+				     "Is neither a number of seconds from 1 on nor -1.");
 		return false;
 	}
 	if (x->request.form_2008 && (n < 1 || n > WEEK_S))
@@ -140,7 +143,9 @@ static enum step put(struct exchange *x, const char *text, size_t len, int64_t v
 {
 	const char *trace = request_value(&x->request, "traceparent");
 
-	x->job.put = (struct message_put){ .queue = x->queue, .text = text, .text_len = len, .visibility_s = visibility_s, .ttl_s = ttl_s };
+	x->job.put = (struct message_put){
+		.queue = x->queue, .text = text, .text_len = len, .visibility_s = visibility_s, .ttl_s = ttl_s
+	};
 	if (trace && traceparent_valid(trace))
 		x->job.put.traceparent = trace; /* another one is as good as none, says W3C Trace Context */
 	return exchange_fold(x, FOLD_PUT, put_done);
@@ -155,7 +160,8 @@ enum step op_put_message(struct exchange *x)
 	if (!read_ttl(x, &ttl_s) || !exchange_number(x, "visibilitytimeout", 0, WEEK_S, &visibility_s))
 		return STEP_DONE;
 	if (ttl_s >= 0 && visibility_s >= (ttl_s > 0 ? ttl_s : WEEK_S))
-		return exchange_fault_param(x, FAULT_InvalidQueryParameterValue, "visibilitytimeout", request_param(&x->request, "visibilitytimeout"),
+		return exchange_fault_param(x, FAULT_InvalidQueryParameterValue, "visibilitytimeout",
+					    request_param(&x->request, "visibilitytimeout"),
 					    "Is not below messagettl.");
 	if (!read_text(x, &text, &len))
 		return STEP_DONE;
@@ -206,9 +212,11 @@ static enum step get(struct exchange *x, bool peek)
 	int64_t max = 1, visibility_s = 30;
 
 	if (!exchange_number(x, "numofmessages", 1, 32, &max) ||
-	    (!peek && !exchange_number(x, "visibilitytimeout", 1, x->request.form_2008 ? HOURS_2_S : WEEK_S, &visibility_s)))
+	    (!peek &&
+	     !exchange_number(x, "visibilitytimeout", 1, x->request.form_2008 ? HOURS_2_S : WEEK_S, &visibility_s)))
 		return STEP_DONE;
-	x->job.get = (struct message_get){ .queue = x->queue, .max = (int)max, .visibility_s = visibility_s, .peek = peek };
+	x->job.get =
+		(struct message_get){ .queue = x->queue, .max = (int)max, .visibility_s = visibility_s, .peek = peek };
 	return exchange_fold(x, FOLD_GET, get_done);
 }
 
@@ -251,7 +259,8 @@ static enum step update_done(struct exchange *x)
 {
 	const struct message_update *update = &x->job.update;
 	enum fault fault = exchange_fault_of(update->status);
-	char *receipt = arena_alloc(&x->arena, MESSAGE_RECEIPT_SIZE), *visible = arena_alloc(&x->arena, TEXT_RFC1123_SIZE);
+	char *receipt = arena_alloc(&x->arena, MESSAGE_RECEIPT_SIZE),
+	     *visible = arena_alloc(&x->arena, TEXT_RFC1123_SIZE);
 
 	if (fault != FAULT_NONE)
 		return exchange_fault(x, fault);

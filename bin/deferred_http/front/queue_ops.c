@@ -46,7 +46,7 @@ enum step op_create_queue(struct exchange *x)
 	return fault != FAULT_NONE ? exchange_fault(x, fault) : exchange_call(x, FOLD_SLOW, create, created);
 }
 
-static int delete(struct exchange *x, struct pg *pg, struct deferred_error *err)
+static int delete (struct exchange *x, struct pg *pg, struct deferred_error *err)
 {
 	return store_message_queue_rm(pg, x->queue, DELETE_BUDGET_MS, &x->status, err);
 }
@@ -64,7 +64,8 @@ static int get_metadata(struct exchange *x, struct pg *pg, struct deferred_error
 	int rc = store_message_queue_get(pg, x->queue, &queue, &x->status, err);
 
 	if (rc == 0 && x->status == MESSAGE_OK) {
-		x->text = arena_copy(&x->arena, queue.metadata ? queue.metadata : "{}", strlen(queue.metadata ? queue.metadata : "{}"));
+		x->text = arena_copy(&x->arena, queue.metadata ? queue.metadata : "{}",
+				     strlen(queue.metadata ? queue.metadata : "{}"));
 		x->number = queue.messages;
 	}
 	message_queue_clear(&queue);
@@ -178,10 +179,12 @@ static int read_policies(const struct request *r, struct sas_policy policies[JSO
 	for (const struct xml_node *node = root->first; node; node = node->next) {
 		const struct xml_node *policy = xml_child(node, "AccessPolicy");
 		struct sas_policy p = { or_empty(xml_child_text(node, "Id")), or_empty(xml_child_text(policy, "Start")),
-					or_empty(xml_child_text(policy, "Expiry")), or_empty(xml_child_text(policy, "Permission")) };
+					or_empty(xml_child_text(policy, "Expiry")),
+					or_empty(xml_child_text(policy, "Permission")) };
 
-		if (strcmp(node->name, "SignedIdentifier") != 0 || n == JSON_POLICIES_MAX || !p.id[0] || strlen(p.id) > 64 || !is_time(p.start) ||
-		    !is_time(p.expiry) || p.permission[strspn(p.permission, "raup")])
+		if (strcmp(node->name, "SignedIdentifier") != 0 || n == JSON_POLICIES_MAX || !p.id[0] ||
+		    strlen(p.id) > 64 || !is_time(p.start) || !is_time(p.expiry) ||
+		    p.permission[strspn(p.permission, "raup")])
 			return -1;
 		for (int i = 0; i < n; i++)
 			if (strcmp(policies[i].id, p.id) == 0)

@@ -21,8 +21,9 @@ static int list_queues(struct exchange *x, struct pg *pg, struct deferred_error 
 {
 	const char *marker = request_param(&x->request, "marker"), *prefix = request_param(&x->request, "prefix");
 	/* One more than asked for: it is the first of the next page. */
-	int rc = store_message_queues(pg, x->request.account, prefix && *prefix ? prefix : NULL, marker && *marker ? marker : NULL,
-				      (int)(x->number < LIST_MAX ? x->number : LIST_MAX) + 1, &x->list, &x->list_len, err);
+	int rc = store_message_queues(
+		pg, x->request.account, prefix && *prefix ? prefix : NULL, marker && *marker ? marker : NULL,
+		(int)(x->number < LIST_MAX ? x->number : LIST_MAX) + 1, &x->list, &x->list_len, err);
 	size_t bytes = 0;
 
 	for (size_t i = 0; rc == 0 && i < x->list_len; i++)
@@ -124,7 +125,8 @@ enum step op_list_queues(struct exchange *x)
 
 	for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
 		if (request_param_times(&x->request, once[i]) > 1)
-			return exchange_fault_param(x, FAULT_InvalidQueryParameterValue, once[i], request_param(&x->request, once[i]), "Is given twice.");
+			return exchange_fault_param(x, FAULT_InvalidQueryParameterValue, once[i],
+						    request_param(&x->request, once[i]), "Is given twice.");
 	x->number = LIST_MAX;
 	if (!exchange_number(x, "maxresults", 1, INT_MAX, &x->number))
 		return STEP_DONE;
@@ -160,7 +162,8 @@ static enum step properties_read(struct exchange *x)
 /* Whoever asks after this is answered with what was set. */
 static enum step properties_set(struct exchange *x)
 {
-	return x->status == MESSAGE_OK ? exchange_refresh(x, properties_read) : exchange_fault(x, FAULT_AuthenticationFailed);
+	return x->status == MESSAGE_OK ? exchange_refresh(x, properties_read)
+				       : exchange_fault(x, FAULT_AuthenticationFailed);
 }
 
 enum step op_set_properties(struct exchange *x)
@@ -190,7 +193,9 @@ enum step op_get_stats(struct exchange *x)
 	text_rfc1123(x->began_us, now);
 	xml_start(&x->reply.body);
 	buf_printf(&x->reply.body,
-		   "<StorageServiceStats><GeoReplication><Status>live</Status><LastSyncTime>%s</LastSyncTime></GeoReplication></StorageServiceStats>", now);
+		   "<StorageServiceStats><GeoReplication><Status>live</Status><LastSyncTime>%s</LastSyncTime></"
+		   "GeoReplication></StorageServiceStats>",
+		   now);
 	return STEP_DONE;
 }
 

@@ -15,7 +15,8 @@ enum status_class { CUT_OFF, STATUS_2XX, STATUS_3XX, STATUS_4XX, STATUS_5XX, STA
 static const char *const class_names[] = { "none", "2xx", "3xx", "4xx", "5xx" };
 
 /* Those of most requests lie between a transaction alone and a client's patience. */
-static const int64_t bounds_us[] = { 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 25000000 };
+static const int64_t bounds_us[] = { 250,    500,    1000,   2500,    5000,    10000,   25000,    50000,
+				     100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 25000000 };
 
 struct count {
 	int64_t of[STATUS_CLASSES], us;
@@ -49,7 +50,11 @@ void tally_add(struct tally *t, const struct operation *op, int status, int64_t 
 	struct count *c = &t->count[op ? op->run : OTHER];
 
 	pthread_mutex_lock(&t->lock);
-	c->of[status < 200 ? CUT_OFF : status < 300 ? STATUS_2XX : status < 400 ? STATUS_3XX : status < 500 ? STATUS_4XX : STATUS_5XX]++;
+	c->of[status < 200   ? CUT_OFF
+	      : status < 300 ? STATUS_2XX
+	      : status < 400 ? STATUS_3XX
+	      : status < 500 ? STATUS_4XX
+			     : STATUS_5XX]++;
 	c->us += us;
 	histogram_count_us(&c->took, us);
 	pthread_mutex_unlock(&t->lock);
@@ -72,15 +77,22 @@ char *tally_text(struct tally *t, bool open)
 	memcpy(all, t->count, sizeof(t->count));
 	pthread_mutex_unlock(&t->lock);
 	if (exposition_begin(&e, open)) {
-		exposition_metric(&e, "deferred_http_requests_total", "counter", "Requests that ended, by what was asked for and the first digit of the answer's status.");
+		exposition_metric(
+			&e, "deferred_http_requests_total", "counter",
+			"Requests that ended, by what was asked for and the first digit of the answer's status.");
 		for (int run = 0; run <= RUNS; run++)
-			for (int class = 0; class < STATUS_CLASSES; class++) {
-				exposition_sample(&e, "", (struct exposition_label[]){ { "operation", name(run) }, { "status", class_names[class] } }, 2);
+			for (int class = 0; class < STATUS_CLASSES; class ++) {
+				exposition_sample(&e, "",
+						  (struct exposition_label[]){ { "operation", name(run) },
+									       { "status", class_names[class] } },
+						  2);
 				exposition_whole(&e, all[run].of[class]);
 			}
-		exposition_metric(&e, "deferred_http_request_seconds", "histogram", "Time from the request line to the end of the answer.");
+		exposition_metric(&e, "deferred_http_request_seconds", "histogram",
+				  "Time from the request line to the end of the answer.");
 		for (int run = 0; run <= RUNS; run++)
-			exposition_histogram(&e, (struct exposition_label[]){ { "operation", name(run) } }, 1, &all[run].took, all[run].us, bounds_us,
+			exposition_histogram(&e, (struct exposition_label[]){ { "operation", name(run) } }, 1,
+					     &all[run].took, all[run].us, bounds_us,
 					     sizeof(bounds_us) / sizeof(bounds_us[0]));
 		exposition_metric(&e, "deferred_http_build_info", "gauge", "1, with the version of the program.");
 		exposition_sample(&e, "", (struct exposition_label[]){ { "version", DEFERRED_VERSION } }, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * accounts - those who may send requests, in memory: their keys, in clear, and their service properties. A set of accounts
- * does not change once it is made; it is counted, so that a request keeps the one it began with.
+ * accounts - those who may send requests, in memory: their keys, in clear, and their service properties. A set of
+ * accounts does not change once it is made; it is counted, so that a request keeps the one it began with.
  */
 #ifndef ACCOUNTS_H
 #define ACCOUNTS_H

@@ -16,7 +16,8 @@ static bool is_address(const char *host)
 	return host[0] == '[' || inet_pton(AF_INET, host, &v4) == 1;
 }
 
-/* Host style is what the clients' libraries take it for: the second label is "queue". All else has the account in the path. */
+/* Host style is what the clients' libraries take it for: the second label is "queue". All else has the account in the
+ * path. */
 static void read_style(struct request *r)
 {
 	const char *dot = strchr(r->host, '.');
@@ -80,7 +81,8 @@ static void read_path(struct request *r)
 
 static void read_version(struct request *r)
 {
-	const char *header = request_value(r, "x-ms-version"), *sv = request_param(r, "sv"), *authorization = request_value(r, "authorization");
+	const char *header = request_value(r, "x-ms-version"), *sv = request_param(r, "sv"),
+		   *authorization = request_value(r, "authorization");
 
 	if (header && !text_is_version(header))
 		request_wrong(r, FAULT_InvalidHeaderValue, "x-ms-version");
@@ -108,7 +110,8 @@ enum fault address_check_queue(const char *name)
 
 	if (len < 3 || len > REQUEST_QUEUE_MAX)
 		return FAULT_OutOfRangeInput;
-	if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] || name[0] == '-' || name[len - 1] == '-' || strstr(name, "--"))
+	if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-")] || name[0] == '-' || name[len - 1] == '-' ||
+	    strstr(name, "--"))
 		return FAULT_InvalidResourceName;
 	return FAULT_NONE;
 }

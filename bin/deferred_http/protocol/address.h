@@ -5,7 +5,8 @@
 
 #include "http/request.h"
 
-/* request_end(), and what the protocol reads out of it. Tells the first thing that is wrong, which is also kept in the request. */
+/* request_end(), and what the protocol reads out of it. Tells the first thing that is wrong, which is also kept in the
+ * request. */
 enum fault address_read(struct request *r);
 
 /* The rules for names, section 10. */

@@ -61,9 +61,13 @@ bool auth_verify(const struct auth *auth, const struct request *r, const struct 
 bool auth_judge(struct auth *auth, const struct request *r, const struct account *account)
 {
 	static const struct sign_keys nobodys = { .len = { 32, 32 } };
-	/* Who is unknown costs as much as a key that is wrong, or the names of accounts could be found out by the clock. */
+	/* Who is unknown costs as much as a key that is wrong, or the names of accounts could be found out by the
+	 * clock. */
 	bool matches = auth_verify(auth, r, account ? &account->keys : &nobodys);
 
-	auth->why = !account ? AUTH_NO_ACCOUNT : !account->enabled ? AUTH_DISABLED : matches ? AUTH_FINE : AUTH_SIGNATURE;
+	auth->why = !account            ? AUTH_NO_ACCOUNT
+		    : !account->enabled ? AUTH_DISABLED
+		    : matches           ? AUTH_FINE
+					: AUTH_SIGNATURE;
 	return auth->why == AUTH_FINE;
 }

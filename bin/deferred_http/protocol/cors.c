@@ -68,7 +68,8 @@ void cors_preflight(const struct request *r, const struct service_properties *pr
 	for (size_t i = 0; properties && i < properties->cors_len; i++) {
 		const struct cors_rule *rule = &properties->cors[i];
 
-		if (!origin_allowed(rule, origin) || !cors_list_has(rule->methods, method, strlen(method)) || !all_allowed(rule, headers ? headers : ""))
+		if (!origin_allowed(rule, origin) || !cors_list_has(rule->methods, method, strlen(method)) ||
+		    !all_allowed(rule, headers ? headers : ""))
 			continue;
 		reply->status = 200;
 		reply_header(reply, "Access-Control-Allow-Origin", origin);
@@ -98,7 +99,8 @@ static void expose(const struct cors_rule *rule, struct reply *reply)
 		bool there = p[len - 1] == '*';
 
 		for (size_t i = 0; i < headers && !there; i++)
-			there = strlen(reply->headers[i].name) == len && strncasecmp(reply->headers[i].name, p, len) == 0;
+			there = strlen(reply->headers[i].name) == len &&
+				strncasecmp(reply->headers[i].name, p, len) == 0;
 		if (!there)
 			buf_printf(&names, "%s%.*s", names.len > 0 ? "," : "", (int)len, p);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cors - what browsers ask before, and are told with, requests from pages of other origins: section 11 of the protocol. */
+/* cors - what browsers ask before, and are told with, requests from pages of other origins: section 11 of the protocol.
+ * */
 #ifndef CORS_H
 #define CORS_H
 

@@ -44,9 +44,8 @@ static struct json_pair *pairs_of(struct arena *arena, json_t *object, size_t *n
 	json_t *value;
 
 	*n = 0;
-	json_object_foreach(object, name, value)
-		if (json_is_string(value))
-			pairs[(*n)++] = (struct json_pair){ arena_copy(arena, name, strlen(name)), keep(arena, value) };
+	json_object_foreach(object, name, value) if (json_is_string(value)) pairs[(*n)++] =
+		(struct json_pair){ arena_copy(arena, name, strlen(name)), keep(arena, value) };
 	return pairs;
 }
 
@@ -69,8 +68,9 @@ char *json_write_policies(const struct sas_policy *policies, size_t n)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_pack("{ss, ss, ss, ss}", "id", policies[i].id, "start", policies[i].start, "expiry",
-						      policies[i].expiry, "permission", policies[i].permission));
+		json_array_append_new(list,
+				      json_pack("{ss, ss, ss, ss}", "id", policies[i].id, "start", policies[i].start,
+						"expiry", policies[i].expiry, "permission", policies[i].permission));
 	return dump(list);
 }
 
@@ -79,11 +79,11 @@ size_t json_read_policies(struct arena *arena, const char *text, struct sas_poli
 	json_t *list = load(text), *policy;
 	size_t i, n = 0;
 
-	json_array_foreach(list, i, policy)
-		if (n < JSON_POLICIES_MAX && json_is_string(json_object_get(policy, "id")))
-			policies[n++] = (struct sas_policy){ keep(arena, json_object_get(policy, "id")), keep(arena, json_object_get(policy, "start")),
-							     keep(arena, json_object_get(policy, "expiry")),
-							     keep(arena, json_object_get(policy, "permission")) };
+	json_array_foreach(list, i, policy) if (n < JSON_POLICIES_MAX && json_is_string(json_object_get(policy, "id")))
+		policies[n++] = (struct sas_policy){ keep(arena, json_object_get(policy, "id")),
+						     keep(arena, json_object_get(policy, "start")),
+						     keep(arena, json_object_get(policy, "expiry")),
+						     keep(arena, json_object_get(policy, "permission")) };
 	json_decref(list);
 	return n;
 }
@@ -96,8 +96,9 @@ char *json_write_properties(const struct service_properties *p)
 		if (p->section[i])
 			json_object_set_new(object, sections[i], object_of(p->section[i], p->section_len[i]));
 	for (size_t i = 0; i < p->cors_len; i++)
-		json_array_append_new(rules, json_pack("{ss, ss, ss, ss, ss}", "origins", p->cors[i].origins, "methods", p->cors[i].methods,
-						       "allowed_headers", p->cors[i].allowed_headers, "exposed_headers",
+		json_array_append_new(rules, json_pack("{ss, ss, ss, ss, ss}", "origins", p->cors[i].origins, "methods",
+						       p->cors[i].methods, "allowed_headers",
+						       p->cors[i].allowed_headers, "exposed_headers",
 						       p->cors[i].exposed_headers, "max_age", p->cors[i].max_age));
 	json_object_set_new(object, "cors", rules);
 	return dump(object);
@@ -115,12 +116,13 @@ void json_read_properties(struct arena *arena, const char *text, struct service_
 		if (json_is_object(section))
 			p->section[i] = pairs_of(arena, section, &p->section_len[i]);
 	}
-	json_array_foreach(json_object_get(object, "cors"), i, rule)
-		if (p->cors_len < JSON_CORS_MAX)
-			p->cors[p->cors_len++] = (struct cors_rule){
-				keep(arena, json_object_get(rule, "origins")), keep(arena, json_object_get(rule, "methods")),
-				keep(arena, json_object_get(rule, "allowed_headers")), keep(arena, json_object_get(rule, "exposed_headers")),
-				keep(arena, json_object_get(rule, "max_age")),
-			};
+	json_array_foreach(json_object_get(object, "cors"), i, rule) if (p->cors_len < JSON_CORS_MAX)
+		p->cors[p->cors_len++] = (struct cors_rule){
+		keep(arena, json_object_get(rule, "origins")),
+		keep(arena, json_object_get(rule, "methods")),
+		keep(arena, json_object_get(rule, "allowed_headers")),
+		keep(arena, json_object_get(rule, "exposed_headers")),
+		keep(arena, json_object_get(rule, "max_age")),
+	};
 	json_decref(object);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * json - what is kept with queues and accounts (metadata, policies, service properties) as text for the database and
- * back; the only file of this program to include jansson. Everything read lives in the arena; what does not have the shape
- * is passed over: others than this program may have written it.
+ * back; the only file of this program to include jansson. Everything read lives in the arena; what does not have the
+ * shape is passed over: others than this program may have written it.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -37,6 +37,7 @@ struct service_properties {
 	size_t cors_len;
 };
 char *json_write_properties(const struct service_properties *properties);
-void json_read_properties(struct arena *arena, const char *text, struct service_properties *properties); /* text NULL: defaults */
+void json_read_properties(struct arena *arena, const char *text,
+			  struct service_properties *properties); /* text NULL: defaults */
 
 #endif

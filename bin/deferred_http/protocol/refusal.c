@@ -39,12 +39,15 @@ static const char *clock_detail(const struct request *r, int64_t now_us)
 	if (!date)
 		date = request_value(r, "date");
 	if (!date || !text_rfc1123_parse(date, &then))
-		return "The time of the request is missing: x-ms-date or Date has to be such as 'Fri, 20 Nov 2026 18:15:32 GMT'.";
+		return "The time of the request is missing: x-ms-date or Date has to be such as 'Fri, 20 Nov 2026 "
+		       "18:15:32 GMT'.";
 	text_rfc1123(now_us, ours);
 	ahead = then - now_us / 1000000;
-	return arena_printf(r->arena, "Request date header too %s: %s '%s' is %" PRId64 " s %s the server's clock, which is '%s'; %d s are allowed.",
-			    ahead < 0 ? "old" : "new", header, said_text(r->arena, date), ahead < 0 ? -ahead : ahead, ahead < 0 ? "behind" : "ahead of",
-			    ours, AUTH_SKEW_S);
+	return arena_printf(r->arena,
+			    "Request date header too %s: %s '%s' is %" PRId64
+			    " s %s the server's clock, which is '%s'; %d s are allowed.",
+			    ahead < 0 ? "old" : "new", header, said_text(r->arena, date), ahead < 0 ? -ahead : ahead,
+			    ahead < 0 ? "behind" : "ahead of", ours, AUTH_SKEW_S);
 }
 
 static const char *signature_detail(const struct auth *auth, const struct request *r)
@@ -58,10 +61,13 @@ static const char *signature_detail(const struct auth *auth, const struct reques
 		sas_text(&auth->sas, r, &text);
 	sent = said(r->arena, text.p, text.len);
 	buf_clear(&text);
-	return arena_printf(r->arena,
-			    auth->signature ? "The MAC signature found in the HTTP request is not the same as any computed signature. "
-					      "Server used following string to sign: '%s'."
-					    : "Signature did not match. String to sign used was %s", sent);
+	return arena_printf(
+		r->arena,
+		auth->signature
+			? "The MAC signature found in the HTTP request is not the same as any computed signature. "
+			  "Server used following string to sign: '%s'."
+			: "Signature did not match. String to sign used was %s",
+		sent);
 }
 
 static const char *token_time_detail(const struct sas *sas, const struct request *r, int64_t now_us)
@@ -69,9 +75,10 @@ static const char *token_time_detail(const struct sas *sas, const struct request
 	char ours[TEXT_ISO_SIZE];
 
 	text_iso8601(now_us, ours);
-	return arena_printf(r->arena, "Signature not valid in the specified time frame: Start [%s] - Expiry [%s] - Current [%s]%s",
-			    said_text(r->arena, sas->st), said_text(r->arena, sas->se), ours,
-			    sas->spr[0] ? "; and spr has to be https or https,http." : ".");
+	return arena_printf(
+		r->arena, "Signature not valid in the specified time frame: Start [%s] - Expiry [%s] - Current [%s]%s",
+		said_text(r->arena, sas->st), said_text(r->arena, sas->se), ours,
+		sas->spr[0] ? "; and spr has to be https or https,http." : ".");
 }
 
 const char *refusal_detail(const struct auth *auth, const struct request *r, int64_t now_us)
@@ -82,12 +89,16 @@ const char *refusal_detail(const struct auth *auth, const struct request *r, int
 	case AUTH_NOTHING:
 		return "The request has neither an Authorization header nor a shared access signature.";
 	case AUTH_HEADER:
-		return arena_printf(r->arena, "The Authorization header is not 'SharedKey %s:' or 'SharedKeyLite %s:' and a signature; the account is the "
-				    "one that is addressed.", said_text(r->arena, r->account), said_text(r->arena, r->account));
+		return arena_printf(r->arena,
+				    "The Authorization header is not 'SharedKey %s:' or 'SharedKeyLite %s:' and a "
+				    "signature; the account is the "
+				    "one that is addressed.",
+				    said_text(r->arena, r->account), said_text(r->arena, r->account));
 	case AUTH_CLOCK:
 		return clock_detail(r, now_us);
 	case AUTH_TOKEN:
-		return "The shared access signature is malformed: sv is a version such as 2021-12-02, and no parameter is given twice.";
+		return "The shared access signature is malformed: sv is a version such as 2021-12-02, and no parameter "
+		       "is given twice.";
 	case AUTH_NO_ACCOUNT:
 	case AUTH_DISABLED:
 	case AUTH_SIGNATURE:
@@ -103,8 +114,9 @@ const char *refusal_detail(const struct auth *auth, const struct request *r, int
 const char *refusal_word(enum auth_why why)
 {
 	static const char *const words[] = {
-		[AUTH_FINE] = NULL, [AUTH_NOTHING] = "unsigned", [AUTH_HEADER] = "header", [AUTH_CLOCK] = "clock", [AUTH_TOKEN] = "token",
-		[AUTH_NO_ACCOUNT] = "no account", [AUTH_DISABLED] = "disabled", [AUTH_SIGNATURE] = "signature", [AUTH_TOKEN_TIME] = "token time",
+		[AUTH_FINE] = NULL,           [AUTH_NOTHING] = "unsigned",    [AUTH_HEADER] = "header",
+		[AUTH_CLOCK] = "clock",       [AUTH_TOKEN] = "token",         [AUTH_NO_ACCOUNT] = "no account",
+		[AUTH_DISABLED] = "disabled", [AUTH_SIGNATURE] = "signature", [AUTH_TOKEN_TIME] = "token time",
 		[AUTH_POLICY] = "policy",
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * refusal - why a request was not let in. Its sender is told what he sent, as we read it, and our time: never a signature that
- * would be right, nor whether there is an account of that name. The log tells these apart.
+ * refusal - why a request was not let in. Its sender is told what he sent, as we read it, and our time: never a
+ * signature that would be right, nor whether there is an account of that name. The log tells these apart.
  */
 #ifndef REFUSAL_H
 #define REFUSAL_H

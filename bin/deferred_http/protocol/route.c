@@ -8,10 +8,31 @@
 /* What a token needs for Update, Delete and Clear differs between documentation and emulator: either will do. */
 static const struct operation table[] = {
 	{ "ListQueues", VERB_GET, LEVEL_ACCOUNT, NULL, "list", { "s", "l", "" }, false, RUN_LIST_QUEUES },
-	{ "GetServiceProperties", VERB_GET, LEVEL_ACCOUNT, "service", "properties", { "s", "r", "" }, false, RUN_GET_PROPERTIES },
-	{ "SetServiceProperties", VERB_PUT, LEVEL_ACCOUNT, "service", "properties", { "s", "w", "" }, true, RUN_SET_PROPERTIES },
+	{ "GetServiceProperties",
+	  VERB_GET,
+	  LEVEL_ACCOUNT,
+	  "service",
+	  "properties",
+	  { "s", "r", "" },
+	  false,
+	  RUN_GET_PROPERTIES },
+	{ "SetServiceProperties",
+	  VERB_PUT,
+	  LEVEL_ACCOUNT,
+	  "service",
+	  "properties",
+	  { "s", "w", "" },
+	  true,
+	  RUN_SET_PROPERTIES },
 	{ "GetServiceStatistics", VERB_GET, LEVEL_ACCOUNT, "service", "stats", { "s", "r", "" }, false, RUN_GET_STATS },
-	{ "GetUserDelegationKey", VERB_POST, LEVEL_ACCOUNT, "service", "userdelegationkey", { "", "", "" }, false, RUN_DELEGATION_KEY },
+	{ "GetUserDelegationKey",
+	  VERB_POST,
+	  LEVEL_ACCOUNT,
+	  "service",
+	  "userdelegationkey",
+	  { "", "", "" },
+	  false,
+	  RUN_DELEGATION_KEY },
 	{ "CreateQueue", VERB_PUT, LEVEL_QUEUE, NULL, NULL, { "c", "cw", "" }, false, RUN_CREATE_QUEUE },
 	{ "DeleteQueue", VERB_DELETE, LEVEL_QUEUE, NULL, NULL, { "c", "d", "" }, false, RUN_DELETE_QUEUE },
 	{ "GetQueueMetadata", READ, LEVEL_QUEUE, NULL, "metadata", { "c", "r", "r" }, false, RUN_GET_METADATA },
@@ -24,8 +45,10 @@ static const struct operation table[] = {
 	{ "UpdateMessage", VERB_PUT, LEVEL_MESSAGE, NULL, NULL, { "co", "u", "u" }, true, RUN_UPDATE_MESSAGE },
 	{ "DeleteMessage", VERB_DELETE, LEVEL_MESSAGE, NULL, NULL, { "co", "p", "p" }, false, RUN_DELETE_MESSAGE },
 };
-static const struct operation peek = { "PeekMessages", VERB_GET, LEVEL_MESSAGES, NULL, NULL, { "o", "r", "r" }, false, RUN_PEEK_MESSAGES };
-static const struct operation put_raw = { "PutMessage2008", VERB_PUT, LEVEL_MESSAGES, NULL, NULL, { "", "", "" }, true, RUN_PUT_RAW };
+static const struct operation peek = { "PeekMessages", VERB_GET,          LEVEL_MESSAGES, NULL,
+				       NULL,           { "o", "r", "r" }, false,          RUN_PEEK_MESSAGES };
+static const struct operation put_raw = { "PutMessage2008", VERB_PUT, LEVEL_MESSAGES, NULL, NULL,
+					  { "", "", "" },   true,     RUN_PUT_RAW };
 
 static bool same(const char *a, const char *b)
 {
@@ -42,7 +65,8 @@ enum fault route_find(const struct request *r, const struct operation **op)
 	*op = NULL;
 	if (r->verb == VERB_OTHER)
 		return FAULT_UnsupportedHttpVerb;
-	if (request_param_times(r, "comp") > 1 || request_param_times(r, "restype") > 1 || request_param_times(r, "peekonly") > 1)
+	if (request_param_times(r, "comp") > 1 || request_param_times(r, "restype") > 1 ||
+	    request_param_times(r, "peekonly") > 1)
 		return FAULT_InvalidQueryParameterValue;
 	if (r->level == LEVEL_MESSAGES && r->verb == VERB_PUT && !comp && r->form_2008) {
 		*op = &put_raw;

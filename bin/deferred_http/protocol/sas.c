@@ -93,7 +93,8 @@ static bool take_field(const char **field, const char *from_policy)
 
 bool sas_take_policy(struct sas *sas, const struct sas_policy *policy)
 {
-	return policy && take_field(&sas->st, policy->start) && take_field(&sas->se, policy->expiry) && take_field(&sas->sp, policy->permission);
+	return policy && take_field(&sas->st, policy->start) && take_field(&sas->se, policy->expiry) &&
+	       take_field(&sas->sp, policy->permission);
 }
 
 /* A bare address or one end of a range, as 16 bytes: those of IPv4 mapped into IPv6. */
@@ -123,7 +124,8 @@ static bool address_matches(const char *range, const struct sockaddr_storage *pe
 	} else {
 		return false;
 	}
-	if (!address(range, dash ? (size_t)(dash - range) : strlen(range), low) || !address(dash ? dash + 1 : range, strlen(dash ? dash + 1 : range), high))
+	if (!address(range, dash ? (size_t)(dash - range) : strlen(range), low) ||
+	    !address(dash ? dash + 1 : range, strlen(dash ? dash + 1 : range), high))
 		return false;
 	return memcmp(from, low, 16) >= 0 && memcmp(from, high, 16) <= 0;
 }
@@ -141,7 +143,8 @@ enum fault sas_check(const struct sas *sas, const struct request *r, const struc
 		return FAULT_AuthenticationFailed;
 	if (sas->st[0] && (!text_iso8601_parse(sas->st, &start) || now < start))
 		return FAULT_AuthenticationFailed;
-	if (sas->spr[0] && strcmp(sas->spr, "https") != 0 && strcmp(sas->spr, "https,http") != 0 && strcmp(sas->spr, "http,https") != 0)
+	if (sas->spr[0] && strcmp(sas->spr, "https") != 0 && strcmp(sas->spr, "https,http") != 0 &&
+	    strcmp(sas->spr, "http,https") != 0)
 		return FAULT_AuthenticationFailed;
 	if (strcmp(sas->spr, "https") == 0 && !r->tls)
 		return FAULT_AuthorizationProtocolMismatch;

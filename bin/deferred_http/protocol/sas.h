@@ -6,8 +6,8 @@
 #include "protocol/sign.h"
 
 struct sas {
-	bool present;        /* there is a sig: the request is judged by it, unless it has an Authorization header */
-	bool of_account;     /* else of one queue */
+	bool present;    /* there is a sig: the request is judged by it, unless it has an Authorization header */
+	bool of_account; /* else of one queue */
 	bool malformed;
 	/* As they came; "" where absent. */
 	const char *sv, *sig, *se, *st, *sp, *spr, *sip, *ss, *srt, *si, *ses;

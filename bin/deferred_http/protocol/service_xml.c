@@ -24,16 +24,26 @@ static const struct section {
 	size_t len;
 } sections[3] = {
 	{ "Logging",
-	  { { "Version", VERSION, false, false }, { "Delete", FLAG, false, false }, { "Read", FLAG, false, false },
-	    { "Write", FLAG, false, false }, { "Enabled", FLAG, true, false }, { "Days", DAYS, true, true } },
+	  { { "Version", VERSION, false, false },
+	    { "Delete", FLAG, false, false },
+	    { "Read", FLAG, false, false },
+	    { "Write", FLAG, false, false },
+	    { "Enabled", FLAG, true, false },
+	    { "Days", DAYS, true, true } },
 	  6 },
 	{ "HourMetrics",
-	  { { "Version", VERSION, false, false }, { "Enabled", FLAG, false, false }, { "IncludeAPIs", FLAG, false, true },
-	    { "Enabled", FLAG, true, false }, { "Days", DAYS, true, true } },
+	  { { "Version", VERSION, false, false },
+	    { "Enabled", FLAG, false, false },
+	    { "IncludeAPIs", FLAG, false, true },
+	    { "Enabled", FLAG, true, false },
+	    { "Days", DAYS, true, true } },
 	  5 },
 	{ "MinuteMetrics",
-	  { { "Version", VERSION, false, false }, { "Enabled", FLAG, false, false }, { "IncludeAPIs", FLAG, false, true },
-	    { "Enabled", FLAG, true, false }, { "Days", DAYS, true, true } },
+	  { { "Version", VERSION, false, false },
+	    { "Enabled", FLAG, false, false },
+	    { "IncludeAPIs", FLAG, false, true },
+	    { "Enabled", FLAG, true, false },
+	    { "Days", DAYS, true, true } },
 	  5 },
 };
 
@@ -125,7 +135,8 @@ static bool fits(enum kind kind, const char *text)
 	return false;
 }
 
-static enum fault read_section(struct arena *arena, const struct xml_node *node, size_t section, struct service_properties *p)
+static enum fault read_section(struct arena *arena, const struct xml_node *node, size_t section,
+			       struct service_properties *p)
 {
 	const struct section *s = &sections[section];
 	struct json_pair *pairs = arena_alloc(arena, s->len * sizeof(*pairs));
@@ -179,18 +190,22 @@ static enum fault read_cors(const struct xml_node *node, struct service_properti
 
 	p->cors_len = 0;
 	for (node = node->first; node; node = node->next) {
-		struct cors_rule rule = { xml_child_text(node, "AllowedOrigins"), xml_child_text(node, "AllowedMethods"),
-					  xml_child_text(node, "AllowedHeaders"), xml_child_text(node, "ExposedHeaders"),
+		struct cors_rule rule = { xml_child_text(node, "AllowedOrigins"),
+					  xml_child_text(node, "AllowedMethods"),
+					  xml_child_text(node, "AllowedHeaders"),
+					  xml_child_text(node, "ExposedHeaders"),
 					  xml_child_text(node, "MaxAgeInSeconds") };
 
 		if (strcmp(node->name, "CorsRule") != 0 || p->cors_len == JSON_CORS_MAX)
 			return FAULT_InvalidXmlDocument;
 		if (!rule.origins || !rule.methods || !rule.allowed_headers || !rule.exposed_headers || !rule.max_age)
 			return FAULT_MissingRequiredXmlNode;
-		if (!rule.origins[0] || !rule.methods[0] || !methods_are_known(rule.methods) || !number_within(rule.max_age, 0, 2147483647) ||
-		    !is_line(rule.origins) || !is_line(rule.methods) || !is_line(rule.allowed_headers) || !is_line(rule.exposed_headers))
+		if (!rule.origins[0] || !rule.methods[0] || !methods_are_known(rule.methods) ||
+		    !number_within(rule.max_age, 0, 2147483647) || !is_line(rule.origins) || !is_line(rule.methods) ||
+		    !is_line(rule.allowed_headers) || !is_line(rule.exposed_headers))
 			return FAULT_InvalidXmlNodeValue;
-		bytes += strlen(rule.origins) + strlen(rule.methods) + strlen(rule.allowed_headers) + strlen(rule.exposed_headers);
+		bytes += strlen(rule.origins) + strlen(rule.methods) + strlen(rule.allowed_headers) +
+			 strlen(rule.exposed_headers);
 		p->cors[p->cors_len++] = rule;
 	}
 	return bytes > CORS_MAX_BYTES ? FAULT_InvalidXmlDocument : FAULT_NONE;

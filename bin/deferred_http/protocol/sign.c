@@ -38,7 +38,8 @@ int sign_compare_names(const char *a, const char *b)
 
 static int by_their_order(const void *a, const void *b)
 {
-	return sign_compare_names((*(const struct request_header *const *)a)->name, (*(const struct request_header *const *)b)->name);
+	return sign_compare_names((*(const struct request_header *const *)a)->name,
+				  (*(const struct request_header *const *)b)->name);
 }
 
 static void add_headers(const struct request *r, bool byte_order, struct buf *out)
@@ -131,7 +132,8 @@ static void add_resource(const struct request *r, bool no_suffix, struct buf *ou
 
 void sign_text(const struct request *r, const struct sign_form *form, struct buf *out)
 {
-	static const char *const rest[] = { "if-modified-since", "if-match", "if-none-match", "if-unmodified-since", "range" };
+	static const char *const rest[] = { "if-modified-since", "if-match", "if-none-match", "if-unmodified-since",
+					    "range" };
 	const char *length = request_value(r, "content-length"), *comp;
 
 	buf_text(out, r->method);
@@ -216,11 +218,14 @@ bool sign_verify(const struct request *r, const struct sign_keys *keys, bool lit
 	bool matches = false;
 
 	for (unsigned i = 0; i < 32 && !matches; i++) {
-		struct sign_form form = { .lite = lite || (old && !(i & 16)), .literal_zero = i & 1, .swapped = i & 2, .byte_order = i & 4,
+		struct sign_form form = { .lite = lite || (old && !(i & 16)),
+					  .literal_zero = i & 1,
+					  .swapped = i & 2,
+					  .byte_order = i & 4,
 					  .no_suffix = i & 8 };
 
-		if ((form.literal_zero && (!zero || form.lite)) || (form.swapped && (!swap || form.lite)) || (form.byte_order && !order) ||
-		    (form.no_suffix && !suffix) || ((i & 16) && (!old || lite)))
+		if ((form.literal_zero && (!zero || form.lite)) || (form.swapped && (!swap || form.lite)) ||
+		    (form.byte_order && !order) || (form.no_suffix && !suffix) || ((i & 16) && (!old || lite)))
 			continue;
 		text.len = 0;
 		sign_text(r, &form, &text);

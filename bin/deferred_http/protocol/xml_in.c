@@ -20,7 +20,8 @@ static void refuse(struct parsing *p)
 	XML_StopParser(p->parser, XML_FALSE);
 }
 
-static void XMLCALL on_doctype(void *data, const XML_Char *name, const XML_Char *system_id, const XML_Char *public_id, int has_subset)
+static void XMLCALL on_doctype(void *data, const XML_Char *name, const XML_Char *system_id, const XML_Char *public_id,
+			       int has_subset)
 {
 	(void)name;
 	(void)system_id;

@@ -8,7 +8,8 @@ void xml_start(struct buf *out)
 	buf_text(out, "<?xml version=\"1.0\" encoding=\"utf-8\"?>");
 }
 
-/* What stands for the byte at p: an entity, or the replacement of what XML has no way to write. *len bytes are used up. */
+/* What stands for the byte at p: an entity, or the replacement of what XML has no way to write. *len bytes are used up.
+ * */
 static const char *instead(const unsigned char *p, size_t left, size_t *len)
 {
 	*len = 1;

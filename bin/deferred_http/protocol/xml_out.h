@@ -13,6 +13,7 @@ void xml_start(struct buf *out); /* the line that says it is XML */
 void xml_text(struct buf *out, const char *text, size_t len);
 void xml_open(struct buf *out, const char *name);
 void xml_close(struct buf *out, const char *name);
-void xml_element(struct buf *out, const char *name, const char *text); /* <name>text</name>; <name/> where the text is "" */
+void xml_element(struct buf *out, const char *name,
+		 const char *text); /* <name>text</name>; <name/> where the text is "" */
 
 #endif

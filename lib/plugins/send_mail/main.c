@@ -4,11 +4,13 @@
  *
  * params  {"from": A, "to": A, "cc": A, "bcc": A, "reply_to": A, "subject": TEXT, "text": TEXT, "html": TEXT,
  *         "calendar": TEXT,
- *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT, "cid": ID}, {"name": TEXT, "content_base64": TEXT},
+ *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT, "cid": ID}, {"name": TEXT, "content_base64":
+ *         TEXT},
  *                         {"path": PATH, "name": TEXT, "type": TEXT, "delete_after_send": true}],
  *         "headers": {NAME: TEXT, ...}, "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
  *         A is "a@b", "Name <a@b>" or {"mail": "a@b", "label": "Name"}; to, cc and bcc also take a list.
- *         deferred_functions(7) tells what each of them means. deliver_to: the recipients that have yet to get this mail, where that is not all of them.
+ *         deferred_functions(7) tells what each of them means. deliver_to: the recipients that have yet to get this
+ *         mail, where that is not all of them.
  *
  * Order of work: read the params, compose the message, talk to the server, judge what it said.
  *
@@ -17,14 +19,15 @@
  *   mail_address_wrong(), and so no params can add a header or a command.
  * - Who has accepted a mail never gets it again. The server's answer to each RCPT is kept; when only
  *   some were accepted the rest becomes a job of its own in the transaction that records this success.
- * - A mail that cannot go out because of the settings, or of a server that is not to be had, has no part in that: DEFERRED_UNREADY,
- *   with what the operator is to write. What comes after the login is about the mail.
+ * - A mail that cannot go out because of the settings, or of a server that is not to be had, has no part in that:
+ *   DEFERRED_UNREADY, with what the operator is to write. What comes after the login is about the mail.
  * - Until the final dot was sent nothing has been delivered. After it, without an answer, the outcome is
  *   unknown: the mail is sent again, with the same Message-ID.
  * - Who defers a mail may be a stranger to the files that can be read here: PATH is refused unless the setting
  *   mail.attachment_dir names a folder, and lies below it, when it is read as when it is removed.
- * - An address with letters outside of ASCII goes to a server that offers SMTPUTF8 alone. Where it does not, those who have such get
- *   nothing, for good, and the others the mail with these addresses written so that nobody can take them for one (RFC 6857).
+ * - An address with letters outside of ASCII goes to a server that offers SMTPUTF8 alone. Where it does not, those who
+ *   have such get nothing, for good, and the others the mail with these addresses written so that nobody can take them
+ *   for one (RFC 6857).
  * - The connection stays open for the next mail of the same runner.
  */
 #include "send_mail.h"
@@ -114,7 +117,8 @@ static int defer_rest(struct sending *s, bool temporary)
 /* An older host could remove the path alone, which may lead to another file by then: the file stays. */
 static void remove_sent(const struct sending *s, const struct attachment *a)
 {
-	static const char why[] = "an attachment is not removed: this host cannot tell whether it is still the same file";
+	static const char why[] =
+		"an attachment is not removed: this host cannot tell whether it is still the same file";
 
 	if (DEFERRED_HAS(s->call->host, remove_beneath))
 		s->call->host->remove_beneath(s->call, setting(s, "mail.attachment_dir"), a->path, a->fd);
@@ -138,7 +142,9 @@ static int accepted(struct sending *s)
 		refused_ones = refused_text(s);
 	}
 	if (asprintf(&text, "%s took it for %zu of %zu: %s%s%s", s->where, s->rcpt.len - refused, s->rcpt.len, s->reply,
-		     !refused ? "" : deferred ? "; deferred for the rest: " : "; the rest could not be deferred: ",
+		     !refused   ? ""
+		     : deferred ? "; deferred for the rest: "
+				: "; the rest could not be deferred: ",
 		     refused_ones ? refused_ones : "") < 0)
 		text = NULL;
 	/* Not to be sent again to those who have it. */
@@ -154,25 +160,30 @@ static int accepted(struct sending *s)
 	return rc;
 }
 
-/* The server wants a login, or a safer one (RFC 4954, 6), or encryption (RFC 3207, 4): what it was asked does not matter. */
+/* The server wants a login, or a safer one (RFC 4954, 6), or encryption (RFC 3207, 4): what it was asked does not
+ * matter. */
 static bool asks_for_login(int code)
 {
 	return code == 530 || code == 534 || code == 535 || code == 538;
 }
 
-/* What the operator may write into the config file where the talk ended before it came to the mail; "" where nothing helps. */
+/* What the operator may write into the config file where the talk ended before it came to the mail; "" where nothing
+ * helps. */
 static const char *remedy(const struct sending *s, CURLcode code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "; if it is the right server: mail { ca_file = \"FILE\" }, the certificate of who signed the server's, in PEM, and as "
+		return "; if it is the right server: mail { ca_file = \"FILE\" }, the certificate of who signed the "
+		       "server's, in PEM, and as "
 		       "mail { host } the name that stands in it";
 	case CURLE_SSL_CACERT_BADFILE:
-		return "; mail { ca_file } is to name a file of certificates, in PEM, that the user of functions can read";
+		return "; mail { ca_file } is to name a file of certificates, in PEM, that the user of functions can "
+		       "read";
 	case CURLE_USE_SSL_FAILED:
 		return "; mail { tls = \"starttls\" } wants a server that offers it: often mail { port = 587 }";
 	case CURLE_SSL_CONNECT_ERROR:
-		return "; mail { tls } and mail { port } have to fit each other: \"tls\" and 465, \"starttls\" and 587, \"none\" and 25; and "
+		return "; mail { tls } and mail { port } have to fit each other: \"tls\" and 465, \"starttls\" and "
+		       "587, \"none\" and 25; and "
 		       "mail { ca_file } names certificates to trust";
 	default:
 		break;
@@ -216,9 +227,11 @@ static int judge(struct sending *s, CURLcode code)
 		return fail(s, DEFERRED_FAILED, "%s: %s: %s", s->where, stage, text);
 	}
 	if (!stages[s->stage].about_mail || wants_login(s))
-		return fail(s, DEFERRED_UNREADY, "%s: %s: %.400s%s", s->where, stages[s->stage].text, s->reply, remedy(s, code));
+		return fail(s, DEFERRED_UNREADY, "%s: %s: %.400s%s", s->where, stages[s->stage].text, s->reply,
+			    remedy(s, code));
 	if (s->stage != RCPT_TO)
-		return fail(s, s->reply_code >= 500 ? DEFERRED_DEAD : DEFERRED_FAILED, "%s: %s: %s", s->where, stages[s->stage].text, s->reply);
+		return fail(s, s->reply_code >= 500 ? DEFERRED_DEAD : DEFERRED_FAILED, "%s: %s: %s", s->where,
+			    stages[s->stage].text, s->reply);
 	for (size_t i = 0; i < s->rcpt.len; i++)
 		temporary |= s->rcpt.v[i].code < 500;
 	refused = refused_text(s);
@@ -282,7 +295,8 @@ static int send_mail(const struct deferred_call *call)
 		return DEFERRED_FAILED;
 	}
 	s->call = call;
-	if ((rc = take_params(s)) == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK && (rc = talk(s, &code)) == DEFERRED_OK && s->no_utf8)
+	if ((rc = take_params(s)) == DEFERRED_OK && (rc = compose(s)) == DEFERRED_OK &&
+	    (rc = talk(s, &code)) == DEFERRED_OK && s->no_utf8)
 		rc = send_in_ascii(s, &code);
 	if (rc == DEFERRED_OK) {
 		bool taken = s->message_sent && s->reply_ended && s->reply_code / 100 == 2;

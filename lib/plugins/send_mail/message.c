@@ -200,7 +200,8 @@ static bool add_address_header(struct sending *s, const char *name, const struct
 static bool add_date(struct sending *s)
 {
 	static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
-	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
+					  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
 	int64_t created_us = s->call->created_at_us, ready_us = DEFERRED_HAS(s->call, ready_at) ? s->call->ready_at : 0;
 	int64_t at_us = ready_us > created_us ? ready_us : created_us;
 	time_t at = at_us > 0 ? (time_t)(at_us / 1000000) : time(NULL);
@@ -210,8 +211,8 @@ static bool add_date(struct sending *s)
 	gmtime_r(&at, &tm);
 	if (!open_header(&h, "Date"))
 		return false;
-	fprintf(h.f, "%s, %d %s %d %02d:%02d:%02d +0000", days[tm.tm_wday], tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900,
-		tm.tm_hour, tm.tm_min, tm.tm_sec);
+	fprintf(h.f, "%s, %d %s %d %02d:%02d:%02d +0000", days[tm.tm_wday], tm.tm_mday, months[tm.tm_mon],
+		tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
 	return end_header(&h, &s->headers);
 }
 
@@ -235,7 +236,8 @@ static bool add_file_name(struct curl_slist **list, const char *disposition, con
 		return false;
 	fprintf(h.f, "%s;\r\n %s", disposition, simple ? "filename=\"" : "filename*=UTF-8''");
 	for (const char *p = name; *p; p++)
-		fprintf(h.f, simple || is_letter_or_digit(*p) || strchr("-._", *p) ? "%c" : "%%%02X", (unsigned char)*p);
+		fprintf(h.f, simple || is_letter_or_digit(*p) || strchr("-._", *p) ? "%c" : "%%%02X",
+			(unsigned char)*p);
 	if (simple)
 		fputc('"', h.f);
 	return end_header(&h, list);
@@ -246,7 +248,8 @@ static bool add_own_headers(struct sending *s)
 	bool ok = true;
 
 	for (size_t i = 0; i < s->own_len && ok; i++)
-		ok = (s->own[i].plain ? add_plain_header : add_text_header)(&s->headers, s->own[i].name, s->own[i].text);
+		ok = (s->own[i].plain ? add_plain_header : add_text_header)(&s->headers, s->own[i].name,
+									    s->own[i].text);
 	return ok;
 }
 
@@ -372,9 +375,9 @@ static bool add_line(struct curl_slist **list, const char *line)
 
 static bool add_encoding(struct curl_slist **list, enum encoding encoding)
 {
-	return add_line(list, encoding == SEVEN_BIT ? "Content-Transfer-Encoding: 7bit" :
-			      encoding == BASE64    ? "Content-Transfer-Encoding: base64" :
-						      "Content-Transfer-Encoding: quoted-printable");
+	return add_line(list, encoding == SEVEN_BIT ? "Content-Transfer-Encoding: 7bit"
+			      : encoding == BASE64  ? "Content-Transfer-Encoding: base64"
+						    : "Content-Transfer-Encoding: quoted-printable");
 }
 
 /* Encoded here, so that its size is known: libcurl announces that of the whole mail. */
@@ -440,8 +443,8 @@ static bool add_attachment(curl_mime *into, struct attachment *a)
 	curl_mimepart *part = curl_mime_addpart(into);
 	struct curl_slist *headers = NULL;
 
-	if (!part || !add_file_name(&headers, a->cid ? "inline" : "attachment", a->name) || (a->cid && !add_content_id(&headers, a->cid)) ||
-	    curl_mime_headers(part, headers, 1) != CURLE_OK) {
+	if (!part || !add_file_name(&headers, a->cid ? "inline" : "attachment", a->name) ||
+	    (a->cid && !add_content_id(&headers, a->cid)) || curl_mime_headers(part, headers, 1) != CURLE_OK) {
 		curl_slist_free_all(headers);
 		return false;
 	}

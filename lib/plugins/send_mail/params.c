@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a call asks for: addresses, texts, envelope, Message-ID and attachments, each checked before
- * anything is sent. The first thing found wrong ends the call, and for good where a repeat would not help; what is wrong with the
- * settings is told last, so that a mail which could never go out does not wait for these.
+ * anything is sent. The first thing found wrong ends the call, and for good where a repeat would not help; what is
+ * wrong with the settings is told last, so that a mail which could never go out does not wait for these.
  */
 #include "send_mail.h"
 
@@ -34,7 +34,8 @@ static int add_address(struct sending *s, struct addresses *list, const char *fi
 		return fail(s, DEFERRED_DEAD, "%s: the %s has a control character", field,
 			    in_mail ? "address" : "name");
 	if (wrong)
-		return fail(s, DEFERRED_DEAD, "%s: \"%.*s\" %s", field, (int)(mail_len < 200 ? mail_len : 200), mail, wrong);
+		return fail(s, DEFERRED_DEAD, "%s: \"%.*s\" %s", field, (int)(mail_len < 200 ? mail_len : 200), mail,
+			    wrong);
 	if (!(v = realloc(list->v, (list->len + 1) * sizeof(*v))))
 		return fail(s, DEFERRED_FAILED, "out of memory");
 	list->v = v;
@@ -84,7 +85,8 @@ static const char *unknown_key(const json_t *object, const char *const *known)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)object, key, value) {
+	json_object_foreach((json_t *)object, key, value)
+	{
 		size_t i = 0;
 
 		while (known[i] && strcmp(key, known[i]) != 0)
@@ -106,7 +108,8 @@ static int add_address_json(struct sending *s, struct addresses *list, const cha
 	if ((key = unknown_key(value, known)))
 		return fail(s, DEFERRED_DEAD, "%s: unknown member \"%.100s\" of an address", field, key);
 	if (!json_is_string(mail) || (label && !name && !json_is_null(label)))
-		return fail(s, DEFERRED_DEAD, "%s: an address is \"a@b\" or {\"mail\": \"a@b\", \"label\": \"Name\"}", field);
+		return fail(s, DEFERRED_DEAD, "%s: an address is \"a@b\" or {\"mail\": \"a@b\", \"label\": \"Name\"}",
+			    field);
 	return add_address(s, list, field, json_string_value(mail), json_string_length(mail), name ? name : "",
 			   name ? strlen(name) : 0);
 }
@@ -117,7 +120,8 @@ static int add_address_setting(struct sending *s, struct addresses *list, const 
 	int rc = add_address_text(s, list, name, text);
 
 	if (rc == DEFERRED_OK && list->v[list->len - 1].utf8)
-		return fail(s, DEFERRED_UNREADY, "%s: \"%.200s\" has letters outside of ASCII, which not every server takes", name, text);
+		return fail(s, DEFERRED_UNREADY,
+			    "%s: \"%.200s\" has letters outside of ASCII, which not every server takes", name, text);
 	return rc == DEFERRED_DEAD ? DEFERRED_UNREADY : rc;
 }
 
@@ -135,9 +139,7 @@ static int take_addresses(struct sending *s, const char *field, struct addresses
 		return add_address_json(s, list, field, value);
 	if (json_array_size(value) > max)
 		return fail(s, DEFERRED_DEAD, "%s: more than %zu addresses", field, max);
-	json_array_foreach(value, i, item)
-		if ((rc = add_address_json(s, list, field, item)) != DEFERRED_OK)
-			break;
+	json_array_foreach(value, i, item) if ((rc = add_address_json(s, list, field, item)) != DEFERRED_OK) break;
 	return rc;
 }
 
@@ -170,7 +172,8 @@ static int take_own_headers(struct sending *s)
 	s->own = calloc(json_object_size(headers) + 1, sizeof(*s->own));
 	if (!s->own)
 		return fail(s, DEFERRED_FAILED, "out of memory");
-	json_object_foreach((json_t *)headers, key, value) {
+	json_object_foreach((json_t *)headers, key, value)
+	{
 		struct own_header *h = &s->own[s->own_len];
 
 		*h = (struct own_header){ .name = key, .text = json_string_value(value) };
@@ -190,12 +193,24 @@ static int take_own_headers(struct sending *s)
 static const char *type_of_name(const char *name)
 {
 	static const char *const types[][2] = {
-		{ "pdf", "application/pdf" }, { "txt", "text/plain; charset=UTF-8" }, { "csv", "text/csv; charset=UTF-8" },
-		{ "html", "text/html; charset=UTF-8" }, { "htm", "text/html; charset=UTF-8" }, { "xml", "application/xml" },
-		{ "json", "application/json" }, { "zip", "application/zip" }, { "gz", "application/gzip" }, { "png", "image/png" },
-		{ "jpg", "image/jpeg" }, { "jpeg", "image/jpeg" }, { "gif", "image/gif" }, { "svg", "image/svg+xml" },
-		{ "ics", "text/calendar; charset=UTF-8" }, { "eml", "message/rfc822" },
-		{ "doc", "application/msword" }, { "xls", "application/vnd.ms-excel" },
+		{ "pdf", "application/pdf" },
+		{ "txt", "text/plain; charset=UTF-8" },
+		{ "csv", "text/csv; charset=UTF-8" },
+		{ "html", "text/html; charset=UTF-8" },
+		{ "htm", "text/html; charset=UTF-8" },
+		{ "xml", "application/xml" },
+		{ "json", "application/json" },
+		{ "zip", "application/zip" },
+		{ "gz", "application/gzip" },
+		{ "png", "image/png" },
+		{ "jpg", "image/jpeg" },
+		{ "jpeg", "image/jpeg" },
+		{ "gif", "image/gif" },
+		{ "svg", "image/svg+xml" },
+		{ "ics", "text/calendar; charset=UTF-8" },
+		{ "eml", "message/rfc822" },
+		{ "doc", "application/msword" },
+		{ "xls", "application/vnd.ms-excel" },
 		{ "docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document" },
 		{ "xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet" },
 	};
@@ -213,16 +228,20 @@ static int open_attachment(struct sending *s, struct attachment *a)
 	struct stat st;
 
 	if (!dir)
-		return fail(s, DEFERRED_DEAD, "attachment \"%.300s\" is refused: files are sent from the folder of the setting "
-			    "mail.attachment_dir only, which is not set; \"content\" needs none", a->path);
+		return fail(s, DEFERRED_DEAD,
+			    "attachment \"%.300s\" is refused: files are sent from the folder of the setting "
+			    "mail.attachment_dir only, which is not set; \"content\" needs none",
+			    a->path);
 	if (dir[0] != '/' || stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
-		return fail(s, DEFERRED_UNREADY,
-				"mail.attachment_dir \"%.300s\" is not the absolute path of a folder", dir);
+		return fail(s, DEFERRED_UNREADY, "mail.attachment_dir \"%.300s\" is not the absolute path of a folder",
+			    dir);
 	a->fd = beneath_open(dir, a->path, O_RDONLY, 0, &why);
 	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
 		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, why);
 	if (a->fd < 0)
-		return fail(s, DEFERRED_DEAD, "cannot read attachment \"%.300s\" below mail.attachment_dir \"%.200s\": %s", a->path, dir, why);
+		return fail(s, DEFERRED_DEAD,
+			    "cannot read attachment \"%.300s\" below mail.attachment_dir \"%.200s\": %s", a->path, dir,
+			    why);
 	if (fstat(a->fd, &st) < 0)
 		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, strerror(errno));
 	a->size = (size_t)st.st_size;
@@ -316,7 +335,9 @@ static const char *repeated_cid(const struct sending *s, const char *cid)
 
 static int take_attachment(struct sending *s, const json_t *value)
 {
-	static const char *const known[] = { "path", "name", "type", "content", "content_base64", "cid", "delete_after_send", NULL };
+	static const char *const known[] = {
+		"path", "name", "type", "content", "content_base64", "cid", "delete_after_send", NULL
+	};
 	struct attachment *a = &s->attachments[s->attachments_len++];
 	const json_t *remove = json_object_get(value, "delete_after_send");
 	const char *key = unknown_key(value, known), *text = NULL, *base64 = NULL, *wrong;
@@ -342,7 +363,10 @@ static int take_attachment(struct sending *s, const json_t *value)
 		wrong = repeated_cid(s, a->cid);
 	if (wrong)
 		return fail(s, DEFERRED_DEAD, "attachment \"%.255s\" %s",
-			    a->name ? a->name : a->path ? a->path : "", wrong);
+			    a->name   ? a->name
+			    : a->path ? a->path
+				      : "",
+			    wrong);
 	s->shown_len += a->cid != NULL;
 	a->remove = a->path && json_is_true(remove);
 	if (!a->name || !*a->name)
@@ -371,9 +395,7 @@ static int take_attachments(struct sending *s)
 	s->attachments = calloc(json_array_size(list) + 1, sizeof(*s->attachments));
 	if (!s->attachments)
 		return fail(s, DEFERRED_FAILED, "out of memory");
-	json_array_foreach(list, i, item)
-		if ((rc = take_attachment(s, item)) != DEFERRED_OK)
-			break;
+	json_array_foreach(list, i, item) if ((rc = take_attachment(s, item)) != DEFERRED_OK) break;
 	return rc;
 }
 
@@ -406,7 +428,8 @@ static int take_envelope(struct sending *s, size_t max)
 
 			while (k < s->rcpt.len && !same_address(s->rcpt.v[k].mail, mail))
 				k++;
-			if (k == s->rcpt.len && (rc = add_address(s, &s->rcpt, "to", mail, strlen(mail), "", 0)) != DEFERRED_OK)
+			if (k == s->rcpt.len &&
+			    (rc = add_address(s, &s->rcpt, "to", mail, strlen(mail), "", 0)) != DEFERRED_OK)
 				return rc;
 		}
 	if (s->rcpt.len == 0)
@@ -445,9 +468,11 @@ static int check_bodies(struct sending *s)
 static void refuse_utf8(struct address *a)
 {
 	a->code = 553;
-	snprintf(a->answer, sizeof(a->answer), "letters outside of ASCII take a server that offers SMTPUTF8, which this one does not%s",
-		 mail_is_ascii(a->mail, (size_t)(strrchr(a->mail, '@') - a->mail)) ?
-			 "; or write the domain in its xn-- form" : "");
+	snprintf(a->answer, sizeof(a->answer),
+		 "letters outside of ASCII take a server that offers SMTPUTF8, which this one does not%s",
+		 mail_is_ascii(a->mail, (size_t)(strrchr(a->mail, '@') - a->mail))
+			 ? "; or write the domain in its xn-- form"
+			 : "");
 }
 
 int leave_out_utf8(struct sending *s)
@@ -493,7 +518,8 @@ static int take_message_id(struct sending *s)
 	if (!given) {
 		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 			return fail(s, DEFERRED_FAILED, "no random number: %s", strerror(errno));
-		snprintf(s->message_id, sizeof(s->message_id), "deferred.%llx.%lld@%s", random, (long long)time(NULL), domain);
+		snprintf(s->message_id, sizeof(s->message_id), "deferred.%llx.%lld@%s", random, (long long)time(NULL),
+			 domain);
 		return DEFERRED_OK;
 	}
 	len = strlen(given);
@@ -514,22 +540,26 @@ static int take_sender(struct sending *s)
 
 	if (rc != DEFERRED_OK || s->from.len)
 		return rc;
-	return fail(s, DEFERRED_UNREADY, "no sender: the mail has no \"from\", and the config file no mail { from = \"you@example.org\" }");
+	return fail(s, DEFERRED_UNREADY,
+		    "no sender: the mail has no \"from\", and the config file no mail { from = \"you@example.org\" }");
 }
 
 int take_params(struct sending *s)
 {
-	static const char *const known[] = { "from", "to", "cc", "bcc", "reply_to", "subject", "text", "html",
-					    "calendar",
-					     "attachments", "headers", "message_id", "label", "deliver_to", NULL };
+	static const char *const known[] = { "from",    "to",         "cc",    "bcc",        "reply_to",
+					     "subject", "text",       "html",  "calendar",   "attachments",
+					     "headers", "message_id", "label", "deliver_to", NULL };
 	const char *key;
 	size_t max = (size_t)setting_number(s, "mail.recipients_max", 100);
 	const struct {
 		const char *field;
 		struct addresses *list;
 		size_t max;
-	} lists[] = { { "from", &s->from, 1 }, { "reply_to", &s->reply_to, 1 },
-		      { "to", &s->to, max }, { "cc", &s->cc, max }, { "bcc", &s->bcc, max } };
+	} lists[] = { { "from", &s->from, 1 },
+		      { "reply_to", &s->reply_to, 1 },
+		      { "to", &s->to, max },
+		      { "cc", &s->cc, max },
+		      { "bcc", &s->bcc, max } };
 	json_error_t why;
 	int rc;
 

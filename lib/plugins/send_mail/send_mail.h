@@ -27,9 +27,9 @@ struct address {
 	char mail[MAIL_ADDRESS_MAX + 1];
 	const char *label; /* borrowed, not terminated */
 	size_t label_len;
-	bool escaped;      /* the label is the inside of a quoted string: a backslash takes the next letter as it is */
-	bool utf8;         /* has letters outside of ASCII: for servers that offer SMTPUTF8 */
-	int code;          /* server's answer to RCPT TO; 0: none */
+	bool escaped; /* the label is the inside of a quoted string: a backslash takes the next letter as it is */
+	bool utf8;    /* has letters outside of ASCII: for servers that offer SMTPUTF8 */
+	int code;     /* server's answer to RCPT TO; 0: none */
 	char answer[160];
 };
 
@@ -47,7 +47,7 @@ struct attachment {
 	bool seven_bit;      /* a message, which is not encoded */
 	const char *cid;     /* it is shown by the HTML, which refers to it by that; NULL: it is not */
 	bool remove;
-	int fd;              /* -1: none */
+	int fd;        /* -1: none */
 	size_t size;   /* when it was opened; it must still have it when it is sent */
 	size_t offset; /* of what is read next */
 };
@@ -55,7 +55,7 @@ struct attachment {
 /* A header that the mail brings along. */
 struct own_header {
 	const char *name, *text;
-	bool plain;          /* ASCII that is not to be encoded; else text for people */
+	bool plain; /* ASCII that is not to be encoded; else text for people */
 };
 
 /* How far the talk with the server has come: the command sent last. */
@@ -64,15 +64,15 @@ enum stage { CONNECT, EHLO, HELO, STARTTLS, AUTH, MAIL_FROM, RCPT_TO, DATA, MESS
 struct stage_info {
 	const char *command; /* beginning of its line; NULL: not a command */
 	const char *text;
-	bool about_mail;     /* what is refused with 5xx here is refused for good; else it is about the server, or our settings */
+	bool about_mail; /* what is refused with 5xx here is refused for good; else it is about the server, or our settings */
 };
 
 /* One call of the function. */
 struct sending {
 	const struct deferred_call *call;
-	char why[1024];       /* what to report */
+	char why[1024]; /* what to report */
 
-	json_t *params;       /* all text below is borrowed from these */
+	json_t *params; /* all text below is borrowed from these */
 	struct addresses from, reply_to, to, cc, bcc, rcpt;
 	bool redirected;
 	const char *subject, *text, *html, *calendar;
@@ -83,21 +83,21 @@ struct sending {
 	size_t own_len;
 	char message_id[512]; /* without the angle brackets */
 
-	curl_mime *mime;      /* of several parts; else NULL, and `message` is all of it */
+	curl_mime *mime; /* of several parts; else NULL, and `message` is all of it */
 	struct curl_slist *headers;
 	char *message;
 	size_t message_len;
 
-	size_t asked;         /* recipients at the front of rcpt for whom the server is asked */
-	bool utf8;            /* the envelope has letters outside of ASCII, and so may the headers */
-	bool no_utf8;         /* the server does not take that: nothing was sent */
-	char where[300];      /* HOST:PORT */
-	enum stage stage;     /* the last one before QUIT */
-	size_t rcpt_at;       /* number of RCPT commands sent */
+	size_t asked;     /* recipients at the front of rcpt for whom the server is asked */
+	bool utf8;        /* the envelope has letters outside of ASCII, and so may the headers */
+	bool no_utf8;     /* the server does not take that: nothing was sent */
+	char where[300];  /* HOST:PORT */
+	enum stage stage; /* the last one before QUIT */
+	size_t rcpt_at;   /* number of RCPT commands sent */
 	bool reply_ended;
-	bool over;            /* QUIT was sent: what follows says nothing about the mail */
-	int reply_code;       /* last complete reply */
-	bool message_sent;    /* the server said go ahead; from here on the outcome may be unknown */
+	bool over;         /* QUIT was sent: what follows says nothing about the mail */
+	int reply_code;    /* last complete reply */
+	bool message_sent; /* the server said go ahead; from here on the outcome may be unknown */
 	char reply[512];
 	char curl_error[CURL_ERROR_SIZE];
 };
@@ -117,7 +117,8 @@ int compose(struct sending *s);
 /* With CRLF for each line end. Given: free(). NULL: out of memory. */
 char *with_crlf(const char *text, size_t len);
 
-/* Without the addresses outside of ASCII: those stand at the end of rcpt from now on, as refused. To be composed anew. */
+/* Without the addresses outside of ASCII: those stand at the end of rcpt from now on, as refused. To be composed anew.
+ * */
 int leave_out_utf8(struct sending *s);
 
 /* The handle of this process, kept from mail to mail with its connection. NULL: libcurl does not start. */

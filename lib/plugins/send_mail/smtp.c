@@ -17,19 +17,14 @@
 #include <unistd.h>
 
 const struct stage_info stages[QUIT + 1] = {
-	[CONNECT] = { NULL, "connect", false },
-	[EHLO] = { "EHLO ", "EHLO", false },
-	[HELO] = { "HELO ", "HELO", false },
-	[STARTTLS] = { "STARTTLS\r\n", "STARTTLS", false },
-	[AUTH] = { "AUTH ", "AUTH", false },
-	[MAIL_FROM] = { "MAIL FROM:", "MAIL FROM", true },
-	[RCPT_TO] = { "RCPT TO:", "RCPT TO", true },
-	[DATA] = { "DATA\r\n", "DATA", true },
-	[MESSAGE] = { NULL, "message", true },
-	[QUIT] = { "QUIT\r\n", "QUIT", false },
+	[CONNECT] = { NULL, "connect", false },      [EHLO] = { "EHLO ", "EHLO", false },
+	[HELO] = { "HELO ", "HELO", false },         [STARTTLS] = { "STARTTLS\r\n", "STARTTLS", false },
+	[AUTH] = { "AUTH ", "AUTH", false },         [MAIL_FROM] = { "MAIL FROM:", "MAIL FROM", true },
+	[RCPT_TO] = { "RCPT TO:", "RCPT TO", true }, [DATA] = { "DATA\r\n", "DATA", true },
+	[MESSAGE] = { NULL, "message", true },       [QUIT] = { "QUIT\r\n", "QUIT", false },
 };
 
-static CURL *curl; /* kept: its connection serves the next mail */
+static CURL *curl;     /* kept: its connection serves the next mail */
 static pid_t curl_pid; /* of the process that made it */
 static bool curl_utf8; /* the server of that connection offers SMTPUTF8 */
 
@@ -72,7 +67,8 @@ static void on_reply_line(struct sending *s, const char *line, size_t len)
 
 	if (s->over)
 		return;
-	if (s->stage == EHLO && len >= 12 && strncasecmp(line + 4, "SMTPUTF8", 8) == 0 && strchr(" \r\n", len > 12 ? line[12] : ' '))
+	if (s->stage == EHLO && len >= 12 && strncasecmp(line + 4, "SMTPUTF8", 8) == 0 &&
+	    strchr(" \r\n", len > 12 ? line[12] : ' '))
 		curl_utf8 = true;
 	if (s->reply_ended)
 		s->reply[0] = '\0';
@@ -131,14 +127,18 @@ static int read_password(struct sending *s, char *password, size_t size)
 
 	snprintf(password, size, "%s", text ? text : "");
 	if (!path && !text)
-		return fail(s, DEFERRED_UNREADY, "mail.user is set, its password is not: mail { password_file = \"FILE\" }, whose first line it is");
+		return fail(s, DEFERRED_UNREADY,
+			    "mail.user is set, its password is not: mail { password_file = \"FILE\" }, whose first "
+			    "line it is");
 	if (!path)
 		return DEFERRED_OK;
 	if (!(f = fopen(path, "re")))
-		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file \"%.300s\": %s", path, strerror(errno));
+		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file \"%.300s\": %s", path,
+			    strerror(errno));
 	if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
 		fclose(f);
-		return fail(s, DEFERRED_UNREADY, "mail.password_file \"%.300s\" " SECRET_FILE_WRONG, path, (unsigned int)st.st_mode & 07777);
+		return fail(s, DEFERRED_UNREADY, "mail.password_file \"%.300s\" " SECRET_FILE_WRONG, path,
+			    (unsigned int)st.st_mode & 07777);
 	}
 	if (!fgets(password, (int)size, f))
 		password[0] = '\0';
@@ -195,10 +195,13 @@ static int set_up(struct sending *s, struct curl_slist *rcpt, FILE *message)
 	v6 = strchr(host, ':') != NULL;
 	snprintf(s->where, sizeof(s->where), "%s%.250s%s:%ld", v6 ? "[" : "", host, v6 ? "]" : "", port);
 	if (!url_text_ok(host) || port < 1 || port > 65535 || (helo && !url_text_ok(helo)))
-		return fail(s, DEFERRED_UNREADY, "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
+		return fail(s, DEFERRED_UNREADY,
+			    "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
 	/* Neither on loopback: whoever gets the port first would get the password. */
 	if (user && !implicit && !starttls && setting_number(s, "mail.plain_login", 0) != 1)
-		return fail(s, DEFERRED_UNREADY, "the password of mail.user would cross the network in clear text: set mail.tls to starttls or tls, "
+		return fail(s, DEFERRED_UNREADY,
+			    "the password of mail.user would cross the network in clear text: set mail.tls to starttls "
+			    "or tls, "
 			    "or mail.plain_login = 1");
 	if (user && (rc = read_password(s, password, sizeof(password))) != DEFERRED_OK)
 		return rc;
@@ -260,8 +263,8 @@ static CURLcode perform_once(struct sending *s, FILE *message)
 
 bool failed_by_reply(const struct sending *s, CURLcode code)
 {
-	return (code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_SEND_ERROR || code == CURLE_LOGIN_DENIED) && s->reply_ended &&
-	       s->reply_code >= 400;
+	return (code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_SEND_ERROR || code == CURLE_LOGIN_DENIED) &&
+	       s->reply_ended && s->reply_code >= 400;
 }
 
 int talk(struct sending *s, CURLcode *code)
@@ -281,7 +284,8 @@ int talk(struct sending *s, CURLcode *code)
 		*code = perform_once(s, message);
 		curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &made);
 		/* The server had closed the connection kept from the last mail: that says nothing about this one. */
-		if (*code != CURLE_OK && made == 0 && !s->no_utf8 && !s->message_sent && (s->reply_code == 421 || !failed_by_reply(s, *code))) {
+		if (*code != CURLE_OK && made == 0 && !s->no_utf8 && !s->message_sent &&
+		    (s->reply_code == 421 || !failed_by_reply(s, *code))) {
 			curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
 			*code = perform_once(s, message);
 		}

@@ -34,26 +34,39 @@ import pg  # noqa: E402
 NODE_DIR = os.path.join(pg.BUILD, "bench", "peers")
 PROGRAMS = os.path.join(pg.BUILD, "tests", "bench")
 NODE = os.environ.get("NODE") or "/usr/bin/node"
-SETTINGS = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "256MB", "max_wal_size": "4GB",
-            "checkpoint_timeout": "30min", "jit": "off"}
+SETTINGS = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "30min",
+    "jit": "off",
+}
 PAYLOAD = '{"n": 1}'
 TICKS = os.sysconf("SC_CLK_TCK")
 
 # Beside the figures: what a job that was run leaves behind, and what its worker may rely on.
 KEEPS = {
-    "graphile": ["the row of a job is deleted when it is done: no history",
-                 "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
-                 "no receipt: a completion deletes the row by its id; what a dead worker had fetched (up to 500) comes back after 4 hours",
-                 "completions wait in memory for the batch; those of a worker killed meanwhile are run again"],
-    "boss": ["the row of a job stays for 7 days, with start, end and result; of earlier attempts only the number",
-             "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
-             "complete() by id, as here, takes any active attempt",
-             "what a dead worker had fetched (here up to 2,000) comes back after 15 minutes",
-             "completed when complete() answers, a batch at a time and with one result for it"],
-    "ours": ["the call is kept, and a log row for every attempt: outcome, times, processor time, memory, worker, result",
-             "functions run in a child process without database secret; a crash costs one attempt",
-             "a receipt for each claim: at most one outcome is accepted; jobs of a dead worker come back after 60 s",
-             "outcome and log row in one transaction; a defer is durable when it answers"],
+    "graphile": [
+        "the row of a job is deleted when it is done: no history",
+        "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
+        "no receipt: a completion deletes the row by its id; what a dead worker had fetched (up to 500) comes back after 4 hours",
+        "completions wait in memory for the batch; those of a worker killed meanwhile are run again",
+    ],
+    "boss": [
+        "the row of a job stays for 7 days, with start, end and result; of earlier attempts only the number",
+        "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
+        "complete() by id, as here, takes any active attempt",
+        "what a dead worker had fetched (here up to 2,000) comes back after 15 minutes",
+        "completed when complete() answers, a batch at a time and with one result for it",
+    ],
+    "ours": [
+        "the call is kept, and a log row for every attempt: outcome, times, processor time, memory, worker, result",
+        "functions run in a child process without database secret; a crash costs one attempt",
+        "a receipt for each claim: at most one outcome is accepted; jobs of a dead worker come back after 60 s",
+        "outcome and log row in one transaction; a defer is durable when it answers",
+    ],
 }
 
 
@@ -68,7 +81,7 @@ def cpu_of(pid, with_children):
             words = f.read().rpartition(")")[2].split()
     except OSError:
         return 0
-    return sum(int(w) for w in words[11:15 if with_children else 13]) / TICKS
+    return sum(int(w) for w in words[11 : 15 if with_children else 13]) / TICKS
 
 
 def peak_kb(pid):
@@ -93,8 +106,10 @@ class Workers:
         self.out = [tempfile.TemporaryFile("w+") for _ in commands]
         self.err = [tempfile.TemporaryFile("w+") for _ in commands]
         self.start = time.monotonic()
-        self.processes = [subprocess.Popen(c, stdin=subprocess.DEVNULL, stdout=o, stderr=e, env=env)
-                          for c, o, e in zip(commands, self.out, self.err)]
+        self.processes = [
+            subprocess.Popen(c, stdin=subprocess.DEVNULL, stdout=o, stderr=e, env=env)
+            for c, o, e in zip(commands, self.out, self.err)
+        ]
         self.peaks = {}
 
     def wait(self, limit_s):
@@ -173,15 +188,32 @@ class System:
         path = os.path.join(self.bench.folder, self.name + ".sql")
         with open(path, "w") as f:
             f.write(script + "\n")
-        text = pg.call([os.path.join(pg.bindir(), "pgbench"), "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, 2)),
-                        "-f", path, "-T", str(max(1, round(seconds))), self.conninfo])
+        text = pg.call(
+            [
+                os.path.join(pg.bindir(), "pgbench"),
+                "-n",
+                "-M",
+                "prepared",
+                "-c",
+                str(clients),
+                "-j",
+                str(min(clients, 2)),
+                "-f",
+                path,
+                "-T",
+                str(max(1, round(seconds))),
+                self.conninfo,
+            ]
+        )
         calls = int(re.search(r"actually processed: (\d+)", text).group(1))
         return self.rate({"calls": calls, "seconds": calls / float(re.search(r"tps = ([\d.]+)", text).group(1))})
 
     def looped(self, command, drive):
         """What drive() returned, and the stamps of a worker that ran meanwhile."""
         with tempfile.TemporaryFile("w+") as out:
-            worker = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True, env=self.env)
+            worker = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True, env=self.env
+            )
             try:
                 deadline = time.monotonic() + 30
                 while os.fstat(out.fileno()).st_size == 0:
@@ -215,13 +247,19 @@ class Graphile(System):
         self.sql("truncate graphile_worker._private_jobs")
 
     def add_jobs(self, n):
-        self.sql("select count(*) from graphile_worker.add_jobs(array_fill(json_populate_record(null::graphile_worker.job_spec,"
-                 " json_build_object('identifier', 'noop', 'payload', %s::json)), array[%s]))", PAYLOAD, n)
+        self.sql(
+            "select count(*) from graphile_worker.add_jobs(array_fill(json_populate_record(null::graphile_worker.job_spec,"
+            " json_build_object('identifier', 'noop', 'payload', %s::json)), array[%s]))",
+            PAYLOAD,
+            n,
+        )
 
     def fill(self, n):
         for queued in range(0, n, 100000):
             self.add_jobs(min(n - queued, 100000))
-        count, self.ids, self.xor = self.sql("select count(*), sum(id), bit_xor(id) from graphile_worker._private_jobs")[0]
+        count, self.ids, self.xor = self.sql(
+            "select count(*), sum(id), bit_xor(id) from graphile_worker._private_jobs"
+        )[0]
         if count != n:
             raise Failed(f"graphile: {count} jobs queued, not {n}")
 
@@ -243,21 +281,31 @@ class Graphile(System):
         return sorted(t for a in workers.answers() for t in a["times"])
 
     def single(self):
-        return {"add_job(), SQL, pgbench": lambda c, s: self.pgbench(f"select graphile_worker.add_job('noop', '{PAYLOAD}');", c, s),
-                "addJob(), JS": lambda c, s: self.rate(self.ask("send", clients=c, seconds=s))}
+        return {
+            "add_job(), SQL, pgbench": lambda c, s: self.pgbench(
+                f"select graphile_worker.add_job('noop', '{PAYLOAD}');", c, s
+            ),
+            "addJob(), JS": lambda c, s: self.rate(self.ask("send", clients=c, seconds=s)),
+        }
 
     def bulk(self):
         def add_jobs(n):
             start = time.monotonic()
             self.add_jobs(n)
             return self.rate({"calls": n, "seconds": time.monotonic() - start})
-        return {"add_jobs(), SQL, one call": add_jobs,
-                "addJobs(), JS, 10,000 a call": lambda n: self.rate(self.ask("bulk", jobs=n, batch=10000))}
+
+        return {
+            "add_jobs(), SQL, one call": add_jobs,
+            "addJobs(), JS, 10,000 a call": lambda n: self.rate(self.ask("bulk", jobs=n, batch=10000)),
+        }
 
     def latency(self):
         def way(queue_size):
-            return lambda count, ms: self.looped(self.node("loop", concurrency=24, queue_size=queue_size),
-                                                 lambda: self.ask("pace", count=count, interval_ms=ms)["stamps"])
+            return lambda count, ms: self.looped(
+                self.node("loop", concurrency=24, queue_size=queue_size),
+                lambda: self.ask("pace", count=count, interval_ms=ms)["stamps"],
+            )
+
         return {"LISTEN, local queue of 500": way(500), "LISTEN, no local queue": way(0)}
 
     def idle(self):
@@ -288,15 +336,21 @@ class Boss(System):
         return self.sql("select count(*) from pgboss.job where state < 'completed'")[0][0]
 
     def verify(self, workers, n):
-        seen = (sum(a["count"] for a in workers.answers()),
-                *self.sql("select count(*), count(distinct id), max(retry_count), count(*) filter (where state <> 'completed')"
-                          " from pgboss.job")[0])
+        seen = (
+            sum(a["count"] for a in workers.answers()),
+            *self.sql(
+                "select count(*), count(distinct id), max(retry_count), count(*) filter (where state <> 'completed')"
+                " from pgboss.job"
+            )[0],
+        )
         if seen != (n, n, n, 0, 0):
             raise Failed(f"pg-boss: {seen} is not {(n, n, n, 0, 0)}")
 
     def times(self, workers):
-        rows = self.sql("select extract(epoch from completed_on) from (select completed_on, row_number() over (order by completed_on) as n"
-                        " from pgboss.job where state = 'completed') x where n % 1000 = 1 order by 1")
+        rows = self.sql(
+            "select extract(epoch from completed_on) from (select completed_on, row_number() over (order by completed_on) as n"
+            " from pgboss.job where state = 'completed') x where n % 1000 = 1 order by 1"
+        )
         return [float(t) for t, in rows]
 
     def single(self):
@@ -307,8 +361,11 @@ class Boss(System):
 
     def latency(self):
         def way(notify):
-            return lambda count, ms: self.looped(self.node("loop", notify=notify),
-                                                 lambda: self.ask("pace", count=count, interval_ms=ms, notify=notify)["stamps"])
+            return lambda count, ms: self.looped(
+                self.node("loop", notify=notify),
+                lambda: self.ask("pace", count=count, interval_ms=ms, notify=notify)["stamps"],
+            )
+
         return {"LISTEN (queue made with notify)": way(True), "polling each 0.5 s, the least": way(False)}
 
     def idle(self):
@@ -324,11 +381,17 @@ class Ours(System):
         os.mkdir(self.run_dir, 0o700)
 
     def empty(self):
-        self.sql("truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, deferred.__deferred_worker")
+        self.sql(
+            "truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, deferred.__deferred_worker"
+        )
 
     def program(self, *args):
-        done = subprocess.run([os.path.join(PROGRAMS, args[0]), *map(str, args[1:])], capture_output=True, text=True,
-                              env={"PATH": "/usr/bin:/bin", "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1"})
+        done = subprocess.run(
+            [os.path.join(PROGRAMS, args[0]), *map(str, args[1:])],
+            capture_output=True,
+            text=True,
+            env={"PATH": "/usr/bin:/bin", "DEFERRED_CONFIG": "/dev/null", "DEFERRED_ALLOW_ROOT": "1"},
+        )
         if done.returncode != 0:
             raise Failed(f"{args[0]}: {done.stderr}")
         return done.stdout
@@ -341,8 +404,20 @@ class Ours(System):
         self.defer_many(n)
 
     def check_deferred(self, i=0):
-        return [os.path.join(pg.BUILD, "bin", "check_deferred"), "--db", self.conninfo, "--pidfile", os.path.join(self.run_dir, f"pid{i}"),
-                "--plugin-dir", os.path.join(pg.BUILD, "plugins"), "--config", "/dev/null", "--log-level", "error", "--allow-root"]
+        return [
+            os.path.join(pg.BUILD, "bin", "check_deferred"),
+            "--db",
+            self.conninfo,
+            "--pidfile",
+            os.path.join(self.run_dir, f"pid{i}"),
+            "--plugin-dir",
+            os.path.join(pg.BUILD, "plugins"),
+            "--config",
+            "/dev/null",
+            "--log-level",
+            "error",
+            "--allow-root",
+        ]
 
     def commands(self, processes):
         number, runners = int(processes[0]), 2 if "runners" in processes else 1
@@ -353,18 +428,32 @@ class Ours(System):
         return self.sql("select count(*) from deferred.__deferred_hot")[0][0]
 
     def verify(self, workers, n):
-        seen = (*self.sql("select count(*), count(distinct job_id), count(*) filter (where outcome <> 'ok')"
-                          " from deferred.__deferred_log")[0], self.waiting())
+        seen = (
+            *self.sql(
+                "select count(*), count(distinct job_id), count(*) filter (where outcome <> 'ok')"
+                " from deferred.__deferred_log"
+            )[0],
+            self.waiting(),
+        )
         if seen != (n, n, 0, 0):
             raise Failed(f"deferred: {seen} is not {(n, n, 0, 0)}")
 
     def times(self, workers):
-        return [float(t) for t, in self.sql("select extract(epoch from finished_at) from (select finished_at, row_number() over (order by"
-                                            " finished_at) as n from deferred.__deferred_log) x where n % 1000 = 1 order by 1")]
+        return [
+            float(t)
+            for t, in self.sql(
+                "select extract(epoch from finished_at) from (select finished_at, row_number() over (order by"
+                " finished_at) as n from deferred.__deferred_log) x where n % 1000 = 1 order by 1"
+            )
+        ]
 
     def single(self):
-        return {"deferred.defer(), SQL, pgbench": lambda c, s: self.pgbench(f"select deferred.defer('noop', '{PAYLOAD}');", c, s),
-                "deferred_defer(), C": self.single_c}
+        return {
+            "deferred.defer(), SQL, pgbench": lambda c, s: self.pgbench(
+                f"select deferred.defer('noop', '{PAYLOAD}');", c, s
+            ),
+            "deferred_defer(), C": self.single_c,
+        }
 
     def single_c(self, clients, seconds):
         rate = float(self.program("defer_loop", self.conninfo, "single", clients, seconds))
@@ -375,9 +464,13 @@ class Ours(System):
     def bulk(self):
         def sql(n):
             start = time.monotonic()
-            self.sql("select count(*) from deferred.defer_many(array_to_json(array_fill(%s::json, array[%s])))",
-                     json.dumps({"fn": "noop", "params": json.loads(PAYLOAD)}), n)
+            self.sql(
+                "select count(*) from deferred.defer_many(array_to_json(array_fill(%s::json, array[%s])))",
+                json.dumps({"fn": "noop", "params": json.loads(PAYLOAD)}),
+                n,
+            )
             return self.rate({"calls": n, "seconds": time.monotonic() - start})
+
         return {"deferred.defer_many(), SQL, one call": sql, "deferred_defer_many(), C, one call": self.defer_many}
 
     def latency(self):
@@ -405,7 +498,9 @@ class Ours(System):
         finally:
             worker.terminate()
             worker.wait(60)
-        began = self.sql("select job_id, extract(epoch from started_at)::float8 from deferred.__deferred_log where outcome = 'ok'")
+        began = self.sql(
+            "select job_id, extract(epoch from started_at)::float8 from deferred.__deferred_log where outcome = 'ok'"
+        )
         return list(called.values()), [(called[job][0], at) for job, at in began if job in called]
 
     def idle(self):
@@ -439,7 +534,7 @@ class Bench:
         """Measure each way once a round, in changing order. Returns the results of each, by name."""
         results = {way: [] for way in ways}
         for i in range(rounds or self.args.rounds):
-            order = list(ways)[i % len(ways):] + list(ways)[:i % len(ways)]
+            order = list(ways)[i % len(ways) :] + list(ways)[: i % len(ways)]
             for way in order:
                 self.load.append(round(os.getloadavg()[0], 2))
                 if sys.stderr.isatty():
@@ -486,10 +581,18 @@ class Bench:
         times = system.times(workers)
         part = len(times) // 10
         spans = (times[3 * part] - times[part], times[-1] - times[-1 - 2 * part]) if part else (0, 0)
-        return {"rate": done / workers.seconds, "net_rate": done / max(workers.seconds - idle.seconds, 0.001),
-                "seconds": workers.seconds, "done": done, "cpu_us": (cpu + max(workers.cpu - idle.cpu, 0)) / done * 1e6,
-                "server_cpu_us": cpu / done * 1e6, "wal_bytes": (queued_wal / n + wal / done), "wal_queued": queued_wal / n,
-                "peak_mib": sum(workers.peaks.values()) / 1024, "late_early": spans[0] / spans[1] if spans[0] and spans[1] else None}
+        return {
+            "rate": done / workers.seconds,
+            "net_rate": done / max(workers.seconds - idle.seconds, 0.001),
+            "seconds": workers.seconds,
+            "done": done,
+            "cpu_us": (cpu + max(workers.cpu - idle.cpu, 0)) / done * 1e6,
+            "server_cpu_us": cpu / done * 1e6,
+            "wal_bytes": (queued_wal / n + wal / done),
+            "wal_queued": queued_wal / n,
+            "peak_mib": sum(workers.peaks.values()) / 1024,
+            "late_early": spans[0] / spans[1] if spans[0] and spans[1] else None,
+        }
 
     def ways(self, n, best=False, **kw):
         found = {}
@@ -511,26 +614,41 @@ class Bench:
     def execute_rows(self, group, results):
         rates = {way: median(r["net_rate"] for r in rounds) for way, rounds in results.items() if rounds}
         peer = max((v for (name, _), v in rates.items() if name != "ours"), default=None)
-        least = min((median(r["cpu_us"] for r in rounds) for (name, _), rounds in results.items() if rounds and name != "ours"),
-                    default=None)
-        header = (f"  {'':<34}{'jobs/s':>9}{'net jobs/s':>12}{'to best peer':>14}{'CPU us/job':>12}"
-                  f"{'to best peer':>14}{'of it server':>14}{'WAL B/job':>11}{'peak MiB':>10}{'late/early':>12}")
+        least = min(
+            (median(r["cpu_us"] for r in rounds) for (name, _), rounds in results.items() if rounds and name != "ours"),
+            default=None,
+        )
+        header = (
+            f"  {'':<34}{'jobs/s':>9}{'net jobs/s':>12}{'to best peer':>14}{'CPU us/job':>12}"
+            f"{'to best peer':>14}{'of it server':>14}{'WAL B/job':>11}{'peak MiB':>10}{'late/early':>12}"
+        )
         print(header)
         for (name, way), rounds in results.items():
             if not rounds:
                 continue
-            row = {"system": name, "way": way, **{k: median(r[k] for r in rounds if r[k] is not None) for k in rounds[0]},
-                   "rounds": [round(r["rate"]) for r in rounds]}
+            row = {
+                "system": name,
+                "way": way,
+                **{k: median(r[k] for r in rounds if r[k] is not None) for k in rounds[0]},
+                "rounds": [round(r["rate"]) for r in rounds],
+            }
             ratio = row["net_rate"] / peer if peer and name == "ours" else None
             row["to_best_peer"] = ratio
             cpu_ratio = row["cpu_us"] / least if least and name == "ours" else None
             row["cpu_to_best_peer"] = cpu_ratio
-            processes = f"{way} process{'es' if way not in ('1', '1, 2 runners') else ''}" if "," not in way else "1 process, 2 runners"
+            processes = (
+                f"{way} process{'es' if way not in ('1', '1, 2 runners') else ''}"
+                if "," not in way
+                else "1 process, 2 runners"
+            )
             late = f"{row['late_early']:.2f}" if row["late_early"] else ""
-            print(f"  {TITLE[name] + ', ' + processes:<34}{row['rate']:>9,.0f}{row['net_rate']:>12,.0f}"
-                  f"{f'{ratio:.2f}' if ratio else '':>14}{row['cpu_us']:>12.1f}"
-                  f"{f'{cpu_ratio:.2f}' if cpu_ratio else '':>14}"
-                  f"{row['server_cpu_us']:>14.1f}{row['wal_bytes']:>11.0f}{row['peak_mib']:>10.1f}{late:>12}", flush=True)
+            print(
+                f"  {TITLE[name] + ', ' + processes:<34}{row['rate']:>9,.0f}{row['net_rate']:>12,.0f}"
+                f"{f'{ratio:.2f}' if ratio else '':>14}{row['cpu_us']:>12.1f}"
+                f"{f'{cpu_ratio:.2f}' if cpu_ratio else '':>14}"
+                f"{row['server_cpu_us']:>14.1f}{row['wal_bytes']:>11.0f}{row['peak_mib']:>10.1f}{late:>12}",
+                flush=True,
+            )
             self.figures.setdefault(group, []).append(row)
 
     def execute(self):
@@ -542,7 +660,9 @@ class Bench:
         self.execute_rows("backlog", self.in_turns(self.ways(self.args.backlog, best=True)))
 
     def held(self):
-        title(f"{self.args.held:,} no-op jobs beside a held REPEATABLE READ reader; late/early: the last fifth's speed to an early one's")
+        title(
+            f"{self.args.held:,} no-op jobs beside a held REPEATABLE READ reader; late/early: the last fifth's speed to an early one's"
+        )
         self.execute_rows("held", self.in_turns(self.ways(self.args.held, best=True, held=True)))
 
     def plain_rows(self, group, results, unit):
@@ -550,33 +670,52 @@ class Bench:
         peer = max((v for (name, _), v in values.items() if name != "ours"), default=None)
         for (name, way), value in values.items():
             ratio = value / peer if peer and name == "ours" else None
-            print(f"  {TITLE[name] + ': ' + way:<52}{value:>12,.0f} {unit:<8}{f'{ratio:.2f} to best peer' if ratio else ''}", flush=True)
-            self.figures.setdefault(group, []).append({"system": name, "way": way, "rate": value, "to_best_peer": ratio,
-                                                       "rounds": [round(v) for v in results[name, way]]})
+            print(
+                f"  {TITLE[name] + ': ' + way:<52}{value:>12,.0f} {unit:<8}{f'{ratio:.2f} to best peer' if ratio else ''}",
+                flush=True,
+            )
+            self.figures.setdefault(group, []).append(
+                {
+                    "system": name,
+                    "way": way,
+                    "rate": value,
+                    "to_best_peer": ratio,
+                    "rounds": [round(v) for v in results[name, way]],
+                }
+            )
 
     def prepared(self, system, call, *args):
         def way():
             system.empty()
             system.settle()
             return call(*args)
+
         return way
 
     def defer(self):
         for clients in (1, 4, 16):
             title(f"Jobs queued one a transaction, {clients} client{'s' if clients > 1 else ''}")
-            ways = {(name, way): self.prepared(system, call, clients, self.args.seconds)
-                    for name, system in self.systems.items() for way, call in system.single().items()}
+            ways = {
+                (name, way): self.prepared(system, call, clients, self.args.seconds)
+                for name, system in self.systems.items()
+                for way, call in system.single().items()
+            }
             self.plain_rows(f"defer {clients}", self.in_turns(ways), "jobs/s")
 
     def bulk(self):
         title(f"{self.args.jobs:,} jobs queued in bulk")
-        ways = {(name, way): self.prepared(system, call, self.args.jobs)
-                for name, system in self.systems.items() for way, call in system.bulk().items()}
+        ways = {
+            (name, way): self.prepared(system, call, self.args.jobs)
+            for name, system in self.systems.items()
+            for way, call in system.bulk().items()
+        }
         self.plain_rows("bulk", self.in_turns(ways), "jobs/s")
 
     def latency(self):
         count, ms = int(self.args.seconds * 50), 20
-        title(f"From the call that queues a job to its start, {1000 // ms} a second on an idle system ({count} a round)")
+        title(
+            f"From the call that queues a job to its start, {1000 // ms} a second on an idle system ({count} a round)"
+        )
         ways = {}
         for name, system in self.systems.items():
             for way, call in system.latency().items():
@@ -589,7 +728,9 @@ class Bench:
             if rounds:
                 p50, p99 = (median(r[q] for r in rounds) for q in (0, 1))
                 print(f"  {TITLE[name] + ': ' + way:<52}p50 {p50:8.2f} ms   p99 {p99:8.2f} ms", flush=True)
-                self.figures.setdefault("latency", []).append({"system": name, "way": way, "p50_ms": p50, "p99_ms": p99})
+                self.figures.setdefault("latency", []).append(
+                    {"system": name, "way": way, "p50_ms": p50, "p99_ms": p99}
+                )
 
     def delays(self, system, call, count, ms):
         called, began = call(count, ms)
@@ -616,22 +757,44 @@ class Bench:
         runs = [[int(w) for w in line.split()] for line in text.splitlines() if re.fullmatch(r"\d+ \d+ \d+ \d+", line)]
         for i, name in enumerate(self.systems):
             wall, cpu, peak = (median(r[c] for r in runs if r[0] == i) for c in (1, 2, 3))
-            print(f"  {TITLE[name]:<34}{wall / 1000:>9.1f} ms, processor {cpu / 1000:>7.1f} ms, "
-                  f"peak memory {peak / 1024:>6.1f} MiB", flush=True)
-            self.figures.setdefault("start", []).append({"system": name, "wall_ms": wall / 1000, "cpu_ms": cpu / 1000,
-                                                         "peak_mib": peak / 1024})
+            print(
+                f"  {TITLE[name]:<34}{wall / 1000:>9.1f} ms, processor {cpu / 1000:>7.1f} ms, "
+                f"peak memory {peak / 1024:>6.1f} MiB",
+                flush=True,
+            )
+            self.figures.setdefault("start", []).append(
+                {"system": name, "wall_ms": wall / 1000, "cpu_ms": cpu / 1000, "peak_mib": peak / 1024}
+            )
 
     def report(self, versions, disk):
         path = os.path.join(pg.BUILD, "bench", "peers.json")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as f:
-            json.dump({"date": datetime.date.today().isoformat(), "versions": versions, "cores": os.cpu_count(), "disk": disk,
-                       "settings": SETTINGS, "arguments": vars(self.args), "load_average": {"least": min(self.load, default=None),
-                       "median": median(self.load), "most": max(self.load, default=None)}, "keeps": KEEPS, "failures": self.failures,
-                       "figures": self.figures}, f, indent=1)
+            json.dump(
+                {
+                    "date": datetime.date.today().isoformat(),
+                    "versions": versions,
+                    "cores": os.cpu_count(),
+                    "disk": disk,
+                    "settings": SETTINGS,
+                    "arguments": vars(self.args),
+                    "load_average": {
+                        "least": min(self.load, default=None),
+                        "median": median(self.load),
+                        "most": max(self.load, default=None),
+                    },
+                    "keeps": KEEPS,
+                    "failures": self.failures,
+                    "figures": self.figures,
+                },
+                f,
+                indent=1,
+            )
             f.write("\n")
-        print(f"\nLoad average before each measurement: {min(self.load, default=0)} to {max(self.load, default=0)}. "
-              f"Also in {os.path.relpath(path)}.")
+        print(
+            f"\nLoad average before each measurement: {min(self.load, default=0)} to {max(self.load, default=0)}. "
+            f"Also in {os.path.relpath(path)}."
+        )
 
 
 TITLE = {"graphile": "graphile-worker", "boss": "pg-boss", "ours": "deferred"}
@@ -648,9 +811,13 @@ def node_version():
     try:
         said = subprocess.run([NODE, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError) as e:
-        sys.exit(f"bench-peers: cannot run node: {e}\nhint: install node 20 or newer, or name it: make bench-peers NODE=/path/to/node")
+        sys.exit(
+            f"bench-peers: cannot run node: {e}\nhint: install node 20 or newer, or name it: make bench-peers NODE=/path/to/node"
+        )
     if int(re.match(r"v(\d+)", said).group(1)) < 20:
-        sys.exit(f"bench-peers: \"{NODE}\" is node {said}\nhint: install node 20 or newer, or name it: make bench-peers NODE=/path/to/node")
+        sys.exit(
+            f"bench-peers: \"{NODE}\" is node {said}\nhint: install node 20 or newer, or name it: make bench-peers NODE=/path/to/node"
+        )
     return said
 
 
@@ -678,7 +845,9 @@ def main():
     args = parser.parse_args()
     parts = args.only.split(",")
     if not set(parts) <= set(PARTS) or args.rounds < 1 or min(args.jobs, args.backlog, args.held) < 10000:
-        parser.error(f"--only takes some of {','.join(PARTS)}; --rounds at least 1, --jobs, --backlog and --held at least 10000")
+        parser.error(
+            f"--only takes some of {','.join(PARTS)}; --rounds at least 1, --jobs, --backlog and --held at least 10000"
+        )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-peers: terminated"))  # so that the server is stopped
     node = node_version()
     bench = Bench(args)
@@ -687,8 +856,11 @@ def main():
             bench.open(folder)
             versions = versions_of(bench, node)
             disk = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True).stdout.strip()
-            print(", ".join(f"{k} {v}" for k, v in versions.items()) + f"\non the same {os.cpu_count()} cores, data on {disk}; "
-                  f"medians of {args.rounds} rounds in turns; " + ", ".join(f"{k} = {v}" for k, v in SETTINGS.items()))
+            print(
+                ", ".join(f"{k} {v}" for k, v in versions.items())
+                + f"\non the same {os.cpu_count()} cores, data on {disk}; "
+                f"medians of {args.rounds} rounds in turns; " + ", ".join(f"{k} = {v}" for k, v in SETTINGS.items())
+            )
             for name, lines in KEEPS.items():
                 print(f"\n{TITLE[name]}\n" + "\n".join("  - " + line for line in lines))
             for part in parts:

@@ -1,5 +1,26 @@
 """One scenario a file: TITLE, and run(b), which measures and fills b.report. See bench.py for what b offers."""
 
 # In the order they run. Those of LONG only when named.
-NAMES = ("execute", "isolate", "backlog", "queues", "held", "agents", "singles", "defer", "bulk", "memory", "wal", "start", "latency", "history", "http", "limits", "plans", "flow", "schedule", "shards")
+NAMES = (
+    "execute",
+    "isolate",
+    "backlog",
+    "queues",
+    "held",
+    "agents",
+    "singles",
+    "defer",
+    "bulk",
+    "memory",
+    "wal",
+    "start",
+    "latency",
+    "history",
+    "http",
+    "limits",
+    "plans",
+    "flow",
+    "schedule",
+    "shards",
+)
 LONG = ("history", "http", "limits", "plans", "flow", "schedule", "shards")

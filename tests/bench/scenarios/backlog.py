@@ -10,6 +10,7 @@ def run(b):
     least, most = 10000, b.rows(10000000, 100000)
     sizes = [n for n in (10000, 100000, 1000000) if n < most] + [most]
     with b.database("few") as few, b.database("many") as many:
+
         def measure(db, backlog):
             def way():
                 db.clear_log()
@@ -19,6 +20,7 @@ def run(b):
                 seconds = db.work(n, cnt=some // n, batch=b.best["batch"])
                 db.expect(some // n * n, backlog + some - some // n * n)
                 return some // n * n / seconds
+
             return way
 
         curve = []
@@ -28,7 +30,22 @@ def run(b):
             curve.append((backlog, f["many"], f["few"]))
     for backlog, value, base in curve:
         last = backlog == most
-        b.report.row(f"{some:,} jobs in front of {backlog:,} more, against {least:,}", value, "jobs/s", base, least=0.95 if last else None)
-    b.report.chart(svg.lines, "", "No-op jobs executed, over backlog", "jobs behind those executed", "jobs a second",
-                   [("that backlog", [(n, v) for n, v, _ in curve]), (f"{least:,} jobs, in turn", [(n, v) for n, _, v in curve], "dashed")],
-                   log_x=True)
+        b.report.row(
+            f"{some:,} jobs in front of {backlog:,} more, against {least:,}",
+            value,
+            "jobs/s",
+            base,
+            least=0.95 if last else None,
+        )
+    b.report.chart(
+        svg.lines,
+        "",
+        "No-op jobs executed, over backlog",
+        "jobs behind those executed",
+        "jobs a second",
+        [
+            ("that backlog", [(n, v) for n, v, _ in curve]),
+            (f"{least:,} jobs, in turn", [(n, v) for n, _, v in curve], "dashed"),
+        ],
+        log_x=True,
+    )

@@ -7,8 +7,12 @@ from stage import Failed
 TITLE = "One defer a transaction"
 CLIENTS = (1, 4, 16)
 SLICES = 4  # a round: short ones in turns, for what disturbs the machine lasts for seconds
-NAMES = {"rows": "INSERT of the two rows in one statement, pgbench", "bare": "INSERT of one row, pgbench", "c": "deferred_defer(), C",
-         "sql": "deferred.defer(), pgbench"}
+NAMES = {
+    "rows": "INSERT of the two rows in one statement, pgbench",
+    "bare": "INSERT of one row, pgbench",
+    "c": "deferred_defer(), C",
+    "sql": "deferred.defer(), pgbench",
+}
 
 
 def run(b):
@@ -27,6 +31,7 @@ def run(b):
                 rate, calls = db.pgbench(script, clients, "-T", seconds)
                 stored(calls, table)
                 return rate
+
             return way
 
         def library(clients):
@@ -35,6 +40,7 @@ def run(b):
                 rate, calls = b.stage.defer_loop(db.conninfo, "single", clients, seconds)
                 stored(calls, "deferred.__deferred_hot")
                 return rate
+
             return way
 
         def stored(calls, table):
@@ -50,13 +56,30 @@ def run(b):
         figures = {}
         for clients in CLIENTS:
             b.say(f"{clients} client(s)")
-            figures[clients] = b.in_turns({
-                "bare": pgbench(INSERT_BARE, "bare", clients), "rows": pgbench(INSERT_ROWS, "plain.ready", clients),
-                "c": library(clients), "sql": pgbench(DEFER, "deferred.__deferred_hot", clients)},
-                rounds=b.rounds * (1 if b.quick else SLICES))
+            figures[clients] = b.in_turns(
+                {
+                    "bare": pgbench(INSERT_BARE, "bare", clients),
+                    "rows": pgbench(INSERT_ROWS, "plain.ready", clients),
+                    "c": library(clients),
+                    "sql": pgbench(DEFER, "deferred.__deferred_hot", clients),
+                },
+                rounds=b.rounds * (1 if b.quick else SLICES),
+            )
     for clients, f in figures.items():
         for way, name in NAMES.items():
-            b.report.row(f"{clients} client(s): {name}", f[way], "calls/s", None if way == "rows" else f["rows"],
-                         least={"c": 0.85, "sql": 0.8}.get(way))
-    b.report.chart(svg.bars, "", "One job a transaction", "clients", "calls a second", [str(c) for c in CLIENTS],
-                   [(name, [figures[c][way] for c in CLIENTS]) for way, name in NAMES.items()])
+            b.report.row(
+                f"{clients} client(s): {name}",
+                f[way],
+                "calls/s",
+                None if way == "rows" else f["rows"],
+                least={"c": 0.85, "sql": 0.8}.get(way),
+            )
+    b.report.chart(
+        svg.bars,
+        "",
+        "One job a transaction",
+        "clients",
+        "calls a second",
+        [str(c) for c in CLIENTS],
+        [(name, [figures[c][way] for c in CLIENTS]) for way, name in NAMES.items()],
+    )

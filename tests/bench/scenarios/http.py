@@ -25,8 +25,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 ENV = {**base_env(), "ACCOUNT": ACCOUNT, "KEY": KEY}
 
 # What a put and a get with its delete are in SQL: rows of 100 bytes, one transaction for each request.
-PUT = ("with i as (select nextval('plain.id') as id), h as (insert into plain.hot (id, queue, visible_at) select id, 'q', now() from i)"
-       " insert into plain.job (id, queue, params) select id, 'q', to_json(repeat('x', 100)) from i;")
+PUT = (
+    "with i as (select nextval('plain.id') as id), h as (insert into plain.hot (id, queue, visible_at) select id, 'q', now() from i)"
+    " insert into plain.job (id, queue, params) select id, 'q', to_json(repeat('x', 100)) from i;"
+)
 TURN = r"""\set receipt random(1, 9000000000000000000)
 with pick as (select h.id from plain.hot h where h.queue = 'q' and h.visible_at <= now() order by h.id limit 1 for update skip locked),
 taken as (update plain.hot h set attempt = h.attempt + 1, receipt = :receipt, started_at = now(), visible_at = now() + interval '5 min'
@@ -42,7 +44,7 @@ def cpu_s(pid, with_children=False):
     """Processor time of a process, and of the children it has waited for."""
     with open(f"/proc/{pid}/stat") as f:
         words = f.read().rpartition(")")[2].split()
-    return sum(int(w) for w in words[11:15 if with_children else 13]) / TICKS
+    return sum(int(w) for w in words[11 : 15 if with_children else 13]) / TICKS
 
 
 def postgresql_cpu_s(db):
@@ -59,7 +61,14 @@ class Server:
 
     def __init__(self, command, port_pattern, env=None):
         self.queues, self.queue = 0, None
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env or base_env())
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=env or base_env(),
+        )
         said = ""
         for line in self.process.stdout:
             said += line
@@ -111,8 +120,20 @@ class Azurite(Server):
         folder = node.install("bench/azurite", os.path.join(HERE, "azurite"))
         data = os.path.join(b.stage.folder, "azurite")
         os.mkdir(data)
-        super().__init__([node.NODE, os.path.join(folder, "node_modules/azurite/dist/src/queue/main.js"), "--queuePort", "0", "--location", data,
-                          "--skipApiVersionCheck", "--disableTelemetry", "--silent"], r"listens on http://127.0.0.1:(\d+)")
+        super().__init__(
+            [
+                node.NODE,
+                os.path.join(folder, "node_modules/azurite/dist/src/queue/main.js"),
+                "--queuePort",
+                "0",
+                "--location",
+                data,
+                "--skipApiVersionCheck",
+                "--disableTelemetry",
+                "--silent",
+            ],
+            r"listens on http://127.0.0.1:(\d+)",
+        )
 
 
 class Front(Server):
@@ -123,11 +144,20 @@ class Front(Server):
             os.fchmod(f.fileno(), 0o600)
             f.write(f'http {{ key_file = "{os.path.join(b.stage.folder, "http.key")}" }}\n')
         env = {**base_env(), "DEFERRED_DB": db.conninfo, "DEFERRED_CONFIG": conf}
-        done = subprocess.run([os.path.join(pg.BUILD, "bin", "deferred"), "account", "add", ACCOUNT, "--keys", "-"], input=KEY + "\n", env=env,
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [os.path.join(pg.BUILD, "bin", "deferred"), "account", "add", ACCOUNT, "--keys", "-"],
+            input=KEY + "\n",
+            env=env,
+            capture_output=True,
+            text=True,
+        )
         if done.returncode != 0:
             raise Failed(f"deferred account add: {done.stderr}")
-        super().__init__([os.path.join(pg.BUILD, "bin", "deferred_http"), "--listen", "127.0.0.1:0"], r"listening on \S+:(\d+), HTTP$", env)
+        super().__init__(
+            [os.path.join(pg.BUILD, "bin", "deferred_http"), "--listen", "127.0.0.1:0"],
+            r"listening on \S+:(\d+), HTTP$",
+            env,
+        )
 
     def fresh(self):
         super().fresh()
@@ -165,7 +195,11 @@ class Sql:
 
     def load(self, _client, verb, connections, seconds, most):
         if verb == "put":
-            rate, done = self.db.pgbench(PUT, connections, *(["-T", max(1, round(seconds))] if most == 10**9 else ["-t", -(-most // connections)]))
+            rate, done = self.db.pgbench(
+                PUT,
+                connections,
+                *(["-T", max(1, round(seconds))] if most == 10**9 else ["-t", -(-most // connections)]),
+            )
         else:
             # As many as there are but for those that others hold in the end: a client that finds none would fail.
             rate, done = self.db.pgbench(TURN, connections, "-t", max(1, most // connections - 2))
@@ -202,7 +236,7 @@ def turns(b, servers, client, connections, seconds, measured):
     """Each server once a round: put for a while; then take and delete, for a while at most, the same number on each."""
     names, backlog = list(servers), BACKLOG // (6 if b.quick else 1)
     for i in range(b.rounds):
-        for name in names[i % len(names):] + names[:i % len(names)]:
+        for name in names[i % len(names) :] + names[: i % len(names)]:
             server = servers[name]
             server.fresh()
             put = with_cpu(server, client, "put", connections, seconds, 10**9)
@@ -216,7 +250,9 @@ def turns(b, servers, client, connections, seconds, measured):
             kind = "C" if client == "c" else "Node"
             measured.add((kind, connections, "put", name), put)
             measured.add((kind, connections, "get+delete", name), turn)
-            b.say(f"{kind}, {connections} connection(s), {name}: {put['done'] / put['seconds']:,.0f} put/s, {turn['done'] / turn['seconds']:,.0f} get+delete/s")
+            b.say(
+                f"{kind}, {connections} connection(s), {name}: {put['done'] / put['seconds']:,.0f} put/s, {turn['done'] / turn['seconds']:,.0f} get+delete/s"
+            )
 
 
 def beside_idle(b, front, seconds):
@@ -266,13 +302,28 @@ def run(b):
         for connections in CONNECTIONS:
             for verb in ("put", "get+delete"):
                 for name in ("azurite", "deferred_http", "plain SQL"):
-                    b.report.row(f"processor time of the server, C, {connections}, {verb}: {name}", measured["C", connections, verb, name]["cpu_us"], "us",
-                                 measured["C", connections, verb, "azurite"]["cpu_us"] if name == "deferred_http" else None)
+                    b.report.row(
+                        f"processor time of the server, C, {connections}, {verb}: {name}",
+                        measured["C", connections, verb, name]["cpu_us"],
+                        "us",
+                        measured["C", connections, verb, "azurite"]["cpu_us"] if name == "deferred_http" else None,
+                    )
         beside_idle(b, servers["deferred_http"], seconds)
     b.report.fact("rounds_of", {", ".join(map(str, key)): rounds for key, rounds in measured.rounds.items()})
     for verb in ("put", "get+delete"):
-        b.report.chart(svg.bars, verb.replace("+", "-"), f"{verb} over HTTP, C client", "connections", "a second", [str(c) for c in CONNECTIONS],
-                       [(name, [measured["C", c, verb, name]["rate"] for c in CONNECTIONS]) for name in servers if name != "no server"])
+        b.report.chart(
+            svg.bars,
+            verb.replace("+", "-"),
+            f"{verb} over HTTP, C client",
+            "connections",
+            "a second",
+            [str(c) for c in CONNECTIONS],
+            [
+                (name, [measured["C", c, verb, name]["rate"] for c in CONNECTIONS])
+                for name in servers
+                if name != "no server"
+            ],
+        )
 
 
 def row(report, measured, kind, connections, verb, name):
@@ -286,4 +337,9 @@ def row(report, measured, kind, connections, verb, name):
         aim = 0.9 if kind == "Node" else 15 if connections == 16 else None
     report.row(text, got["rate"], "/s", base, least=aim)
     if name == "plain SQL":
-        report.row(f"{kind}, {connections}, {verb}: deferred_http to plain SQL", measured[kind, connections, verb, "deferred_http"]["rate"], "/s", got["rate"])
+        report.row(
+            f"{kind}, {connections}, {verb}: deferred_http to plain SQL",
+            measured[kind, connections, verb, "deferred_http"]["rate"],
+            "/s",
+            got["rate"],
+        )

@@ -34,8 +34,14 @@ def histogram(found):
 def run(b):
     with b.database() as db:
         seconds = 3 if b.quick else 15
-        ways = {"polling every 10 ms": {"DEFERRED_LOOP": "1", "DEFERRED_INTERVAL_FLOOR": "10ms", "DEFERRED_INTERVAL_CEILING": "10ms"},
-                "woken by NOTIFY": WOKEN}
+        ways = {
+            "polling every 10 ms": {
+                "DEFERRED_LOOP": "1",
+                "DEFERRED_INTERVAL_FLOOR": "10ms",
+                "DEFERRED_INTERVAL_CEILING": "10ms",
+            },
+            "woken by NOTIFY": WOKEN,
+        }
         found = {name: measure(b, db, env, seconds) for name, env in ways.items()}
         against_bare(b, db, PACE * seconds)
     for name, (pace, waits) in found.items():
@@ -44,8 +50,16 @@ def run(b):
             b.report.row(f"{len(waits):,} jobs at {pace:.0f}/s, {name}: {label}", quantile(waits, share) / 1000, "ms")
     bounds, counts = histogram({name: waits for name, (_, waits) in found.items()})
     b.report.fact("histogram", {"bounds_us": bounds, **counts})
-    b.report.chart(svg.bars, "", "From ready to started", "milliseconds at least (three steps a factor of ten)", "jobs",
-                   [svg.number(float(f"{e / 1000:.2g}")) for e in bounds], list(counts.items()), values=False)
+    b.report.chart(
+        svg.bars,
+        "",
+        "From ready to started",
+        "milliseconds at least (three steps a factor of ten)",
+        "jobs",
+        [svg.number(float(f"{e / 1000:.2g}")) for e in bounds],
+        list(counts.items()),
+        values=False,
+    )
 
 
 def against_bare(b, db, n):
@@ -79,13 +93,21 @@ def against_bare(b, db, n):
 
     rounds = {"bare": [], "woken": []}
     for i in range(b.rounds):
-        for name, way in (("bare", bare), ("woken", woken))[::-1 if i % 2 else 1]:
+        for name, way in (("bare", bare), ("woken", woken))[:: -1 if i % 2 else 1]:
             rounds[name].append(way())
-            b.say(f"round {i + 1} of {b.rounds}, {name}: p50 {quantile(rounds[name][-1], 0.5):.2f} ms, p99 {quantile(rounds[name][-1], 0.99):.2f} ms")
+            b.say(
+                f"round {i + 1} of {b.rounds}, {name}: p50 {quantile(rounds[name][-1], 0.5):.2f} ms, p99 {quantile(rounds[name][-1], 0.99):.2f} ms"
+            )
     for share, name in ((0.5, "p50"), (0.99, "p99")):
         figures = {way: statistics.median(quantile(waits, share) for waits in found) for way, found in rounds.items()}
         b.report.row(f"{n:,} times, from before the INSERT: bare libpq client, {name}", figures["bare"], "ms")
-        b.report.row(f"{n:,} times, from before the defer: woken by NOTIFY, {name}", figures["woken"], "ms", figures["bare"], most=1.3)
+        b.report.row(
+            f"{n:,} times, from before the defer: woken by NOTIFY, {name}",
+            figures["woken"],
+            "ms",
+            figures["bare"],
+            most=1.3,
+        )
 
 
 def measure(b, db, env, seconds):

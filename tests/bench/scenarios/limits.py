@@ -4,13 +4,21 @@ import json
 
 TITLE = "Executing under limits"
 BATCH = 5000
-DEFER = ("select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', %s)) "
-         "from generate_series(%%s + 1, %%s) i))")
+DEFER = (
+    "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', %s)) "
+    "from generate_series(%%s + 1, %%s) i))"
+)
 # What the jobs have. Each claim gets few of the FEW: fewer jobs do.
-WAYS = {"no limits": "'queue', 'default'", "limits elsewhere": "'queue', 'default'",
-        "a queue of 1,000 at once": "'queue', 'default'", "a queue of 4 at once": "'queue', 'default'", "a queue of 1,000,000 a second": "'queue', 'default'",
-        "a function of 1,000 at once": "'queue', 'default'",
-        "1,000 keys": "'concurrency_key', 'key ' || i %% 1000", "a key for each job": "'concurrency_key', 'key ' || i"}
+WAYS = {
+    "no limits": "'queue', 'default'",
+    "limits elsewhere": "'queue', 'default'",
+    "a queue of 1,000 at once": "'queue', 'default'",
+    "a queue of 4 at once": "'queue', 'default'",
+    "a queue of 1,000,000 a second": "'queue', 'default'",
+    "a function of 1,000 at once": "'queue', 'default'",
+    "1,000 keys": "'concurrency_key', 'key ' || i %% 1000",
+    "a key for each job": "'concurrency_key', 'key ' || i",
+}
 FEW = ("a queue of 4 at once", "1,000 keys")
 AIMS = {"limits elsewhere": 0.95}
 
@@ -25,8 +33,10 @@ def restrict(db, name):
     if name == "limits elsewhere":  # of a queue and a function that have jobs which are not due
         queue("elsewhere", max_running=2)
         function("other", rate=1)
-        db.sql("select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'elsewhere', 'delay', '1d'))"
-               " from generate_series(1, 1000)))")
+        db.sql(
+            "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'elsewhere', 'delay', '1d'))"
+            " from generate_series(1, 1000)))"
+        )
     elif name == "a queue of 1,000 at once":
         queue("default", max_running=1000)
     elif name == "a queue of 4 at once":
@@ -40,6 +50,7 @@ def restrict(db, name):
 def run(b):
     many = b.size(50000, 5000)
     with b.database() as db:
+
         def measure(name):
             jobs = many // 10 if name in FEW else many
 
@@ -57,9 +68,15 @@ def run(b):
                     seconds += db.work(b.best["processes"], cnt=0, queue="default")
                     left = db.one("select count(*) from deferred.__deferred_hot where queue = 'default'")
                 return jobs / seconds
+
             return way
 
         f = b.in_turns({name: measure(name) for name in WAYS})
     for name, value in f.items():
-        b.report.row(f"{many // 10 if name in FEW else many:,} jobs, {name}", value, "jobs/s", f["no limits"] if name != "no limits" else None,
-                     least=AIMS.get(name))
+        b.report.row(
+            f"{many // 10 if name in FEW else many:,} jobs, {name}",
+            value,
+            "jobs/s",
+            f["no limits"] if name != "no limits" else None,
+            least=AIMS.get(name),
+        )

@@ -69,7 +69,7 @@ def run(b):
     both = [p + c for _, p, c, _ in samples]
     quarter = len(samples) // 4
     # Not the first quarter, in which the heaps are set up.
-    early, late = (max(s[3] for s in part) for part in (samples[quarter:2 * quarter], samples[-quarter:]))
+    early, late = (max(s[3] for s in part) for part in (samples[quarter : 2 * quarter], samples[-quarter:]))
     r = b.report
     r.row(f"peak of both together, {what}", max(both) / 1024, "MiB", value_most=16)
     r.row("  check_deferred", max(s[1] for s in samples) / 1024, "MiB")
@@ -78,7 +78,23 @@ def run(b):
     r.row("peak of resident pages, check_deferred, VmHWM", peaks[started.pid] / 1024, "MiB")
     r.row("peak of resident pages, runner, VmHWM", max(peaks[p] for p in runners) / 1024, "MiB")
     r.fact("measured", what)
-    r.fact("samples", [{"seconds": round(t, 2), "check_deferred_kib": p, "runner_kib": c, "anonymous_kib": a} for t, p, c, a in samples])
-    r.chart(svg.lines, "", f"Memory while {jobs:,} jobs are executed", "seconds", f"MiB ({what})",
-            [("check_deferred", [(s[0], s[1] / 1024) for s in samples]), ("runner", [(s[0], s[2] / 1024) for s in samples]),
-             ("of both, anonymous", [(s[0], s[3] / 1024) for s in samples], "dashed")], dots=False)
+    r.fact(
+        "samples",
+        [
+            {"seconds": round(t, 2), "check_deferred_kib": p, "runner_kib": c, "anonymous_kib": a}
+            for t, p, c, a in samples
+        ],
+    )
+    r.chart(
+        svg.lines,
+        "",
+        f"Memory while {jobs:,} jobs are executed",
+        "seconds",
+        f"MiB ({what})",
+        [
+            ("check_deferred", [(s[0], s[1] / 1024) for s in samples]),
+            ("runner", [(s[0], s[2] / 1024) for s in samples]),
+            ("of both, anonymous", [(s[0], s[3] / 1024) for s in samples], "dashed"),
+        ],
+        dots=False,
+    )

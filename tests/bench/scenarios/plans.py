@@ -19,7 +19,11 @@ ROUNDS = 8  # for each round asked for
 SHARE = 0.2  # of a state's rounds: the slowest of the quickest fifth counts
 LEASE_MS = 3600000
 WORKER = 1
-TABLES = ("deferred.__deferred_hot", "deferred.__deferred_lease", "deferred.__deferred_place")  # of which the server believes something
+TABLES = (
+    "deferred.__deferred_hot",
+    "deferred.__deferred_lease",
+    "deferred.__deferred_place",
+)  # of which the server believes something
 
 
 def text_of(name):
@@ -122,7 +126,9 @@ class Held(list):
 
     def __init__(self, db, ids):
         super().__init__(ids)
-        self.tids = [r[0] for r in db.sql("select ctid::text from deferred.__deferred_hot where id = any (%s) order by id", ids)]
+        self.tids = [
+            r[0] for r in db.sql("select ctid::text from deferred.__deferred_hot where id = any (%s) order by id", ids)
+        ]
 
 
 def claimed(db, receipt):
@@ -130,9 +136,15 @@ def claimed(db, receipt):
     db.fill(BATCH)
     last = db.one("select last_value from deferred.__deferred_id_seq")
     ids = list(range(last - BATCH + 1, last + 1))
-    db.sql("insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
-           " values ('default', %s, %s, %s::int8[], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() + interval '1 hour')",
-           WORKER, receipt, ids, ids[0], ids[-1])
+    db.sql(
+        "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
+        " values ('default', %s, %s, %s::int8[], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() + interval '1 hour')",
+        WORKER,
+        receipt,
+        ids,
+        ids[0],
+        ids[-1],
+    )
     return Held(db, ids)
 
 
@@ -142,7 +154,12 @@ def constant(n, *values):
 
 def texts(ids, receipt):
     """What job_finish and job_retry are told of attempts that failed."""
-    return [ids, *constant(len(ids), receipt, "failed", "failed on request", None, None, 1000, 500, "sample 1", 10, 5, 5, 4000, None)]
+    return [
+        ids,
+        *constant(
+            len(ids), receipt, "failed", "failed on request", None, None, 1000, 500, "sample 1", 10, 5, 5, 4000, None
+        ),
+    ]
 
 
 def claiming(_, receipt):
@@ -174,11 +191,25 @@ def renewed(ids, rows):
 
 STATEMENTS = {
     "job_claim": (ready, claiming, named),
-    "job_done": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt, "1 ms", "1 ms", 1000, 10, 5, 5, 4000), "sample 1", [receipt], ids.tids], unless_named),
+    "job_done": (
+        claimed,
+        lambda ids, receipt: [
+            ids,
+            *constant(len(ids), receipt, "1 ms", "1 ms", 1000, 10, 5, 5, 4000),
+            "sample 1",
+            [receipt],
+            ids.tids,
+        ],
+        unless_named,
+    ),
     "job_finish": (claimed, lambda ids, receipt: [*texts(ids, receipt), [receipt]], named),
     "job_retry": (claimed, lambda ids, receipt: [*texts(ids, receipt), *constant(len(ids), 0, 0), [receipt]], named),
     "job_renew": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt), [receipt], [LEASE_MS]], renewed),
-    "job_release": (claimed, lambda ids, receipt: [ids, *constant(len(ids), receipt), [receipt], *constant(len(ids), 0)], given_back),
+    "job_release": (
+        claimed,
+        lambda ids, receipt: [ids, *constant(len(ids), receipt), [receipt], *constant(len(ids), 0)],
+        given_back,
+    ),
 }
 # What is sent with one of them, in its transaction, and its arguments.
 FOLLOWED = {"job_claim": {"job_claimed": (None,)}}
@@ -199,7 +230,10 @@ class Place:
             db.sql(f"vacuum {table}")
         db.sql("select pg_stat_reset()")
         believe(db, rows)
-        db.sql("insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value values (%s, 'i', 'h', 1, '0')", WORKER)
+        db.sql(
+            "insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value values (%s, 'i', 'h', 1, '0')",
+            WORKER,
+        )
         self.session = Session(db.conninfo)
         self.costs_us = {name: [] for name in STATEMENTS}  # a job, each round
 
@@ -243,6 +277,21 @@ def run(b):
     for name in STATEMENTS:
         best, worst = min(places, key=lambda p: p.cost(name)), max(places, key=lambda p: p.cost(name))
         b.report.row(f"{name}, cheapest: {best.rows:,} jobs, {best.name}", best.cost(name), "us/job")
-        b.report.row(f"{name}, dearest: {worst.rows:,} jobs, {worst.name}", worst.cost(name), "us/job", best.cost(name), most=1.5)
-    b.report.fact("costs_us", {name: [{"state": p.name, "rows": p.rows, "us": round(p.cost(name), 2), "rounds": [round(us, 2) for us in p.costs_us[name]]}
-                                      for p in places] for name in STATEMENTS})
+        b.report.row(
+            f"{name}, dearest: {worst.rows:,} jobs, {worst.name}", worst.cost(name), "us/job", best.cost(name), most=1.5
+        )
+    b.report.fact(
+        "costs_us",
+        {
+            name: [
+                {
+                    "state": p.name,
+                    "rows": p.rows,
+                    "us": round(p.cost(name), 2),
+                    "rounds": [round(us, 2) for us in p.costs_us[name]],
+                }
+                for p in places
+            ]
+            for name in STATEMENTS
+        },
+    )

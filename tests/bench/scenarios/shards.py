@@ -16,7 +16,9 @@ class Server(Stage):
 
     def __init__(self, first, number):
         self.folder, self.run_dir, self.scripts = first.folder, first.run_dir, first.scripts
-        self.cluster = pg.Cluster(os.path.join(first.folder, f"shard{number}"), durable=True, settings={**SETTINGS, "shared_buffers": "256MB"})
+        self.cluster = pg.Cluster(
+            os.path.join(first.folder, f"shard{number}"), durable=True, settings={**SETTINGS, "shared_buffers": "256MB"}
+        )
         self.complaints_seen = 0
         self.cluster.start()
         self.db = Database(self, f"shard{number}", self.cluster.create_db("queue"))
@@ -32,6 +34,7 @@ def run(b):
     servers = [Server(b.stage, i) for i in range(max(COUNTS))]
     costs = {n: {"servers": [], "workers": []} for n in COUNTS}
     try:
+
         def execute(n):
             def way():
                 dbs = [s.db for s in servers[:n]]
@@ -48,6 +51,7 @@ def run(b):
                 for s in servers:
                     s.check_log()
                 return jobs / seconds
+
             return way
 
         f = b.in_turns({n: execute(n) for n in COUNTS})
@@ -59,6 +63,17 @@ def run(b):
     for n in COUNTS:
         b.report.row(f"{jobs:,} jobs, {n} server(s), {max(COUNTS)} processes in all, against one", f[n], "jobs/s", f[1])
     for n in COUNTS:
-        b.report.row(f"the servers for a job, {n} of them, against one", middle[n]["servers"], "us", middle[1]["servers"], most=1.05 if n > 1 else None)
+        b.report.row(
+            f"the servers for a job, {n} of them, against one",
+            middle[n]["servers"],
+            "us",
+            middle[1]["servers"],
+            most=1.05 if n > 1 else None,
+        )
     for n in COUNTS:
-        b.report.row(f"workers and runners for a job, {n} server(s), against one", middle[n]["workers"], "us", middle[1]["workers"])
+        b.report.row(
+            f"workers and runners for a job, {n} server(s), against one",
+            middle[n]["workers"],
+            "us",
+            middle[1]["workers"],
+        )

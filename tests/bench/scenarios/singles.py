@@ -27,6 +27,7 @@ def run(b):
                 plain.top_up(way, 2 * jobs)
                 db.settle()
                 return plain.work(way, WORKERS, 1, jobs)[0]
+
             return measure
 
         f = b.in_turns({"ours": ours, **{way: theirs(way) for way in (*SKIP_LOCKED, "lease")}})
@@ -34,5 +35,7 @@ def run(b):
     r = b.report
     r.row(f"{jobs:,} jobs one by one, {WORKERS} connections, skip-locked plain SQL, way {way}", f[way], "claims/s")
     r.row(f"{jobs:,} jobs one by one, {WORKERS} connections, plain SQL of our design, no draw", f["lease"], "claims/s")
-    r.row(f"{jobs:,} jobs one by one, {WORKERS} workers, against skip-locked", f["ours"], "claims/s", f[way], least=BEFORE)
+    r.row(
+        f"{jobs:,} jobs one by one, {WORKERS} workers, against skip-locked", f["ours"], "claims/s", f[way], least=BEFORE
+    )
     r.row(f"{jobs:,} jobs one by one, {WORKERS} workers, against our design", f["ours"], "claims/s", f["lease"])

@@ -10,20 +10,35 @@ from stage import Failed
 TITLE = "WAL a job"
 
 # What writes a kind of record, by which a run's WAL is told apart.
-KINDS = (("rows locked or updated", r"Heap/(LOCK|UPDATE|HOT_UPDATE)|Heap2/LOCK_UPDATED"),
-         ("rows deleted: hot, lease, place", r"Heap/DELETE"),
-         ("rows added: log, lease, place", r"Heap2?/(MULTI_)?INSERT"),
-         ("their indexes", r"Btree/(?!VACUUM|DELETE|MARK|UNLINK|DEDUP)"),
-         ("commits", r"Transaction/"),
-         ("dead rows removed", r"Heap2/(PRUNE|VACUUM|FREEZE|VISIBLE)|Btree/(VACUUM|DELETE|MARK|UNLINK|DEDUP)"))
+KINDS = (
+    ("rows locked or updated", r"Heap/(LOCK|UPDATE|HOT_UPDATE)|Heap2/LOCK_UPDATED"),
+    ("rows deleted: hot, lease, place", r"Heap/DELETE"),
+    ("rows added: log, lease, place", r"Heap2?/(MULTI_)?INSERT"),
+    ("their indexes", r"Btree/(?!VACUUM|DELETE|MARK|UNLINK|DEDUP)"),
+    ("commits", r"Transaction/"),
+    ("dead rows removed", r"Heap2/(PRUNE|VACUUM|FREEZE|VISIBLE)|Btree/(VACUUM|DELETE|MARK|UNLINK|DEDUP)"),
+)
 
 
 def records(cluster, start, end):
     """{kind of record: (number, bytes without images, bytes of page images)} between two places of the WAL."""
     # From the file it is in: else pg_waldump learns their size from any one, that of which nothing has been written yet included.
     high, low = start.split("/")
-    text = pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_waldump"), "-p", os.path.join(cluster.data, "pg_wal"), "-s", start, "-e", end,
-                                 "--stats=record", f"00000001{int(high, 16):08X}{int(low, 16) >> 24:08X}"]))
+    text = pg.call(
+        pg.as_server(
+            [
+                os.path.join(pg.bindir(), "pg_waldump"),
+                "-p",
+                os.path.join(cluster.data, "pg_wal"),
+                "-s",
+                start,
+                "-e",
+                end,
+                "--stats=record",
+                f"00000001{int(high, 16):08X}{int(low, 16) >> 24:08X}",
+            ]
+        )
+    )
     found = {}
     for line in text.splitlines():
         m = re.match(r"(\S+)\s+(\d+) \(\s*[\d.]+\)\s+(\d+) \(\s*[\d.]+\)\s+(\d+) \(\s*[\d.]+\)\s+\d+ \(", line)
@@ -40,6 +55,7 @@ def run(b):
     seconds = 1 if b.quick else 8
     r, chart = b.report, []
     with b.database() as db:
+
         def place():
             return db.one("select pg_current_wal_insert_lsn()::text")
 
@@ -76,7 +92,13 @@ def run(b):
             parts["other"] = max((first + then) / n - sum(parts.values()), 0)
             for kind, value in list(parts.items())[1:]:
                 r.row(f"    {kind}", value, "bytes")
-            r.fact(name, {"jobs": n, "records": {k: {"n": v[0], "bytes": v[1], "image_bytes": v[2]} for k, v in sorted(kinds.items())}})
+            r.fact(
+                name,
+                {
+                    "jobs": n,
+                    "records": {k: {"n": v[0], "bytes": v[1], "image_bytes": v[2]} for k, v in sorted(kinds.items())},
+                },
+            )
             chart.append((name, parts))
 
         def bulk():
@@ -86,5 +108,13 @@ def run(b):
         case("one defer a transaction", lambda: b.stage.defer_loop(db.conninfo, "single", 4, seconds), False, 800)
         case("deferred at once, then a checkpoint", bulk, True, None)
     names = list(chart[0][1])
-    r.chart(svg.bars, "", "WAL a job", "", "bytes a job", [n.split(":")[0] for n in names],
-            [(name, [parts[n] for n in names]) for name, parts in chart], values=False)
+    r.chart(
+        svg.bars,
+        "",
+        "WAL a job",
+        "",
+        "bytes a job",
+        [n.split(":")[0] for n in names],
+        [(name, [parts[n] for n in names]) for name, parts in chart],
+        values=False,
+    )
