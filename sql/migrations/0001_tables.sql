@@ -643,8 +643,9 @@ create table deferred.__deferred_limit_guard (
     n integer primary key
 );
 comment on table  deferred.__deferred_limit_guard is 'locked by a claim that adds rows to __deferred_limit; advisory locks would be open to anybody who can connect';
-comment on column deferred.__deferred_limit_guard.n is 'hash of the row to be added; from 1024 on of the lane, by claims that wait for it or add its first place; 2048: of the functions that workers have, by a claim that asks for them and a worker that changes them';
-insert into deferred.__deferred_limit_guard select generate_series(0, 2048);
+comment on column deferred.__deferred_limit_guard.n is
+    'hash of the row to be added; from 1024 on of the lane, by claims that wait for it or add its first place';
+insert into deferred.__deferred_limit_guard select generate_series(0, 2047);
 grant select, update on deferred.__deferred_limit_guard to deferred_worker;
 grant select (limited, unknown, concurrency_key) on deferred.__deferred_hot to deferred_viewer;
 

@@ -1,12 +1,14 @@
--- For a claim that sets jobs of other functions aside. A worker that is changing its offer is waited
--- for, and the next one waits for the claim: then deferred.__offer() finds what was set aside.
+-- For a claim that sets jobs of other functions aside. It waits for a worker that changes its offer,
+-- and deferred.__offer() waits for it: then deferred.__known_again() finds what was set aside.
+-- A lock of the table, since several lockers of one row would make a multixact.
 create or replace function deferred.__functions_offered() returns text[]
-language plpgsql
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform from deferred.__deferred_limit_guard g where g.n = 2048 for share;
+    lock table deferred.__deferred_offer in row share mode;
     return (select array_agg(o.fn::text) from deferred.__offered o);
 end
 $$;
-comment on function deferred.__functions_offered() is 'functions that some worker has; NULL: no worker has said so yet';
+comment on function deferred.__functions_offered() is
+    'functions that some worker has; NULL: no worker has said so yet';
 grant execute on function deferred.__functions_offered() to deferred_worker;

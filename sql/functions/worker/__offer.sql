@@ -1,11 +1,11 @@
--- For people, and said again each hour: so nobody waits until it is on disk, nor for a standby.
+-- It informs people and is repeated each hour, so nobody waits until it is on disk or on a standby.
 create or replace function deferred.__offer(host text, place text, catalog bigint, fn text[], plugin text[], timeout_ms bigint[], max_attempts integer[])
 returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform set_config('synchronous_commit', 'off', true);
-    perform from deferred.__deferred_limit_guard g where g.n = 2048 for update;
+    lock table deferred.__deferred_offer in exclusive mode;  -- see deferred.__functions_offered()
     insert into deferred.__deferred_offer as o (host, place, catalog, fn, plugin, timeout_ms, max_attempts)
     values ($1, $2, $3, $4, $5, $6, $7)
     on conflict on constraint __deferred_offer_pkey do update
