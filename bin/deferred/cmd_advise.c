@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "advise_check.h"
 #include "past.h"
 #include "program/promise.h"
 
@@ -11,7 +10,7 @@
 
 #define SECOND INT64_C(1000000)
 
-enum { OPT_SHARE = PAST_OWN, OPT_WITHIN, OPT_HEADROOM, OPT_MAX_RUNNERS, OPT_SERVICE, OPT_CHECK, OPT_LINE };
+enum { OPT_SHARE = PAST_OWN, OPT_WITHIN, OPT_HEADROOM, OPT_MAX_RUNNERS, OPT_SERVICE, OPT_LINE };
 
 static bool option(struct outlook *o, const struct cli *cli, int c)
 {
@@ -120,28 +119,6 @@ static int print(const struct outlook *o, const struct cli *cli, const struct ad
 	return 0;
 }
 
-/* Histories hold what was replayed last: that. It is told in either case. */
-static void note(const struct outlook *o, const struct cli *cli, const struct advice *a)
-{
-	const struct advice_history *h = &o->histories[0];
-	char text[FORECAST_LINES][PROMISE_LINE], path[PATH_MAX];
-	const char *lines[FORECAST_LINES];
-	struct store_advice advice = { o->queue,
-				       &o->wanted,
-				       a,
-				       lines,
-				       advice_quantile_us(h->jobs, h->len, -1, 0.5),
-				       advice_quantile_us(h->jobs, h->len, -1, 0.95) };
-	struct deferred_error err = { 0 };
-
-	for (int i = 0; i < a->setting.lines; i++) {
-		promise_line(o, a, i, program(path), text[i], sizeof(text[i]));
-		lines[i] = text[i];
-	}
-	if (store_advice_note(cli->pg, &advice, &err) < 0)
-		fprintf(stderr, "deferred: the advice is not stored for advise --check: %.200s\n", err.message);
-}
-
 /* A line without a rule is that of a service. */
 static bool of_service(const char *text)
 {
@@ -168,8 +145,6 @@ static int advise(struct outlook *o, struct lines *lines, struct cli *cli)
 	if (advice_seek(&o->wanted, o->histories, o->n, &a) < 0)
 		return EX_OSERR;
 	rc = cli->json ? print_json(o, cli, &a) : print(o, cli, &a);
-	if (rc == 0 && a.answer == ADVICE_FOUND)
-		note(o, cli, &a);
 	return rc == 0 && a.answer != ADVICE_FOUND ? CLI_NOT_DONE : rc;
 }
 
@@ -182,22 +157,18 @@ static int run(struct cli *cli, int argc, char **argv)
 		{ "headroom", "X", "multiply the arrivals of made-up histories", OPT_HEADROOM, "1.2" },
 		{ "service", NULL, "recommend a service in any case", OPT_SERVICE },
 		{ "line", "LINE", "a line of today; may be repeated", OPT_LINE, "those of the last day" },
-		{ "check", NULL, "say what became of earlier advice", OPT_CHECK },
 		PAST_OPTIONS,
 		{ 0 },
 	};
 	struct lines lines = { 0 };
 	struct outlook o;
-	bool check = false;
 	int c, rc = 0;
 
 	outlook_init(&o);
 	while (rc == 0 && (c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
 		if (c == CLI_OPT_HELP)
 			return EX_OK;
-		if (c == OPT_CHECK)
-			check = true;
-		else if (c == OPT_LINE)
+		if (c == OPT_LINE)
 			rc = past_line(&lines, cli, optarg, of_service(optarg));
 		else if (c == CLI_OPT_BAD || !option(&o, cli, c))
 			rc = EX_USAGE;
@@ -210,12 +181,12 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc == 0)
 		rc = cli_connect(cli, true);
 	if (rc == 0)
-		rc = check ? advise_check(&o, cli) : advise(&o, &lines, cli);
+		rc = advise(&o, &lines, cli);
 	lines_clear(&lines);
 	outlook_clear(&o);
 	return rc;
 }
 
 const struct cmd cmd_advise = {
-	"advise", "[OPTION...]\n--check [--queue NAME]", "recommend crontab lines", run, "deferred_viewer",
+	"advise", "[OPTION...]", "recommend crontab lines", run, "deferred_viewer",
 };

@@ -15,16 +15,11 @@
 
 /* ---- too little is known ---------------------------------------------------------------------- */
 
-struct promise_wanted promise_wanted(double share)
-{
-	int64_t n = (int64_t)ceil(LATE_MIN / (1 - share));
-
-	return (struct promise_wanted){ n > ATTEMPTS_MIN ? n : ATTEMPTS_MIN, DAYS_MIN };
-}
-
 static int64_t attempts_wanted(const struct outlook *o)
 {
-	return promise_wanted(o->wanted.share).attempts;
+	int64_t n = (int64_t)ceil(LATE_MIN / (1 - o->wanted.share));
+
+	return n > ATTEMPTS_MIN ? n : ATTEMPTS_MIN;
 }
 
 /* Where the rows that may be read do not reach back for a day, they are many. */

@@ -21,13 +21,6 @@
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-" /* what a crontab can have as it is */
 #define PROMISE_LINE (PATH_MAX + 1024)
 
-/* So much has to be known for a promise about that share of the jobs, or to say whether one was kept. */
-struct promise_wanted {
-	int64_t attempts;
-	double days;
-};
-struct promise_wanted promise_wanted(double share);
-
 /* Is enough known for one? */
 bool promise_can(const struct outlook *o);
 

@@ -204,57 +204,6 @@ int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t
 	return rc;
 }
 
-static void arg_us(struct pg_args *args, int64_t us)
-{
-	if (us >= 0 && us != ADVICE_NEVER)
-		pg_arg_int8(args, us);
-	else
-		pg_arg_null(args);
-}
-
-int store_advice_note(struct pg *pg, const struct store_advice *a, struct deferred_error *err)
-{
-	const struct advice_setting *s = &a->advice->setting;
-	size_t lens[FORECAST_LINES];
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
-
-	for (int i = 0; i < s->lines; i++)
-		lens[i] = strlen(a->lines[i]);
-	pg_args_init(&args);
-	pg_arg_text(&args, a->queue);
-	pg_arg_float8(&args, a->wanted->share);
-	pg_arg_int8(&args, a->wanted->within_us);
-	pg_arg_float8(&args, a->wanted->headroom);
-	pg_arg_text_array(&args, a->lines, lens, (size_t)s->lines);
-	pg_arg_int8(&args, s->interval_us);
-	pg_arg_int8(&args, s->cnt);
-	pg_arg_int4(&args, s->runners);
-	pg_arg_int4(&args, s->lines);
-	arg_us(&args, a->p50_us);
-	arg_us(&args, a->p95_us);
-	pg_arg_int8(&args, a->advice->predicted_us);
-	pg_arg_int8(&args, a->advice->bound_us);
-	pg_arg_float8(&args, a->wanted->rate * 3600);
-	rc = pg_exec(pg, &sql_advice_note, &args, PG_BINARY, &res, err);
-	pg_args_clear(&args);
-	pg_result_free(res);
-	return rc;
-}
-
-int store_advice_at_work(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	rc = pg_exec(pg, &sql_advice_at_work, &args, PG_BINARY, res, err);
-	pg_args_clear(&args);
-	return rc;
-}
-
 void store_past_clear(struct store_past *past)
 {
 	for (int i = 0; i < past->queues; i++)

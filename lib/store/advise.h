@@ -59,19 +59,4 @@ void store_past_clear(struct store_past *past);
 int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res,
 		      struct deferred_error *err);
 
-/* What was advised, and promised. lines are so many of setting.lines; us < 0: some never began. Needs deferred_viewer,
- * and no transaction open. Source: advice_note.sql. */
-struct store_advice {
-	const char *queue; /* NULL: all */
-	const struct advice_wanted *wanted;
-	const struct advice *advice;
-	const char *const *lines;
-	int64_t p50_us, p95_us;
-};
-int store_advice_note(struct pg *pg, const struct store_advice *advice, struct deferred_error *err);
-
-/* The one that is followed, of those for the queue; NULL: for all. *res: advice_at_work.sql says. In whatever
- * transaction is open. */
-int store_advice_at_work(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
-
 #endif

@@ -869,44 +869,6 @@ comment on column deferred.__deferred_action.refused is 'why it was not done; NU
 comment on column deferred.__deferred_action.filter is 'of what was done to many jobs at once: which these were; a step of 1,000 is a row; NULL: it was done to one thing';
 comment on column deferred.__deferred_action.jobs is 'and to how many it was done; of what takes several steps each has a row';
 comment on column deferred.__deferred_action.flow is 'flow it was done to; what takes several steps has a row for each';
-create table deferred.__deferred_advice (
-    id           bigint generated always as identity primary key,
-    at           timestamptz not null default clock_timestamp(),
-    who          text collate "C" not null,
-    queue        text collate "C",
-    share        double precision not null,
-    within_us    bigint not null,
-    headroom     double precision not null,
-    lines        text[] not null,
-    interval_us  bigint not null,
-    cnt          bigint not null,
-    runners      integer not null,
-    instances    integer not null,
-    p50_us       bigint,
-    p95_us       bigint,
-    predicted_us bigint not null,
-    bound_us     bigint not null,
-    arrive_hour  double precision not null
-);
-comment on table  deferred.__deferred_advice is 'what deferred advise proposed, and promised; of 400 days and the newest 1,000';
-comment on column deferred.__deferred_advice.id is 'number of the advice';
-comment on column deferred.__deferred_advice.at is 'when (database clock)';
-comment on column deferred.__deferred_advice.who is 'role of the database that asked';
-comment on column deferred.__deferred_advice.queue is 'queue it was asked for; NULL: all';
-comment on column deferred.__deferred_advice.share is 'share of the jobs, 0 to 1, that was to begin';
-comment on column deferred.__deferred_advice.within_us is 'within that time, microseconds';
-comment on column deferred.__deferred_advice.headroom is 'the bound is for so many times the arrivals';
-comment on column deferred.__deferred_advice.lines is 'the lines of a crontab, or the services, that were proposed';
-comment on column deferred.__deferred_advice.interval_us is 'of these: from one start to the next, microseconds; 0: a service';
-comment on column deferred.__deferred_advice.cnt is 'of these: attempts of a run; 0: until nothing is ready';
-comment on column deferred.__deferred_advice.runners is 'of these: child processes of each';
-comment on column deferred.__deferred_advice.instances is 'of these: how many they are';
-comment on column deferred.__deferred_advice.p50_us is 'half of all jobs waited no longer in the replay, microseconds; NULL: not all of them began';
-comment on column deferred.__deferred_advice.p95_us is 'the same of 95 % of them';
-comment on column deferred.__deferred_advice.predicted_us is 'the share waited no longer in any queue in the replay, microseconds';
-comment on column deferred.__deferred_advice.bound_us is 'nor in all but one of the histories made up';
-comment on column deferred.__deferred_advice.arrive_hour is 'attempts an hour that were replayed, on average';
-
 create index __deferred_action_job on deferred.__deferred_action (job_id, id) where job_id is not null;
 create index __deferred_action_queue on deferred.__deferred_action (queue, id) where queue is not null;
 create index __deferred_action_fn on deferred.__deferred_action (fn, id) where fn is not null;
@@ -919,7 +881,6 @@ grant select on deferred.__deferred, deferred.__deferred_log to deferred_reader;
 grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attempts, timeout_ms, created_at, created_by, concurrency_key, concurrency, rule, traceparent)
     on deferred.__deferred to deferred_viewer;
 grant select on deferred.__deferred_action to deferred_reader;
-grant select on deferred.__deferred_advice to deferred_viewer;
 -- ---------------------------------------------------------------- recurring jobs
 
 create type deferred.__cron as (

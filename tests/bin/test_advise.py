@@ -214,28 +214,6 @@ def test_several_lines_and_services(db):
         assert done.returncode == code and text in done.stderr, done
 
 
-# ---- what became of it --------------------------------------------------------------------------
-
-
-def worked(db, told, days, every_s, start_s=2, instance="h:/run/a#1.2@b"):
-    """As if runs with the settings of the advice had begun so many days ago, each some seconds behind a tick."""
-    db.sql(
-        """insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode)
-              select %(instance)s, 'h', 1, '0', t, t, t + interval '1 second', %(cnt)s, %(runners)s, 'run'
-              from (select to_timestamp(floor(extract(epoch from now() - %(days)s * interval '1 day') / 3600) * 3600 + i * %(every)s + %(start)s) as t
-                    from generate_series(1, %(n)s) i) s""",
-        {
-            "instance": instance,
-            "cnt": int(told["cnt"]),
-            "runners": int(told["runners"]),
-            "days": days,
-            "every": every_s,
-            "start": start_s,
-            "n": int(days * 86400 / every_s),
-        },
-    )
-
-
 def test_an_advice_begins_with_what_the_lines_of_today_give(db):
     """As simulate says of them: those that are given, or those that workers were started by."""
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "mail")
@@ -290,106 +268,8 @@ def test_an_advice_begins_with_what_the_lines_of_today_give(db):
     assert "today" not in ask(db, "advise"), "what is not replayed is not guessed"
 
 
-def test_what_became_of_an_advice(db):
-    """Nothing was advised, nothing follows it, too little has been since, the promise is kept, is not; other runs take part; more arrives than it was made for."""
-    rng = random.Random(4)
-    name, viewer = login(db, "deferred_viewer")
-    past = history(rng, 0.5, lambda r: 4.0, 2)
-    write_log(db, past)
-    assert ask(db, "advise", "--check", code=NOT_DONE) == {"answer": "none", "advices": 0}
-    assert (
-        "no advice was given for all queues together: deferred advise gives one"
-        in db.run(["deferred", "advise", "--check"]).stdout
-    )
-    told = ask(db, "advise", "--within", "2min", env=viewer)
-    assert told["interval_s"] == 120 and told["instances"] == 1
-    who, share, within, lines, predicted, bound = db.sql(
-        "select who, share, within_us, lines, predicted_us, bound_us from deferred.__deferred_advice"
-    )[0]
-    assert (
-        (who, share, within, lines) == (name, 0.95, 120e6, told["lines"])
-        and predicted / 1e6 == pytest.approx(told["predicted_s"], abs=0.001)
-        and bound >= predicted
-    )
-    assert ask(db, "advise", "--check", code=NOT_DONE) == {"answer": "not_at_work", "advices": 1}
-    assert (
-        "no worker has registered since with the settings of any"
-        in db.run(["deferred", "advise", "--check"], env=viewer).stdout
-    )
-
-    # Since two days: with its settings, but at no tick of it; then as advised, asked again and again meanwhile.
-    db.sql("update deferred.__deferred_advice set at = now() - interval '3 days'")
-    worked(db, told, 2, 120, start_s=80)
-    assert ask(db, "advise", "--check", code=NOT_DONE)["answer"] == "not_at_work"
-    db.sql("delete from deferred.__deferred_worker")
-    worked(db, told, 2, 120)
-    ask(db, "advise", "--within", "2min")
-    forget(db, past[:20])
-    checked = ask(db, "advise", "--check", code=NOT_DONE, env=viewer)
-    assert (
-        checked["answer"] == "too_little"
-        and checked["advices"] == 2
-        and checked["at_work"] is True
-        and checked["attempts_wanted"] == 500
-        and checked["other_workers"] == 0
-    )
-    assert "\ntoo little: is known to compare: " in db.run(["deferred", "advise", "--check"]).stdout
-
-    def waited(seconds, jobs=None):
-        forget(
-            db,
-            [
-                (t, w, run)
-                for (t, _, run), w in zip(
-                    jobs or history(rng, 0.5, lambda r: 4.0, 1.9), iter(lambda: seconds * rng.random(), None)
-                )
-            ],
-        )
-
-    waited(110)
-    checked = ask(db, "advise", "--check")
-    assert (
-        checked["answer"] == "kept"
-        and checked["predicted_s"] == pytest.approx(told["predicted_s"], abs=0.001)
-        and 98 < checked["measured_s"] < 110
-        and 45 < checked["p50_measured_s"] < 65
-    )
-    said = db.run(["deferred", "advise", "--check"])
-    assert (
-        said.returncode == OK
-        and f'to {db.one("select current_user")}' not in said.stdout
-        and f", to {name}, for all queues: [" in said.stdout
-    ), said
-    assert (
-        "\npromise: kept: 95 % within " in said.stdout
-        and "shorter than predicted" not in said.stdout
-        and "other run" not in said.stdout
-    )
-    waited(30)
-    assert (
-        "\n      more than 20 % shorter than predicted: fewer runners"
-        in db.run(["deferred", "advise", "--check"]).stdout
-    )
-    waited(300, history(rng, 0.9, lambda r: 4.0, 1.9))
-    worked(db, {"cnt": 1, "runners": 1}, 1, 3600, instance="h:/run/b#1.2@b")
-    checked = ask(db, "advise", "--check", code=NOT_DONE)
-    assert checked["answer"] == "not_kept" and checked["other_workers"] == 24 and checked["measured_s"] > 270
-    said = db.run(["deferred", "advise", "--check"]).stdout
-    assert (
-        "24 other runs, with other settings or not at its ticks, served the same" in said
-        and "an hour arrive, for " in said
-        and "\npromise: not kept: " in said
-    )
-    assert ask(db, "advise", "--check", "--queue", "mail", code=NOT_DONE) == {"answer": "none", "advices": 0}
-
-    # What is written down is the word of whoever asked, and no terminal is in its hands.
-    db.sql("update deferred.__deferred_advice set lines = array[E'\\x1b[2Jx']")
-    assert "\x1b" not in db.run(["deferred", "advise", "--check"]).stdout
-
-
-def test_a_service_that_is_advised_says_that_it_is_at_work(db):
-    rng = random.Random(6)
-    write_log(db, history(rng, 0.5, lambda r: 0.1, 2), "mail")
+def test_a_service_that_is_advised_registers_what_later_advice_looks_for(db):
+    write_log(db, history(random.Random(6), 0.5, lambda r: 0.1, 2), "mail")
     told = ask(db, "advise", "--within", "5s", "--queue", "mail")
     words = shlex.split(told["lines"][0])
     words[words.index("--pidfile") + 1] = f"{db.pidfile}_service"
@@ -399,25 +279,12 @@ def test_a_service_that_is_advised_says_that_it_is_at_work(db):
     assert db.sql("select cnt, runners, mode, queues from deferred.__deferred_worker") == [
         (0, told["runners"], "listen", ["mail"])
     ]
-    checked = ask(db, "advise", "--check", "--queue", "mail", code=NOT_DONE)
-    assert checked["answer"] == "too_little" and checked["workers"] == checked["instances"] == 1
     assert db.run(["check_deferred", "--cnt", "3", "--runners", "1..4"]).returncode == 0
     db.defer("noop")
     assert db.run(["check_deferred", "--cnt", "3", "--runners", "1..4"]).returncode == 0
     assert db.sql("select cnt, runners, mode, queues from deferred.__deferred_worker order by id desc limit 1") == [
         (3, 4, "run", None)
     ]
-
-
-def test_what_is_kept_of_advice_is_bounded(db):
-    db.sql(
-        "select deferred.__advice_note(null, 0.95, 1, 1, array['x'], 1, 1, 1, 1, null, null, 1, 1, 1) from generate_series(1, 1010)"
-    )
-    assert db.one("select count(*) from deferred.__deferred_advice") == 1000
-    db.sql(
-        "update deferred.__deferred_advice set at = now() - interval '401 days'; select deferred.__advice_note(null, 0.95, 1, 1, array['x'], 1, 1, 1, 1, null, null, 1, 1, 1)"
-    )
-    assert db.one("select count(*) from deferred.__deferred_advice") == 1
 
 
 @pytest.mark.parametrize(

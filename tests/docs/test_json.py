@@ -96,7 +96,6 @@ CASES = {
     "add": ["add noop"],
     "add --stdin": ["add --stdin"],
     "advise": ["advise --queue default", "advise --within 2min --line '*/2 * * * * --cnt 4'"],
-    "advise --check": ["advise --check --queue mail"],
     "alert": ["alert --print"],
     "alert --list": ["alert --list"],
     "cancel --dry-run": ["cancel --dry-run --fn noop"],

@@ -83,10 +83,7 @@ def test_the_status_of_the_overview_is_that_of_such_jobs(db):
         ]
         done = db.run(words)
         if words[1] in ("advise", "simulate"):  # which say how much they want to have seen, or have said
-            assert (
-                done.returncode == 1
-                and ("no advice was given" if "--check" in words else "attempts") in done.stdout + done.stderr
-            )
+            assert done.returncode == 1 and "attempts" in done.stdout + done.stderr
             continue
         assert done.returncode == 0 and done.stderr == "", (words, done.stderr)
 
