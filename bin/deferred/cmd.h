@@ -57,9 +57,9 @@ struct cmd {
 };
 
 extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold,
-	cmd_function, cmd_functions, cmd_graph, cmd_history, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge,
-	cmd_queue, cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_why,
-	cmd_schedule, cmd_shard;
+	cmd_function, cmd_functions, cmd_graph, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue,
+	cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_why, cmd_schedule,
+	cmd_shard;
 
 /* What cli_getopt() returns besides the codes of the command's own options. */
 enum {

@@ -506,11 +506,6 @@ int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *e
 	return exec_int(pg, &sql_maintain, &args, added, err);
 }
 
-int store_admin_history(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	return pg_exec(pg, &sql_admin_history, NULL, PG_TEXT, res, err);
-}
-
 static void arg_dead_ms(struct pg_args *args, int64_t dead_ms)
 {
 	if (dead_ms < 0)

@@ -149,9 +149,6 @@ int store_admin_migrate_rights(struct pg *pg, struct pg_result **res, struct def
 /* Add the partitions the next weeks need. Source: maintain.sql. */
 int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err);
 
-/* What the tables of the history are made of. Source: admin_history.sql. */
-int store_admin_history(struct pg *pg, struct pg_result **res, struct deferred_error *err);
-
 /* Steps of a purge, each a short transaction. Times in milliseconds. dead_ms: of dead jobs; below 0: they stay. */
 
 /*

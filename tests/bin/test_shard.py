@@ -252,12 +252,9 @@ def test_a_database_is_the_one_that_the_config_file_means(shards, db):
     assert db.run(["deferred", "queue", "ls"]).returncode == OK
 
 
-def test_a_subscription_has_the_name_of_its_shard(shards, db):
+def test_what_shows_one_shard_refuses_all_of_them(shards):
     shards("migrate", "--all-shards")
-    db.env["DEFERRED_SHARD"] = "b"
-    assert 'create subscription "deferred_history_b" ' in shards("history", "subscription").stdout
-    assert 'create subscription "deferred_history_a" ' in shards("history", "subscription", "--shard", "a").stdout
-    assert "works on one shard only" in shards("history", "subscription", "--all-shards", code=USAGE).stderr
+    assert "works on one shard only" in shards("top", "--once", "--all-shards", code=USAGE).stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`deferred history`: the statements it prints, run by psql on two servers. What leaves here by a purge is there, all of it and once."""
+"""The how-to page copies the history to another server. What a purge deletes here stays there, all of it and once."""
 
 import subprocess
 
@@ -7,13 +7,14 @@ import pytest
 
 import harness
 import pg
+from documents import fenced, read
 
 SAME = {"deferred.__deferred": "id", "deferred.__deferred_log": "job_id, attempt, finished_at"}
 
 
-def psql(conninfo, sql, *options):
+def psql(conninfo, sql):
     done = subprocess.run(
-        ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", conninfo, *options],
+        ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", conninfo],
         input=sql,
         capture_output=True,
         text=True,
@@ -40,17 +41,20 @@ def rows(conninfo, table, order):
 @pytest.mark.slow
 def test_history_goes_to_another_server_and_stays_there(two, wait_for):
     here, there = two
-    said = [here.run(["deferred", "history", word]) for word in ("publication", "subscription")]
-    assert [(s.returncode, s.stderr) for s in said] == [(0, "")] * 2
+    page = read("docs", "how-to", "retention.md")
+    publication, tables, subscription = fenced(page[page.index("## Copy the history") :])
+    assert "host=db1 dbname=app user=replicator" in subscription
     before = [here.defer("noop", params='{"n": 1}', tags=["a", "b"], label="k\u00f6ln") for _ in range(5)]
     assert here.run(["check_deferred"]).returncode == 0
-    psql(here.conninfo, said[0].stdout)
-    psql(there, said[1].stdout, "-v", f"conninfo={here.conninfo}")
+    psql(here.conninfo, publication)
+    psql(there, "".join(text for (text,) in here.sql(tables)))
+    psql(there, subscription.replace("host=db1 dbname=app user=replicator", here.conninfo))
     same = lambda: [rows(here.conninfo, t, o) == rows(there, t, o) for t, o in SAME.items()]  # noqa: E731
     wait_for(lambda: same() == [True, True], 30, "what there was has been copied")
     # What comes one by one and in bulk, what fails and is retried, and what falls into the net and is moved from there.
     here.sql(
-        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'params', json_build_object('n', n))) from generate_series(1, 3000) n))"
+        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', "
+        "'params', json_build_object('n', n))) from generate_series(1, 3000) n))"
     )
     here.sql("select setval('deferred.__deferred_id_seq', 45000000)")
     late = here.defer("noop")
@@ -68,7 +72,8 @@ def test_history_goes_to_another_server_and_stays_there(two, wait_for):
     kept = [rows(there, t, o) for t, o in SAME.items()]
     here.sql("update deferred.__deferred set created_at = now() - interval '2 days' where id < 40000000")
     here.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (-1, 1, 'ok', true, now() - interval '1 year')"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+        "values (-1, 1, 'ok', true, now() - interval '1 year')"
     )
     done = here.run(["deferred", "purge", "--older-than", "0s"])
     assert done.returncode == 0 and here.one("select count(*) from deferred.__deferred") == 0, done
@@ -81,20 +86,3 @@ def test_history_goes_to_another_server_and_stays_there(two, wait_for):
     )
     now = [rows(there, t, o) for t, o in SAME.items()]
     assert now[0][:-1] == kept[0] and len(now[1]) == len(kept[1]) + 1
-
-
-def test_what_it_prints_where_that_would_not_do(db):
-    said = db.run(["deferred", "history", "publication"])
-    assert (
-        said.returncode == 0
-        and said.stderr
-        == "deferred: wal_level of this server is replica, not logical\nhint: alter system set wal_level = logical; then restart the server\n"
-    )
-    for words, why in (
-        (["history"], "publication and subscription"),
-        (["history", "x"], '"x"'),
-        (["--json", "history", "publication"], "--json is not possible"),
-        (["history", "publication", "x"], '"x"'),
-    ):
-        said = db.run(["deferred", *words])
-        assert said.returncode == 64 and why in said.stderr, said
