@@ -54,8 +54,7 @@ static int refuse(int version, struct deferred_error *err)
 			  "the schema of the database has version %d, but this program works with %s", version,
 			  migrate_versions());
 	error_hint(err, version > MIGRATE_VERSION_MAX
-				? "install the version of deferred that made the schema, or a newer one; was it never "
-				  "released, `deferred migrate` says what to do"
+				? "install the version of deferred that made the schema, or a newer one"
 				: "run: deferred migrate");
 	return DEFERRED_ESCHEMA;
 }
@@ -97,7 +96,6 @@ static int check_server(struct pg *pg, struct deferred_error *err)
 
 /* ---- what is to be done ----------------------------------------------------------------------- */
 
-#define STEPS_MAX 1000
 #define SOURCES_MAX 1000
 
 struct todo {
@@ -167,35 +165,6 @@ static int find_changed(struct pg *pg, struct todo *todo, struct deferred_error 
 	return rc;
 }
 
-/* The numbers are the same and the steps are not: of a checkout from before the first release. */
-static int refuse_foreign(struct pg *pg, struct deferred_error *err)
-{
-	int32_t versions[STEPS_MAX];
-	const char *names[STEPS_MAX];
-	struct pg_result *res;
-	struct pg_args args;
-	size_t n = 0;
-	int rc;
-
-	for (const struct sql_migration *m = sql_migrations; m->version; m++, n++) {
-		versions[n] = m->version;
-		names[n] = m->name;
-	}
-	pg_args_init(&args);
-	pg_arg_int4_array(&args, versions, NULL, n);
-	pg_arg_text_array(&args, names, NULL, n);
-	rc = pg_exec(pg, &sql_admin_migrate_foreign, &args, PG_BINARY, &res, err);
-	if (rc == 0 && pg_rows(res) > 0) {
-		rc = error_set(err, DEFERRED_ESCHEMA, WHERE,
-			       "the schema was made by a version that was never released: its step %d is \"%s\"",
-			       (int)pg_int(res, 0, 0), pg_text(res, 0, 1, NULL));
-		error_hint(err, "migrate an empty database, and let the version that made this schema run its jobs");
-	}
-	pg_result_free(res);
-	pg_args_clear(&args);
-	return rc;
-}
-
 /* Roles are not in the dump of a database. Where they were not there when it was restored, nobody owns what he should,
  * nothing is granted, and functions that run with the rights of their owner run with those of who restored it. */
 static int refuse_incomplete(struct pg *pg, struct deferred_error *err)
@@ -224,8 +193,6 @@ static int find_todo(struct pg *pg, struct todo *todo, struct deferred_error *er
 	int version, rc = migrate_version(pg, &version, err);
 
 	memset(todo, 0, sizeof(*todo));
-	if (rc == 0 && version > 0)
-		rc = refuse_foreign(pg, err);
 	if (rc == 0 && version > 0 && version <= MIGRATE_VERSION_MAX)
 		rc = refuse_incomplete(pg, err);
 	if (rc < 0)

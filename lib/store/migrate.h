@@ -70,9 +70,9 @@ int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_er
  *
  * done  may be NULL.
  *
- * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, of a version that was never
- * released, restored from a dump without its roles or rights, or the server too old; or an error of pg_exec(), and then
- * nothing has changed.
+ * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, restored
+ * from a dump without its roles or rights, or the server too old; or an error of pg_exec(), and then nothing has
+ * changed.
  */
 int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err);
 

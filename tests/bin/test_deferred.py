@@ -274,13 +274,6 @@ def test_migrate_refuses_a_newer_database(db):
     fails(db.run(["deferred", "migrate"]), CONFIG, "version 999", "hint: install")
 
 
-def test_an_unreleased_schema_is_refused_and_its_jobs_stay(db):
-    db.defer("noop")
-    db.sql("update deferred.__deferred_migration set name = 'initial'")
-    fails(db.run(["deferred", "migrate"]), CONFIG, "never released", "migrate an empty database")
-    assert db.hot() == 1
-
-
 # ---- add
 
 

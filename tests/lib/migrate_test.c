@@ -212,21 +212,6 @@ static void what_no_file_has_any_more_is_dropped(void **state)
 			 0);
 }
 
-static void a_schema_that_was_never_released_is_refused(void **state)
-{
-	struct deferred_error err = { 0 };
-	struct count n = { 0 };
-
-	assert_int_equal(migrate_run(*state, NULL, NULL, NULL), 0);
-	command(*state,
-		"update deferred.__deferred_migration set name = 'initial'; drop table deferred.__deferred_source");
-	assert_int_equal(migrate_run(*state, count_item, &n, &err), DEFERRED_ESCHEMA);
-	assert_non_null(strstr(err.message, "was never released: its step 1 is \"initial\""));
-	assert_non_null(strstr(err.hint, "empty database"));
-	assert_int_equal(migrate_plan(*state, count_item, &n, NULL), DEFERRED_ESCHEMA);
-	assert_int_equal(n.steps + n.sources, 0);
-}
-
 struct racer {
 	struct pg *pg;
 	int rc;
@@ -318,8 +303,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_function_is_applied_again_when_its_text_has_changed, create_database,
 						drop_database),
 		cmocka_unit_test_setup_teardown(what_no_file_has_any_more_is_dropped, create_database, drop_database),
-		cmocka_unit_test_setup_teardown(a_schema_that_was_never_released_is_refused, create_database,
-						drop_database),
 		cmocka_unit_test_setup_teardown(of_two_at_once_one_does_the_work, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_newer_database_is_left_alone, create_database, drop_database),
 		cmocka_unit_test_setup_teardown(a_failed_step_leaves_nothing_and_names_itself, create_database,
