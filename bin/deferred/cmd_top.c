@@ -4,7 +4,6 @@
 #include "port/params.h"
 #include "store/admin.h"
 #include "store/top.h"
-#include "store/web.h"
 #include "table.h"
 #include "top.h"
 
@@ -12,7 +11,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,34 +35,8 @@ static void clear(struct top *top)
 	pg_result_free(top->recent);
 	pg_result_free(top->arrivals);
 	pg_result_free(top->running);
-	pg_result_free(top->dead);
-	top->recent = top->arrivals = top->running = top->dead = NULL;
+	top->recent = top->arrivals = top->running = NULL;
 	top->causes_len = 0;
-}
-
-static void choose_none(struct top *top)
-{
-	top->chosen = 0;
-	top->chosen_queue[0] = '\0';
-	top->of_chosen = false;
-}
-
-/* What is done, or is gone, is told of no more. */
-static int look_at_chosen(struct top *top, struct pg *pg, struct deferred_error *err)
-{
-	struct store_why why;
-	int rc;
-
-	top->job_causes_len = 0;
-	if (top_chosen(top) == top_rows(top))
-		choose_none(top);
-	if (!top->of_chosen)
-		return 0;
-	rc = store_why_job(pg, top->chosen, &why, err);
-	if (rc == 0)
-		top->job_causes_len = cause_of_job(&why.job, top->job_causes);
-	store_why_clear(&why);
-	return rc;
 }
 
 /* Each statement is bounded and takes no lock; between two looks no transaction is open, so that nothing is kept from
@@ -86,12 +58,8 @@ static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 		rc = store_top_recent(pg, top->queue, &top->recent, err);
 	if (rc == 0)
 		rc = store_top_running(pg, top->queue, TOP_JOBS_MAX, &top->running, err);
-	if (rc == 0 && top->panel == TOP_DEAD)
-		rc = store_top_dead(pg, top->queue, TOP_JOBS_MAX, &top->dead, err);
 	if (!pg_broken(pg) && pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
-	if (rc == 0)
-		rc = look_at_chosen(top, pg, err);
 	return rc;
 }
 
@@ -232,21 +200,6 @@ static int64_t now_ms(void)
 	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
-enum { KEY_UP = 256, KEY_DOWN, KEY_OTHER };
-
-/* What stands behind an escape: those of an arrow come at once. */
-static int escaped(void)
-{
-	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
-	unsigned char c[2];
-
-	for (size_t i = 0; i < sizeof(c); i++)
-		if (poll(&fd, 1, 50) <= 0 || read(STDIN_FILENO, &c[i], 1) != 1)
-			return KEY_OTHER;
-	return (c[0] == '[' || c[0] == 'O') && (c[1] == 'A' || c[1] == 'B') ? c[1] == 'A' ? KEY_UP : KEY_DOWN
-									    : KEY_OTHER;
-}
-
 /* A key; 0: the time has come, -1: a signal or the end of the terminal. */
 static int key(const struct terminal *t, int64_t wait_ms)
 {
@@ -263,119 +216,7 @@ static int key(const struct terminal *t, int64_t wait_ms)
 		stopped = 1;
 		return -1;
 	}
-	return c == 0x1b ? escaped() : c;
-}
-
-/* ---- what is chosen, and done --------------------------------------------------------------------- */
-
-/* The row before or behind the chosen one, or the first. */
-static void choose(struct top *top, int step)
-{
-	size_t n = top_rows(top), at = top_chosen(top);
-
-	top->said[0] = '\0';
-	if (n == 0)
-		return;
-	if (at == n)
-		at = 0;
-	else if (step < 0 ? at > 0 : at + 1 < n)
-		at = step < 0 ? at - 1 : at + 1;
-	if (top->panel == TOP_QUEUES)
-		snprintf(top->chosen_queue, sizeof(top->chosen_queue), "%s", top->why.backlog.queues[at].name);
-	else
-		top->chosen = pg_int(top->panel == TOP_DEAD ? top->dead : top->running, at, 0);
-}
-
-/* Operators act as on a page, and what they do is written down; others as the commands of that name do, with what
- * rights they have. */
-static int act_as_command(struct pg *pg, const char *verb, const struct store_web_target *target,
-			  struct deferred_error *err)
-{
-	static const char *const paused[] = { "paused" }, *const yes[] = { "true" }, *const no[] = { NULL };
-
-	if (strcmp(verb, "cancel") == 0)
-		return store_admin_cancel(pg, target->job, err);
-	if (strcmp(verb, "retry") == 0)
-		return store_admin_retry(pg, target->job, err);
-	return store_admin_queue_set(pg, target->queue, paused, strcmp(verb, "pause") == 0 ? yes : no, 1, NULL, false,
-				     err);
-}
-
-static int act(struct pg *pg, const char *verb, const struct store_web_target *target, char refused[200],
-	       struct deferred_error *err)
-{
-	const struct passwd *user = getpwuid(getuid());
-	struct store_web_me me = { 0 };
-	struct pg_result *res = NULL;
-	int rc = store_web_me(pg, &me, err);
-
-	refused[0] = '\0';
-	if (rc < 0)
-		return rc;
-	if (!me.operator) {
-		rc = act_as_command(pg, verb, target, err);
-		if (rc == DEFERRED_ENOTFOUND)
-			snprintf(refused, 200, "%s",
-				 target->queue ? "the queue does not exist" : "nothing can be done here");
-		return rc == DEFERRED_ENOTFOUND ? 0 : rc;
-	}
-	rc = store_web_act(pg, verb, target, NULL, user ? user->pw_name : "deferred top", NULL, &res, err);
-	if (rc == 0 && !pg_null(res, 0, 0))
-		snprintf(refused, 200, "%.199s", pg_text(res, 0, 0, NULL));
-	pg_result_free(res);
-	return rc;
-}
-
-/* Once y has answered the question. done: "is cancelled". */
-static void ask(struct top *top, const struct terminal *t, struct pg *pg, const char *verb, const char *done)
-{
-	const struct store_web_target target = { .job = top->panel == TOP_QUEUES ? 0 : top->chosen,
-						 .queue = top->panel == TOP_QUEUES ? top->chosen_queue : NULL };
-	struct deferred_error err = { 0 };
-	char what[160], refused[200];
-	int answer;
-
-	if (target.queue)
-		snprintf(what, sizeof(what), "queue %s", target.queue);
-	else
-		snprintf(what, sizeof(what), "job %" PRId64, target.job);
-	snprintf(top->said, sizeof(top->said), "%s %s? y, or any other key", verb, what);
-	draw(top);
-	while ((answer = key(t, -1)) < 0 && !stopped)
-		draw(top);
-	top->said[0] = '\0';
-	if (answer != 'y')
-		return;
-	if (act(pg, verb, &target, refused, &err) < 0)
-		snprintf(top->said, sizeof(top->said), "%s: %.90s", what, err.message);
-	else
-		snprintf(top->said, sizeof(top->said), "%s%s %.90s", what, refused[0] ? ":" : "",
-			 refused[0] ? refused : done);
-}
-
-/* NULL: the key has something to change. */
-static const char *nothing_for(const struct top *top, int pressed)
-{
-	static const char *const words[TOP_PANELS_LEN] = {
-		[TOP_RUNNING] = "no job that is run is chosen: Tab goes to them, arrows choose one",
-		[TOP_DEAD] = "no dead job is chosen: Tab goes to them, arrows choose one",
-		[TOP_QUEUES] = "no queue is chosen: Tab goes to them, arrows choose one",
-	};
-	enum top_panel panel = pressed == 'c' ? TOP_RUNNING : pressed == 'r' ? TOP_DEAD : TOP_QUEUES;
-
-	return top->panel == panel && top_chosen(top) < top_rows(top) ? NULL : words[panel];
-}
-
-static void change(struct top *top, const struct terminal *t, struct pg *pg, int pressed)
-{
-	if (pressed == 'c')
-		ask(top, t, pg, "cancel", "is cancelled");
-	else if (pressed == 'r')
-		ask(top, t, pg, "retry", "is ready again");
-	else if (top->why.backlog.queues[top_chosen(top)].paused)
-		ask(top, t, pg, "resume", "is resumed");
-	else
-		ask(top, t, pg, "pause", "is paused");
+	return c;
 }
 
 /* Until a key or a signal ends it. held: a frame stays until it is let go. */
@@ -391,8 +232,6 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 		return once(cli, top);
 	while (!stopped) {
 		int64_t now = now_ms();
-		const char *nothing;
-		bool again = false;
 
 		if (!held && now >= next) {
 			if ((rc = look(top, cli->pg, &err)) < 0)
@@ -412,46 +251,15 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 			top->sort = (top->sort + 1) % TOP_SORTS_LEN;
 			draw(top);
 			break;
-		case '\t':
-			top->panel = (top->panel + 1) % TOP_PANELS_LEN;
-			top->said[0] = '\0';
-			choose_none(top);
-			again = true;
-			break;
-		case KEY_UP:
-		case KEY_DOWN:
-			choose(top, pressed == KEY_UP ? -1 : 1);
-			draw(top);
-			break;
-		case '\n':
-		case '\r':
-			top->of_chosen = top->chosen && !top->of_chosen;
-			again = true;
-			break;
-		case 'c':
-		case 'r':
-		case 'p':
-			nothing = nothing_for(top, pressed);
-			if (nothing) {
-				snprintf(top->said, sizeof(top->said), "%s", nothing);
-				draw(top);
-				break;
-			}
-			change(top, &t, cli->pg, pressed);
-			again = true;
-			break;
 		case 'l':
 		case CTRL_L:
-			again = true;
+			held = false;
+			next = now_ms();
 			break;
 		default:
 			if (resized)
 				draw(top);
 			resized = 0;
-		}
-		if (again) {
-			held = false;
-			next = now_ms();
 		}
 	}
 	terminal_end(&t);

@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#define TOP_JOBS_MAX 200 /* jobs looked at, of those that run, and of the dead */
+#define TOP_JOBS_MAX 200 /* running jobs that are read */
 
 /* X(name, word): what functions are sorted by. */
 #define TOP_SORTS(X) \
@@ -28,9 +28,6 @@ enum top_sort {
 		TOP_SORTS_LEN
 };
 
-/* Among what one is chosen. */
-enum top_panel { TOP_RUNNING, TOP_DEAD, TOP_QUEUES, TOP_PANELS_LEN };
-
 struct top {
 	const char *queue; /* NULL: all */
 	enum top_sort sort;
@@ -38,20 +35,8 @@ struct top {
 	struct store_why_missed missed;
 	struct cause causes[CAUSES_MAX];
 	size_t causes_len;
-	struct pg_result *recent, *arrivals, *running, *dead; /* dead: while it is chosen among these */
-	enum top_panel panel;
-	/* The job that somebody has chosen, 0: none; or the queue, "": none. */
-	int64_t chosen;
-	char chosen_queue[128];
-	bool of_chosen; /* what is said is why that one is not done */
-	struct cause job_causes[CAUSES_MAX];
-	size_t job_causes_len;
-	char said[256]; /* of what was done, or is asked; "": nothing, and keys are told */
+	struct pg_result *recent, *arrivals, *running;
 };
-
-/* Rows of the panel; and the one that is chosen: how many there are, where it is not among them. */
-size_t top_rows(const struct top *top);
-size_t top_chosen(const struct top *top);
 
 /* Put the queues in the order in which they are shown, the latest one first. */
 void top_sort_queues(struct top *top);

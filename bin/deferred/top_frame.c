@@ -132,34 +132,23 @@ void top_sort_queues(struct top *top)
 		qsort(b->queues, b->queues_len, sizeof(*b->queues), later);
 }
 
-/* Where so many of n are shown, the chosen one among them: the first of them. */
-static size_t first_shown(size_t n, size_t chosen, int max)
-{
-	return chosen < n && max > 0 && chosen >= (size_t)max ? chosen - (size_t)max + 1 : 0;
-}
-
 static void print_queues(struct frame *f, const struct top *top, int max)
 {
 	const struct cause_backlog *b = &top->why.backlog;
-	size_t chosen = top->panel == TOP_QUEUES ? top_chosen(top) : b->queues_len,
-	       first = first_shown(b->queues_len, chosen, max);
 	char age[TABLE_AGE_SIZE], wait[TABLE_AGE_SIZE];
 
 	head(f, "%-*s %8s %8s %8s %6s %8s %8s  %s", f->name, "QUEUE", "READY", "CLAIMED", "DELAYED", "LATE", "ENDED/5m",
 	     "WAIT", "HELD BY");
-	for (size_t i = first; i < b->queues_len && (max < 0 || i - first < (size_t)max); i++) {
+	for (size_t i = 0; i < b->queues_len && (max < 0 || i < (size_t)max); i++) {
 		const struct cause_queue *q = &b->queues[i];
 		size_t row = find(top, q->name, NULL);
-		int wide = f->name - (i == chosen);
 
-		(i == chosen ? head
-			     : line)(f, "%s%-*.*s %7" PRId64 "%s %8" PRId64 " %8" PRId64 " %6s %8" PRId64 " %8s  %s",
-				     i == chosen ? ">" : "", wide, wide, q->name, q->ready, q->more ? "+" : " ",
-				     q->running, q->delayed, q->ready > 0 ? table_age(age, q->oldest_s) : "",
-				     figure(top, row, 3), mean(wait, top, row, 6),
-				     q->paused          ? "paused"
-				     : q->limit_used_up ? "limits"
-							: "");
+		line(f, "%-*.*s %7" PRId64 "%s %8" PRId64 " %8" PRId64 " %6s %8" PRId64 " %8s  %s", f->name, f->name,
+		     q->name, q->ready, q->more ? "+" : " ", q->running, q->delayed,
+		     q->ready > 0 ? table_age(age, q->oldest_s) : "", figure(top, row, 3), mean(wait, top, row, 6),
+		     q->paused          ? "paused"
+		     : q->limit_used_up ? "limits"
+					: "");
 	}
 }
 
@@ -244,74 +233,28 @@ static void print_functions(struct frame *f, const struct top *top, int max)
 	free(functions);
 }
 
-/* ---- jobs that workers have, or that are dead ----------------------------------------------------- */
-
-static const struct pg_result *jobs_of(const struct top *top)
-{
-	return top->panel == TOP_DEAD ? top->dead : top->running;
-}
-
-size_t top_rows(const struct top *top)
-{
-	return top->panel == TOP_QUEUES ? top->why.backlog.queues_len : ROWS(jobs_of(top));
-}
-
-size_t top_chosen(const struct top *top)
-{
-	size_t i = 0, n = top_rows(top);
-
-	while (i < n && (top->panel == TOP_QUEUES ? strcmp(top->why.backlog.queues[i].name, top->chosen_queue) != 0
-						  : pg_int(jobs_of(top), i, 0) != top->chosen))
-		i++;
-	return i;
-}
-
-static void print_dead(struct frame *f, const struct top *top, int max)
-{
-	size_t n = ROWS(top->dead), chosen = top_chosen(top), first = first_shown(n, chosen, max);
-	char age[TABLE_AGE_SIZE];
-
-	head(f, "%12s %-*s %-*s %6s %8s  %s", "DEAD JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "ATTEMPTS",
-	     "OUTCOME");
-	for (size_t i = first; i < n && (max < 0 || i - first < (size_t)max); i++)
-		(i == chosen ? head : line)(f, "%s%*" PRId64 " %-*.*s %-*.*s %6s %8" PRId64 "  %s",
-					    i == chosen ? ">" : "", i == chosen ? 11 : 12, pg_int(top->dead, i, 0),
-					    f->name, f->name, pg_text(top->dead, i, 1, NULL), f->name - 4, f->name - 4,
-					    pg_text(top->dead, i, 2, NULL), table_age(age, pg_int(top->dead, i, 3)),
-					    pg_int(top->dead, i, 4), pg_text(top->dead, i, 5, NULL));
-}
+/* ---- jobs that workers have ----------------------------------------------------------------------- */
 
 static void print_running(struct frame *f, const struct top *top, int max)
 {
 	char age[TABLE_AGE_SIZE], lease[TABLE_AGE_SIZE];
-	size_t n = ROWS(top->running), chosen = top->panel == TOP_RUNNING ? top_chosen(top) : n,
-	       first = first_shown(n, chosen, max);
 
 	head(f, "%12s %-*s %-*s %6s %6s  %s", "JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "LEASE",
 	     "WORKER, PROGRESS");
-	for (size_t i = first; i < n && (max < 0 || i - first < (size_t)max); i++) {
+	for (size_t i = 0; i < ROWS(top->running) && (max < 0 || i < (size_t)max); i++) {
 		const char *progress = pg_text(top->running, i, 7, NULL);
 
-		(i == chosen ? head
-			     : line)(f, "%s%*" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s",
-				     i == chosen ? ">" : "", i == chosen ? 11 : 12, pg_int(top->running, i, 0), f->name,
-				     f->name, pg_text(top->running, i, 1, NULL), f->name - 4, f->name - 4,
-				     pg_text(top->running, i, 2, NULL), table_age(age, pg_int(top->running, i, 3)),
-				     table_age(lease, pg_int(top->running, i, 4)), pg_text(top->running, i, 5, NULL),
-				     pg_int(top->running, i, 6), progress[0] ? ", " : "", progress);
+		line(f, "%12" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", pg_int(top->running, i, 0),
+		     f->name, f->name, pg_text(top->running, i, 1, NULL), f->name - 4, f->name - 4,
+		     pg_text(top->running, i, 2, NULL), table_age(age, pg_int(top->running, i, 3)),
+		     table_age(lease, pg_int(top->running, i, 4)), pg_text(top->running, i, 5, NULL),
+		     pg_int(top->running, i, 6), progress[0] ? ", " : "", progress);
 	}
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------ */
 
 #define FIXED 11 /* lines that are always there: two of the head, three headers, three blank ones, three of why */
-
-/* What can be done to what is chosen; 80 columns. */
-static const char *const keys_of[TOP_PANELS_LEN] = {
-	[TOP_RUNNING] = "q quit, space hold, s sort | Tab: dead jobs | arrows: Enter why, c cancel",
-	[TOP_DEAD] = "q quit, space hold, s sort | Tab: queues | arrows: Enter why, r retry",
-	[TOP_QUEUES] = "q quit, space hold, s sort | Tab: running jobs | arrows: p pause or resume",
-};
 
 static int at_most(size_t n, int max)
 {
@@ -321,15 +264,13 @@ static int at_most(size_t n, int max)
 void top_frame(const struct top *top, FILE *out, int rows, int cols, bool terminal)
 {
 	struct frame f = { out, rows, cols, 0, terminal, cols > 0 && cols < 100 ? 18 : 32 };
-	const struct cause *c = top->of_chosen && top->job_causes_len > 0 ? top->job_causes
-				: top->causes_len > 0                     ? top->causes
-									  : NULL;
+	const struct cause *c = top->causes_len > 0 ? top->causes : NULL;
 	int room = rows > FIXED ? rows - FIXED : 0, queues = -1, functions = -1, running = -1;
 
 	if (rows >
 	    0) { /* each has a third where there is too much of all; queues take what the others leave, and jobs the rest */
 		functions = at_most(ROWS(top->recent) + ROWS(top->running), room / 3);
-		queues = at_most(top->why.backlog.queues_len, room - functions - at_most(ROWS(jobs_of(top)), room / 3));
+		queues = at_most(top->why.backlog.queues_len, room - functions - at_most(ROWS(top->running), room / 3));
 		running = room - queues - functions;
 	}
 	print_head(&f, top);
@@ -338,10 +279,10 @@ void top_frame(const struct top *top, FILE *out, int rows, int cols, bool termin
 		line(&f, "     %s", c->figure);
 		line(&f, "do:  %s", c->mend[0] ? c->mend : "nothing");
 	}
-	(top->said[0] ? head : line)(&f, "%s", top->said[0] || !terminal ? top->said : keys_of[top->panel]);
+	line(&f, "%s", terminal ? "q quit, space hold, s sort, l refresh" : "");
 	print_queues(&f, top, queues);
 	line(&f, "%s", "");
 	print_functions(&f, top, functions);
 	line(&f, "%s", "");
-	(top->panel == TOP_DEAD ? print_dead : print_running)(&f, top, running);
+	print_running(&f, top, running);
 }

@@ -31,24 +31,13 @@ int store_top_arrivals(struct pg *pg, const char *queue, struct pg_result **res,
 	return ask(pg, &sql_top_arrivals, &args, res, err);
 }
 
-static int ask_jobs(struct pg *pg, const struct sql_statement *stmt, const char *queue, int64_t jobs,
-		    struct pg_result **res, struct deferred_error *err)
+int store_top_running(struct pg *pg, const char *queue, int64_t jobs, struct pg_result **res,
+		      struct deferred_error *err)
 {
 	struct pg_args args;
 
 	pg_args_init(&args);
 	pg_arg_text(&args, queue);
 	pg_arg_int8(&args, jobs);
-	return ask(pg, stmt, &args, res, err);
-}
-
-int store_top_running(struct pg *pg, const char *queue, int64_t jobs, struct pg_result **res,
-		      struct deferred_error *err)
-{
-	return ask_jobs(pg, &sql_top_running, queue, jobs, res, err);
-}
-
-int store_top_dead(struct pg *pg, const char *queue, int64_t jobs, struct pg_result **res, struct deferred_error *err)
-{
-	return ask_jobs(pg, &sql_top_dead, queue, jobs, res, err);
+	return ask(pg, &sql_top_running, &args, res, err);
 }

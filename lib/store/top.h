@@ -14,6 +14,5 @@ int store_top_recent(struct pg *pg, const char *queue, struct pg_result **res, s
 int store_top_arrivals(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
 int store_top_running(struct pg *pg, const char *queue, int64_t jobs, struct pg_result **res,
 		      struct deferred_error *err);
-int store_top_dead(struct pg *pg, const char *queue, int64_t jobs, struct pg_result **res, struct deferred_error *err);
 
 #endif

@@ -852,7 +852,7 @@ create table deferred.__deferred_action (
     jobs    bigint,
     flow    bigint
 );
-comment on table  deferred.__deferred_action is 'what operators did by deferred_web, deferred top and commands, what pages refused them, and who released a job that waited; kept until somebody deletes it';
+comment on table  deferred.__deferred_action is 'what operators did by deferred_web and commands, what pages refused them, and who released a job that waited; kept until somebody deletes it';
 comment on column deferred.__deferred_action.id is 'number of the action';
 comment on column deferred.__deferred_action.at is 'when (database clock)';
 comment on column deferred.__deferred_action.who is 'who did it, as the page knew them, or the user of a machine and his command: the word of whoever called';
