@@ -168,6 +168,14 @@ def ledger():
 
 
 @pytest.fixture
+def seed():
+    """Drawn for this test. A failing test is tried again with the seed that it printed: tests/harness/check.py."""
+    drawn = int(os.environ.get("DEFERRED_TEST_SEED", random.SystemRandom().randrange(10**6)))
+    print(f"DEFERRED_TEST_SEED={drawn} repeats this draw")
+    return drawn
+
+
+@pytest.fixture
 def rng():
     """Random numbers that `make check-faults SEED=...` repeats."""
     return random.Random(int(os.environ.get("DEFERRED_TEST_SEED", "1")))

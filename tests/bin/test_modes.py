@@ -253,8 +253,7 @@ def whole(mode):
 
 @pytest.mark.parametrize("runners", ["1", pytest.param("1..4", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", [whole(mode) for mode in MODES])
-def test_each_kind_of_job_begins_soon_and_the_service_then_sleeps(db, mode, runners):
-    seed = int(os.environ.get("DEFERRED_TEST_SEED", random.SystemRandom().randrange(10**6)))
+def test_each_kind_of_job_begins_soon_and_the_service_then_sleeps(db, mode, runners, seed):
     rng = random.Random(f"{seed} {mode} {runners}")
     args, n = MODES[mode]
     db.plugins("unruly")
@@ -263,7 +262,6 @@ def test_each_kind_of_job_begins_soon_and_the_service_then_sleeps(db, mode, runn
     workers = Workers(db, [*args, "--runners", runners], n, env)
     kinds = Kinds(db, workers, rng)
     late = {}
-    print(f"seed {seed}")
     try:
         for queue in "abc":
             begun(db, db.defer("noop", queue=queue))

@@ -1,7 +1,6 @@
 """Random flows, run by real workers that are killed, stopped and lose their sessions, while operators cancel and purge: what becomes of each job is what the
 model of tests/harness/flow_model.py says, and none ends twice. DEFERRED_TEST_SEED repeats the draw."""
 
-import os
 import random
 import signal
 import time
@@ -39,10 +38,8 @@ def seen(db, flow):
 
 @pytest.mark.parametrize("purged", [True, False])
 @pytest.mark.parametrize("flows", [25, pytest.param(150, marks=pytest.mark.long)])
-def test_flows_end_as_the_model_says_whoever_dies(db, flows, purged):
+def test_flows_end_as_the_model_says_whoever_dies(db, flows, purged, seed):
     """Not purged: some flows are opened, for those do not count what was purged before they were looked at."""
-    seed = int(os.environ.get("DEFERRED_TEST_SEED", random.SystemRandom().randrange(10**6)))
-    print(f"seed {seed}: repeat with DEFERRED_TEST_SEED={seed}")
     rng = random.Random(seed)
     db.plugins("unruly")
     db.config(

@@ -36,11 +36,10 @@ import pg  # noqa: E402
 PYTHON = "/usr/bin/python3"
 AT_A_TIME = max(4, min(2 * len(os.sched_getaffinity(0)) + 1, 12))  # tests; some of them wait for something
 
-# Tests of these folders run processes beside each other and judge how things went in time, on a machine that may be
-# busy with something else. A test that fails in them has two more tries, alone, and must pass both. Such a test is a
-# finding, and more than ALONE_MAX of them fail the run. A test that fails elsewhere has no further try.
-TIMED = ("tests.bench.", "tests.bin.", "tests.faults.", "tests.http.", "tests.web.")
-TIMED_MAX = 12  # more failures than these are not tried again
+# Tests run processes beside each other and judge how things went in time, on a machine that may be busy with something
+# else. A test that fails has two more tries, alone, with the seed that it printed, and must pass both. Such a test is a
+# finding, and more than ALONE_MAX of them fail the run.
+AGAIN_MAX = 12  # more failures than these are not tried again
 ALONE_MAX = 3
 
 
@@ -88,11 +87,12 @@ def prove(build, programs, env):
     return passed, failed
 
 
-def passes_alone(build, test):
+def passes_alone(build, test, seed=None):
+    again = {"DEFERRED_TEST_SEED": seed} if seed else {}
     return all(
         subprocess.run(
             [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", test],
-            env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "DEFERRED_BUILD": build, "PYTHONDONTWRITEBYTECODE": "1", **again},
             stdin=subprocess.DEVNULL,
         ).returncode
         == 0
@@ -119,6 +119,10 @@ def integration_tests(build, markers, arguments, shortened=False):
             report,
             "-o",
             "junit_family=xunit1",
+            "-o",
+            "junit_logging=system-out",
+            "-o",
+            "junit_log_passing_tests=false",
             "--durations=5",
             "-rfE",
         ]
@@ -141,12 +145,12 @@ def integration_tests(build, markers, arguments, shortened=False):
     bad = [
         case for case in suite.iter("testcase") if case.find("failure") is not None or case.find("error") is not None
     ]
-    timed = [
-        case.get("classname").replace(".", "/") + ".py::" + case.get("name")
-        for case in bad
-        if case.get("classname").startswith(TIMED)
-    ]
-    alone = [f"{build}: {test}" for test in timed if len(timed) <= TIMED_MAX and passes_alone(build, test)]
+    alone = []
+    for case in bad if len(bad) <= AGAIN_MAX else []:
+        test = case.get("classname").replace(".", "/") + ".py::" + case.get("name")
+        seed = re.search(r"DEFERRED_TEST_SEED=(\d+)", "".join(case.itertext()))
+        if passes_alone(build, test, seed and seed[1]):
+            alone.append(f"{build}: {test}")
     failed -= len(alone)
     return max(count["tests"] - failed - count["skipped"], 0), failed, count["skipped"], alone
 

@@ -8,13 +8,22 @@ import pg
 
 
 def test_a_test_that_passes_only_alone_is_counted_and_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(check, "TIMED", ("",))
-    monkeypatch.setattr(check, "passes_alone", lambda build, test: test.endswith("test_fragile"))
+    seeds = {}
+
+    def passes_alone(build, test, seed):
+        seeds[test.rsplit("::")[-1]] = seed
+        return test.endswith("test_fragile")
+
+    monkeypatch.setattr(check, "passes_alone", passes_alone)
     (tmp_path / "tests").mkdir()
     tests = tmp_path / "test_it.py"
-    tests.write_text("def test_good(): pass\ndef test_fragile(): assert 0\ndef test_bad(): assert 0\n")
+    tests.write_text(
+        "def test_good(): pass\ndef test_fragile(): assert 0\n"
+        "def test_bad():\n    print('DEFERRED_TEST_SEED=17 repeats this draw')\n    assert 0\n"
+    )
     passed, failed, skipped, alone = check.integration_tests(str(tmp_path), "not long", [str(tests)])
     assert (passed, failed, skipped) == (2, 1, 0)
+    assert seeds == {"test_fragile": None, "test_bad": "17"}  # the same draw fails again
     [named] = alone
     lines, bad = check.verdict(passed, 0, alone)
     assert lines[0].startswith("1 of them passed only alone") and named in lines[1] and named.endswith("::test_fragile")

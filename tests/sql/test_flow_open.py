@@ -433,10 +433,8 @@ def test_purge_leaves_it_as_long_as_any_other(db):
     clean(db)
 
 
-def test_random_ones_end_once_when_all_of_them_have(db):
+def test_random_ones_end_once_when_all_of_them_have(db, seed):
     """Jobs are added by three sessions whose transactions stay open or are rolled back, while others end and notes are told by tiny budgets."""
-    seed = int(os.environ.get("DEFERRED_TEST_SEED", random.SystemRandom().randrange(10**6)))
-    print(f"seed {seed}: repeat with DEFERRED_TEST_SEED={seed}")
     rng = random.Random(seed)
     sessions = [db.connect() for _ in range(3)]
     for _ in range(int(os.environ.get("DEFERRED_TEST_FLOWS", "4"))):

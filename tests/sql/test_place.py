@@ -619,9 +619,7 @@ def test_marking_waits_for_a_claim_that_is_under_way(db, worker, first):  # noqa
     assert set(held) == set(jobs[:2])
 
 
-def test_limits_that_come_and_go_while_jobs_are_held_never_have_one_run_twice(db, worker):  # noqa: F811
-    seed = random.SystemRandom().randrange(10**6)
-    print("seed", seed)
+def test_limits_that_come_and_go_while_jobs_are_held_never_have_one_run_twice(db, worker, seed):  # noqa: F811
     rng = random.Random(seed)
     workers = [worker(), worker()]
     jobs = many(db, 60, queue="q", max_attempts=1000)
@@ -673,9 +671,7 @@ def test_limits_that_come_and_go_while_jobs_are_held_never_have_one_run_twice(db
 # ---- the draw
 
 
-def test_one_start_with_cnt_1_draws_uniformly_from_the_first_hundred(db, worker):  # noqa: F811
-    seed = random.SystemRandom().randrange(10**6)
-    print("seed", seed)
+def test_one_start_with_cnt_1_draws_uniformly_from_the_first_hundred(db, worker, seed):  # noqa: F811
     rng = random.Random(seed)
     jobs, w = many(db, 130), worker()
     met, draws = dict.fromkeys(jobs[:100], 0), 2000
@@ -690,10 +686,8 @@ def test_one_start_with_cnt_1_draws_uniformly_from_the_first_hundred(db, worker)
 
 
 @pytest.mark.long
-def test_places_of_a_window_are_drawn_alike_by_workers_that_take_turns(db, worker):  # noqa: F811
+def test_places_of_a_window_are_drawn_alike_by_workers_that_take_turns(db, worker, seed):  # noqa: F811
     """Each draw is among those left over and the next one: which place of the window it falls on is uniform."""
-    seed = random.SystemRandom().randrange(10**6)
-    print("seed", seed)
     rng = random.Random(seed)
     left = many(db, 2100)
     workers, met = [worker() for _ in range(3)], [0] * 100
