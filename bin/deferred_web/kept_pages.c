@@ -96,24 +96,6 @@ struct report {
 	size_t checks, n, of[DOCTOR_LEVELS]; /* findings by level */
 };
 
-static void text_of(struct buf *b, const char *label, const char *text, bool command)
-{
-	if (!text)
-		return;
-	html_raw(b, "<br><span class=\"hint\">");
-	html_text(b, label);
-	html_raw(b, ": </span>");
-	if (command)
-		html_raw(b, "<code>");
-	else
-		html_raw(b, "<bdi>");
-	html_text(b, text);
-	if (command)
-		html_raw(b, "</code>");
-	else
-		html_raw(b, "</bdi>");
-}
-
 static void member(struct buf *b, const char *key, const char *text)
 {
 	if (!text)
@@ -138,8 +120,15 @@ static void row(struct report *r, const char *check, const char *word, const cha
 	html_raw(b, "</span></td><td class=\"told\"><bdi>");
 	html_text(b, text);
 	html_raw(b, "</bdi>");
-	text_of(b, "why", why, false);
-	text_of(b, "do", mend, true);
+	if (why) {
+		html_raw(b, "<br><span class=\"hint\">why: </span><bdi>");
+		html_text(b, why);
+		html_raw(b, "</bdi>");
+	}
+	if (mend) {
+		html_raw(b, "<br><span class=\"hint\">do: </span>");
+		page_remedy(b, mend);
+	}
 	html_raw(b, "</td></tr>\n");
 }
 

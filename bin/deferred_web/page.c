@@ -516,6 +516,42 @@ size_t page_part(struct visit *v, const struct part *part, const struct pg_resul
 	return n;
 }
 
+/* How long the part at the beginning of a remedy is: a command, or words up to the next one. */
+static size_t remedy_part(const char *text, bool *command)
+{
+	static const char *const commands[] = { "deferred ", "check_deferred", "select ", "grant " };
+	const char *at = text;
+
+	*command = false;
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		*command |= strncmp(text, commands[i], strlen(commands[i])) == 0;
+	for (; *at; at++)
+		if (at[1] == ' ' && (*at == ';' || *at == (*command ? ',' : ':')))
+			return (size_t)(at - text) + (*command ? 0 : 2);
+	return (size_t)(at - text);
+}
+
+void page_remedy(struct buf *b, const char *text)
+{
+	static const struct {
+		const char *command, *link;
+	} pages[] = { { "deferred advise", "<a href=\"/advice\">" }, { "deferred doctor", "<a href=\"/doctor\">" } };
+	const char *link;
+	bool command;
+
+	for (size_t len; (len = remedy_part(text, &command)) > 0; text += len) {
+		link = NULL;
+		for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+			if (len == strlen(pages[i].command) && strncmp(text, pages[i].command, len) == 0)
+				link = pages[i].link;
+		buf_text(b, command ? "<code>" : "<bdi>");
+		buf_text(b, link ? link : "");
+		html_text_n(b, text, len);
+		buf_text(b, link ? "</a>" : "");
+		buf_text(b, command ? "</code>" : "</bdi>");
+	}
+}
+
 void page_fact(struct visit *v, const char *name, const char *value)
 {
 	struct buf *b = &v->reply.body;

@@ -59,6 +59,9 @@ void page_end(struct visit *v);
 size_t page_part(struct visit *v, const struct part *part, const struct pg_result *res,
 		 bool (*use)(const struct pg_result *res, size_t row));
 
+/* A remedy, in HTML only. Commands in it are marked. A command that is also a page is a link to that page. */
+void page_remedy(struct buf *b, const char *text);
+
 /* A list of names and values, in HTML only. A value that is NULL or empty is left out. */
 void page_fact(struct visit *v, const char *name, const char *value);
 void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, size_t row, int col);
