@@ -332,7 +332,9 @@ static int attempts(struct visit *v, bool may_see, struct deferred_error *err)
 int page_job(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = store_web_rows(v->pg, WEB_JOB, v->number, &res, err);
+	size_t hidden_len;
+	const char **hidden = hidden_functions(v, &hidden_len);
+	int rc = store_web_job(v->pg, v->number, hidden, hidden_len, &res, err);
 	bool may_see;
 
 	if (rc == 0 && pg_rows(res) == 0) {

@@ -139,8 +139,9 @@ int page_running(struct visit *v, struct deferred_error *err)
 	struct store_figures figures = { 0 };
 	struct pg_result *res = NULL;
 	struct usual *list = NULL;
-	size_t n = 0;
-	int rc = store_web_rows(v->pg, WEB_RUNNING, 0, &res, err);
+	size_t n = 0, hidden_len;
+	const char **hidden = hidden_functions(v, &hidden_len);
+	int rc = store_web_running(v->pg, hidden, hidden_len, &res, err);
 
 	if (rc == 0)
 		rc = gather(v, res, &list, &n, &figures, err);

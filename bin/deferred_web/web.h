@@ -89,7 +89,8 @@ struct visit {
 	size_t holes_len;        /* beyond the maximum: there were more */
 	struct snapshot *making; /* others wait for this page; NULL: nobody */
 	struct cause *causes;    /* why jobs wait, or this one does; in the arena */
-	size_t causes_len;
+	struct cause *bare;      /* the same for visitors to whom some functions are hidden; NULL: nothing is */
+	size_t causes_len, bare_len;
 	struct pg_result *queues; /* rows of admin_status_queues.sql, where these causes came of them; else NULL */
 
 	/* Of the desk. */

@@ -8,17 +8,37 @@
 
 #include <string.h>
 
-#define TOLD 3 /* causes at most */
+#define TOLD 3 /* causes, and beyond them those that call for action */
 /* Where much ends it takes long, and who runs jobs has the processors: then a page brings figures up to now for one
  * part of so many of the time. It tells of when they are. */
 #define FOLD_LONG_NS (50 * NS_PER_MS)
 #define FOLD_SHARE 100
 
+static struct cause *causes_of(struct visit *v, const struct store_why *why, bool job, size_t *len)
+{
+	struct cause *causes = arena_alloc(&v->arena, CAUSES_MAX * sizeof(*causes));
+
+	*len = job ? cause_of_job(&why->job, causes) : cause_of_backlog(&why->backlog, causes);
+	return causes;
+}
+
+/* Remove texts of functions, and queries, which contain params. The function of a text is not known here. */
+static void strip(struct store_why *why)
+{
+	why->job.error = why->job.progress = why->job.rates.error = why->backlog.rates.error = NULL;
+	why->job.table.holder.query = why->job.writer.query = why->job.holder.query = NULL;
+	why->backlog.table.holder.query = why->backlog.snapshot.query = NULL;
+}
+
+/* The visitor's role is not known yet. */
 static void decide(struct visit *v, struct store_why *why, int rc, bool job)
 {
 	if (rc == 0) {
-		v->causes = arena_alloc(&v->arena, CAUSES_MAX * sizeof(*v->causes));
-		v->causes_len = job ? cause_of_job(&why->job, v->causes) : cause_of_backlog(&why->backlog, v->causes);
+		v->causes = causes_of(v, why, job, &v->causes_len);
+		if (v->web->hide_params && *v->web->hide_params) {
+			strip(why);
+			v->bare = causes_of(v, why, job, &v->bare_len);
+		}
 		v->queues = why->queues;
 		why->queues = NULL;
 	}
@@ -83,85 +103,58 @@ void before_job(struct visit *v)
 	decide(v, &why, store_why_job(v->pg, v->number, &why, &ignored), true);
 }
 
-/* Errors stand behind a colon. Of what function one is is unknown here, so where some are hidden those who may not see
- * them see none. */
-static const char *sentence(struct visit *v, const struct cause *c)
-{
-	const char *colon = strstr(c->why, ": ");
-	bool has_error = c->kind == CAUSE_FAILING || c->kind == CAUSE_DELAYED || c->kind == CAUSE_ENDED;
-
-	if (!colon || !has_error || v->me.operator|| !v->web->hide_params || !* v->web->hide_params)
-		return c->why;
-	return arena_copy(&v->arena, c->why, (size_t)(colon - c->why));
-}
-
 static const char *const levels[] = { [CAUSE_HEALTHY] = "healthy", [CAUSE_LOOK] = "look", [CAUSE_ACT] = "act" };
 
-static void json(struct visit *v)
+static void json(struct buf *b, const struct cause *causes, size_t len)
 {
-	struct buf *b = &v->reply.body;
-
 	html_raw(b, ",\"why\":[");
-	for (size_t i = 0; i < v->causes_len; i++) {
+	for (size_t i = 0; i < len; i++) {
 		html_text(b, i > 0 ? "," : "");
 		html_raw(b, "{\"cause\":");
-		html_json(b, cause_word(v->causes[i].kind));
+		html_json(b, cause_word(causes[i].kind));
 		html_raw(b, ",\"level\":");
-		html_json(b, levels[v->causes[i].level]);
+		html_json(b, levels[causes[i].level]);
 		html_raw(b, ",\"why\":");
-		html_json(b, sentence(v, &v->causes[i]));
+		html_json(b, causes[i].why);
 		html_raw(b, ",\"figure\":");
-		html_json(b, v->causes[i].figure);
+		html_json(b, causes[i].figure);
 		html_raw(b, ",\"do\":");
-		html_json(b, v->causes[i].mend);
+		html_json(b, causes[i].mend);
 		html_raw(b, "}");
 	}
 	html_raw(b, "]");
 }
 
-/* A remedy that is a page of ours too leads there. */
-static void remedy(struct buf *b, const char *mend)
+static void box(struct buf *b, const struct cause *c)
 {
-	static const struct {
-		const char *command, *link;
-	} pages[] = { { "deferred advise", "<a href=\"/advice\">deferred advise</a>" },
-		      { "deferred doctor", "<a href=\"/doctor\">deferred doctor</a>" } };
-	const char *at;
-
-	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-		if (!(at = strstr(mend, pages[i].command)))
-			continue;
-		html_text_n(b, mend, (size_t)(at - mend));
-		buf_text(b, pages[i].link);
-		mend = at + strlen(pages[i].command);
+	html_raw(b, "<p class=\"why ");
+	html_text(b, levels[c->level]);
+	html_raw(b, "\"><bdi>");
+	html_text(b, c->why);
+	html_raw(b, "</bdi>");
+	if (c->figure[0]) {
+		html_raw(b, " \xc2\xb7 <span class=\"hint\"><bdi>");
+		html_text(b, c->figure);
+		html_raw(b, "</bdi></span>");
 	}
-	html_text(b, mend);
+	if (c->mend[0] && c->level != CAUSE_HEALTHY) {
+		html_raw(b, "<br><span class=\"hint\">do: </span>");
+		page_remedy(b, c->mend);
+	}
+	html_raw(b, "</p>");
 }
 
 void why_told(struct visit *v)
 {
-	struct buf *b = &v->reply.body;
+	bool hides = v->bare && pages_hides(v);
+	const struct cause *causes = hides ? v->bare : v->causes;
+	size_t len = hides ? v->bare_len : v->causes_len;
 
 	if (v->json) {
-		json(v);
+		json(&v->reply.body, causes, len);
 		return;
 	}
-	for (size_t i = 0; i < v->causes_len && i < TOLD; i++) {
-		html_raw(b, "<p class=\"why ");
-		html_text(b, levels[v->causes[i].level]);
-		html_raw(b, "\"><bdi>");
-		html_text(b, sentence(v, &v->causes[i]));
-		html_raw(b, "</bdi>");
-		if (v->causes[i].figure[0]) {
-			html_raw(b, " \xc2\xb7 <span class=\"hint\"><bdi>");
-			html_text(b, v->causes[i].figure);
-			html_raw(b, "</bdi></span>");
-		}
-		if (v->causes[i].mend[0] && v->causes[i].level != CAUSE_HEALTHY) {
-			html_raw(b, "<br><span class=\"hint\">do: </span><code>");
-			remedy(b, v->causes[i].mend);
-			html_raw(b, "</code>");
-		}
-		html_raw(b, "</p>");
-	}
+	for (size_t i = 0; i < len; i++)
+		if (i < TOLD || causes[i].level == CAUSE_ACT)
+			box(&v->reply.body, &causes[i]);
 }

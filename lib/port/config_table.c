@@ -153,7 +153,7 @@ const struct config_setting config_settings[] = {
 	TEXT("web.proxies", NULL, "addresses of trusted proxies, separated by commas"),
 	TEXT("web.users", NULL, "with auth proxy or peer: roles of visitors, as in \"ann:deferred_operator\""),
 	FLAG("web.read_only", "0", "1: show no buttons"),
-	TEXT("web.hide_params", "send_mail", "functions whose params, errors and results only operators see"),
+	TEXT("web.hide_params", "send_mail", "functions whose params and texts only operators see"),
 	NUMBER("web.db_connections", INT, "4", 1, 32,
 	       "pages that are made at the same time, each with a database connection"),
 

@@ -74,16 +74,10 @@ int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, stru
 		const struct sql_statement *stmt;
 		enum { NOTHING, INT4, INT8 } takes;
 	} rows[] = {
-		[WEB_QUEUES] = { &sql_admin_status_queues, INT8 },
-		[WEB_DEAD] = { &sql_web_dead, INT4 },
-		[WEB_DEAD_COUNT] = { &sql_web_dead_hour, INT8 },
-		[WEB_RUNNING] = { &sql_web_running, NOTHING },
-		[WEB_WORKERS] = { &sql_web_workers, NOTHING },
-		[WEB_ACCOUNTS] = { &sql_web_accounts, NOTHING },
-		[WEB_RULES] = { &sql_rule_ls, NOTHING },
-		[WEB_JOB] = { &sql_web_job, INT8 },
-		[WEB_JOB_ATTEMPTS] = { &sql_web_job_attempts, INT8 },
-		[WEB_JOB_SAID] = { &sql_web_job_said, INT8 },
+		[WEB_QUEUES] = { &sql_admin_status_queues, INT8 },    [WEB_DEAD] = { &sql_web_dead, INT4 },
+		[WEB_DEAD_COUNT] = { &sql_web_dead_hour, INT8 },      [WEB_WORKERS] = { &sql_web_workers, NOTHING },
+		[WEB_ACCOUNTS] = { &sql_web_accounts, NOTHING },      [WEB_RULES] = { &sql_rule_ls, NOTHING },
+		[WEB_JOB_ATTEMPTS] = { &sql_web_job_attempts, INT8 }, [WEB_JOB_SAID] = { &sql_web_job_said, INT8 },
 	};
 	struct pg_args args;
 
@@ -93,6 +87,27 @@ int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, stru
 	else if (rows[what].takes == INT8)
 		pg_arg_int8(&args, number);
 	return exec(pg, rows[what].stmt, &args, res, err);
+}
+
+int store_web_running(struct pg *pg, const char *const *hidden, size_t hidden_len, struct pg_result **res,
+		      struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text_array(&args, hidden, NULL, hidden_len);
+	return exec(pg, &sql_web_running, &args, res, err);
+}
+
+int store_web_job(struct pg *pg, int64_t id, const char *const *hidden, size_t hidden_len, struct pg_result **res,
+		  struct deferred_error *err)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, id);
+	pg_arg_text_array(&args, hidden, NULL, hidden_len);
+	return exec(pg, &sql_web_job, &args, res, err);
 }
 
 int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)

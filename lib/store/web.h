@@ -40,16 +40,20 @@ enum store_web_rows {
 	WEB_QUEUES,       /* number: where counting stops. Source: admin_status_queues.sql */
 	WEB_DEAD,         /* number: ends to look at. Source: web_dead.sql */
 	WEB_DEAD_COUNT,   /* number: ends to look at. Source: web_dead_hour.sql */
-	WEB_RUNNING,      /* Source: web_running.sql */
 	WEB_WORKERS,      /* Source: web_workers.sql */
 	WEB_ACCOUNTS,     /* Source: web_accounts.sql */
 	WEB_RULES,        /* Source: rule_ls.sql */
-	WEB_JOB,          /* number: job. Source: web_job.sql */
 	WEB_JOB_ATTEMPTS, /* number: job. Source: web_job_attempts.sql */
 	WEB_JOB_SAID      /* number: job. Needs deferred_reader. Source: web_job_said.sql */
 };
 int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, struct pg_result **res,
 		   struct deferred_error *err);
+
+/* Claimed jobs, and one job, without progress texts of hidden functions. Source: web_running.sql, web_job.sql. */
+int store_web_running(struct pg *pg, const char *const *hidden, size_t hidden_len, struct pg_result **res,
+		      struct deferred_error *err);
+int store_web_job(struct pg *pg, int64_t id, const char *const *hidden, size_t hidden_len, struct pg_result **res,
+		  struct deferred_error *err);
 
 /* Needs deferred_reader. Source: web_job_params.sql. */
 int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);

@@ -1,10 +1,13 @@
 """What web.hide_params hides comes out nowhere else."""
 
 import json
+import re
 import urllib.parse
 
 import psycopg2
 import pytest
+
+import harness
 
 
 @pytest.fixture
@@ -79,6 +82,40 @@ def test_what_operators_did(web, db, jobs):
         with pytest.raises(psycopg2.Error, match="permission denied"):
             cursor.execute("select from deferred.__deferred_action")
     viewer.close()
+
+
+SAYS = "printf '3/4 card %s\\n' SECRET >&$DEFERRED_PROGRESS_FD; sleep 60"
+
+
+def test_what_a_running_job_says(web, start_web, db):
+    """Of a hidden function, and of a job that the system deferred. Numbers stay."""
+    db.config(
+        "".join(f'function "{fn}" {{ command = {{"/bin/sh", "-c", "{SAYS}"}} }}\n' for fn in ("pay", "bury", "plain"))
+    )
+    paid, buried, plain = (db.defer(fn) for fn in ("pay", "bury", "plain"))
+    db.sql("update deferred.__deferred set created_by = 'deferred_owner' where id = %s", buried)
+    worker = db.spawn(["check_deferred", "--cnt", "3", "--runners", "3"])
+    harness.wait_for(
+        lambda: db.one("select count(*) from deferred.__deferred_progress") == 3, 30, "what three jobs say"
+    )
+    for job, hidden in ((paid, True), (buried, True), (plain, False)):
+        for path in (f"/jobs/{job}", f"/jobs/{job}.json"):
+            assert "SECRET" in web.page(path, "opal")
+            for who in ("rea", "vic"):
+                # Of what function a reason is, is not known.
+                told = (
+                    web.page(path, who)
+                    if path.endswith("json")
+                    else re.sub('<p class="why.*?</p>', "", web.page(path, who))
+                )
+                assert ("SECRET" in told) == (not hidden and not path.endswith("json")), (path, who)
+        assert "3 of 4" in web.page(f"/jobs/{job}", "vic")
+    for path in ("/running", "/running.json"):
+        assert web.page(path, "opal").count("SECRET") == 3
+        assert [web.page(path, who).count("SECRET") for who in ("rea", "vic")] == [1, 1], path
+    shows = start_web('hide_params = ""')
+    assert [shows.page("/running", who).count("SECRET") for who in ("rea", "vic")] == [3, 3]
+    worker.kill()
 
 
 def test_where_nothing_is_hidden_readers_see_it(start_web, jobs):
