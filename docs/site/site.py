@@ -160,6 +160,15 @@ def words(text):
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))).strip()
 
 
+def sections(text):
+    """Parts of a page, each from a heading with an id to the next one: search finds them."""
+    parts = re.split(r'<h[1-4][^>]* id="([^"]+)"[^>]*>(.*?)</h[1-4]>', text, flags=re.S)
+    found = [{"id": "", "title": "", "text": words(parts[0])}]
+    for id, title, part in zip(parts[1::3], parts[2::3], parts[3::3]):
+        found.append({"id": html.unescape(id), "title": words(title), "text": words(part)})
+    return [s for s in found if s["title"] or s["text"]]
+
+
 def main(folder):
     shutil.rmtree(folder, ignore_errors=True)
     bodies = {path: body(path) for path in SITE}
@@ -177,7 +186,7 @@ def main(folder):
                     title=html.escape(title), root=root, open=" open", navigation=navigation(path, titles), body=text
                 )
             )
-    index = [{"title": titles[path], "path": path, "text": words(text)} for path, (_, text) in bodies.items()]
+    index = [{"title": titles[path], "path": path, "sections": sections(text)} for path, (_, text) in bodies.items()]
     with open(os.path.join(folder, "index.js"), "w", encoding="utf-8") as f:
         f.write(f"const pages = {json.dumps(index, ensure_ascii=False)};\n")
     for name in ("style.css", "search.js"):
