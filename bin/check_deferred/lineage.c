@@ -24,7 +24,7 @@ struct known {
 
 static int refuse_file(struct deferred_error *err, const char *path, const char *why)
 {
-	error_set(err, DEFERRED_ESYSTEM, "lineage", "\"%s\" refused: %s", path, why);
+	error_set(err, DEFERRED_ESYSTEM, "lineage", "'%s' refused: %s", path, why);
 	error_hint(err, "look at it; once it is removed any server is taken");
 	return err->code;
 }
@@ -39,7 +39,7 @@ static int read_known(const char *path, struct known *known, struct deferred_err
 
 	known->len = 0;
 	if (fd < 0)
-		return errno == ENOENT ? 0 : error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot open \"%s\"", path);
+		return errno == ENOENT ? 0 : error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot open '%s'", path);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 	    (st.st_mode & (S_IWGRP | S_IWOTH))) {
 		close(fd);
@@ -48,7 +48,7 @@ static int read_known(const char *path, struct known *known, struct deferred_err
 	f = fdopen(fd, "r");
 	if (!f) {
 		close(fd);
-		return error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot read \"%s\"", path);
+		return error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot read '%s'", path);
 	}
 	while (known->len < SERVERS_MAX && (n = fscanf(f, "%23[0-9] %" SCNd64 "\n", known->server[known->len].system,
 						       &known->server[known->len].timeline)) == 2)
@@ -72,7 +72,7 @@ static int write_known(const char *path, const struct known *known, struct defer
 	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	f = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (!f) {
-		error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot write \"%s\"", fresh);
+		error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot write '%s'", fresh);
 		if (fd >= 0)
 			close(fd);
 		return err->code;
@@ -82,7 +82,7 @@ static int write_known(const char *path, const struct known *known, struct defer
 	failed = fflush(f) != 0 || fsync(fd) < 0;
 	failed |= fclose(f) != 0;
 	if (failed || rename(fresh, path) < 0)
-		return error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot write \"%s\"", path);
+		return error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot write '%s'", path);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ int lineage_check(const char *pidfile, const char *system, int64_t timeline, str
 	if (i < known.len && known.server[i].timeline > timeline) {
 		error_set(err, DEFERRED_ECONNECT, "lineage",
 			  "old primary refused: the server is on timeline %" PRId64
-			  " of system %s, and \"%s\" knows of timeline %" PRId64,
+			  " of system %s, and '%s' knows of timeline %" PRId64,
 			  timeline, system, path, known.server[i].timeline);
 		error_hint(err, "have the failover manager make it a standby of the new primary; if it is right, as "
 				"after a disk was restored, remove that file");

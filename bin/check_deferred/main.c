@@ -169,8 +169,8 @@ static int split_queues(struct settings *s, struct deferred_error *err)
 		q = trim(q);
 		if (!is_queue_name(q)) {
 			error_set(err, DEFERRED_ECONFIG, "config",
-				  "setting \"queue\": queue name \"%.100s\" is invalid", q);
-			error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"; several are "
+				  "setting 'queue': queue name '%.100s' is invalid", q);
+			error_hint(err, "a name has 1 to 88 letters, digits, '_', '.' and '-'; several are "
 					"separated by commas");
 			return given_as_option(s, "queue") ? EX_USAGE : EX_CONFIG;
 		}
@@ -206,7 +206,7 @@ static int check_service_options(const struct settings *s, struct deferred_error
 			continue;
 		while (strcmp(o->setting, names[i]) != 0)
 			o++;
-		error_set(err, DEFERRED_ECONFIG, "config", "option \"--%s\" has no effect without --loop", o->name);
+		error_set(err, DEFERRED_ECONFIG, "config", "option '--%s' has no effect without --loop", o->name);
 		error_hint(err, "add --loop to run a service, or remove --%s", o->name);
 		return EX_USAGE;
 	}
@@ -306,7 +306,7 @@ static int find_plugin_dir(struct runner_setup *runners, const struct config *co
 			runners->plugin_dir = NULL; /* commands alone will do */
 			return 0;
 		}
-		error_errno(err, DEFERRED_ECONFIG, "plugin", "cannot use plugin folder \"%s\"", runners->plugin_dir);
+		error_errno(err, DEFERRED_ECONFIG, "plugin", "cannot use plugin folder '%s'", runners->plugin_dir);
 		error_hint(err, "set --plugin-dir, DEFERRED_PLUGIN_DIR or plugin_dir");
 		return DEFERRED_ECONFIG;
 	}
@@ -329,7 +329,7 @@ static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 
 		if (strcmp(old ? old : "", new ? new : "") == 0)
 			continue;
-		log_line(LOG_L_WARNING, "setting \"%s\" has changed: needs a restart", lasting[i]);
+		log_line(LOG_L_WARNING, "setting '%s' has changed: needs a restart", lasting[i]);
 		/* The canonical text of a span is a number of milliseconds, a bare number would be seconds. */
 		snprintf(ms, sizeof(ms), "%sms", old ? old : "");
 		if (config_override(fresh->config, lasting[i],
@@ -416,7 +416,7 @@ static int before_work(void *data, struct deferred_error *err)
 	if (config_flag(run.settings->config, "loop")) {
 		tell_service();
 		if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
-			log_line(LOG_L_WARNING, "functions run as root, as allow_root says; hint: set \"user\" to a "
+			log_line(LOG_L_WARNING, "functions run as root, as allow_root says; hint: set 'user' to a "
 						"user with fewer rights");
 	}
 	sigemptyset(&run.signals);

@@ -27,7 +27,7 @@
 
 static enum pidfile_result refuse(struct deferred_error *err, const char *path, const char *why, const char *remedy)
 {
-	error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile \"%s\" refused: %s", path, why);
+	error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile '%s' refused: %s", path, why);
 	error_hint(err, "%s", remedy);
 	return PIDFILE_REFUSED;
 }
@@ -41,7 +41,7 @@ static enum pidfile_result check_folder(const char *path, struct deferred_error 
 	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
 		return refuse(err, "...", "the path is too long", "use a shorter one");
 	if (stat(dirname(copy), &st) < 0) {
-		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot create pidfile \"%s\"", path);
+		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot create pidfile '%s'", path);
 		error_hint(err, "make the folder, or name another file with --pidfile");
 		return PIDFILE_CANNOT;
 	}
@@ -63,7 +63,7 @@ static enum pidfile_result open_checked(struct pidfile *p, const char *path, str
 			return refuse(err, path, "it is a symbolic link", "remove it");
 		if (errno == EISDIR || errno == ENXIO)
 			return refuse(err, path, "it is not a regular file", "name another file with --pidfile");
-		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot open pidfile \"%s\"", path);
+		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot open pidfile '%s'", path);
 		error_hint(err, "name a file you may write with --pidfile");
 		return errno == EACCES && access(path, F_OK) == 0 ? PIDFILE_REFUSED : PIDFILE_CANNOT;
 	}
@@ -228,7 +228,7 @@ static bool is_silent(struct pidfile *p, pid_t pid, const char *path, const stru
 		return false;
 	name_holder(pid, name);
 	log_line(LOG_L_WARNING,
-		 "%s holds \"%s\" and has shown no sign of life for %.0f s, which is longer than its lease%s; it is %s",
+		 "%s holds '%s' and has shown no sign of life for %.0f s, which is longer than its lease%s; it is %s",
 		 name, path, (double)ms / 1000, stopped ? ": it is stopped, as by SIGSTOP" : "",
 		 pid > 0 ? "replaced" : "out of reach");
 	return true;
@@ -252,7 +252,7 @@ static enum pidfile_result say_busy(struct pidfile *p, const char *path, struct 
 	char name[64];
 
 	name_holder(pid, name);
-	error_set(err, DEFERRED_ESYSTEM, "pidfile", "%s holds \"%s\"", name, path);
+	error_set(err, DEFERRED_ESYSTEM, "pidfile", "%s holds '%s'", name, path);
 	if (pid < 0)
 		error_hint(err, "end that copy where it runs, for example in its container; or let both run, with "
 				"another --pidfile");
@@ -318,12 +318,12 @@ enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const stru
 	if (rc == PIDFILE_HELD)
 		rc = lock(p, path, terms, err);
 	if (rc == PIDFILE_HELD && !still_there(p, path)) {
-		error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile \"%s\" was replaced while it was being locked",
+		error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile '%s' was replaced while it was being locked",
 			  path);
 		rc = PIDFILE_BUSY;
 	}
 	if (rc == PIDFILE_HELD && write_pid(p) < 0) {
-		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot write pidfile \"%s\"", path);
+		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot write pidfile '%s'", path);
 		error_hint(err, "free space on the disk, or name another file with --pidfile");
 		rc = PIDFILE_CANNOT;
 	}
@@ -345,7 +345,7 @@ void pidfile_alive(struct pidfile *p)
 	if (!p->missed && !still_there(p, p->path)) {
 		p->missed = true;
 		log_line(LOG_L_ERROR,
-			 "pidfile \"%s\" has been removed or replaced while this copy runs: the next start does not "
+			 "pidfile '%s' has been removed or replaced while this copy runs: the next start does not "
 			 "find this copy and runs as well; "
 			 "to stop this copy: kill %d",
 			 p->path, (int)getpid());

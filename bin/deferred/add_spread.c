@@ -202,7 +202,7 @@ static int store_in(struct spread *s, struct shard *shard)
 	free(text);
 	if (missing > 0)
 		fprintf(stderr,
-			"deferred: shard \"%s\" returned no ids for %" PRId64 " line%s, the first is line %" PRId64
+			"deferred: shard '%s' returned no ids for %" PRId64 " line%s, the first is line %" PRId64
 			"\n",
 			shard->section->name, missing, plural(missing), shard->first);
 	return exit_code == EX_OK && missing > 0 ? EX_OSERR : exit_code;

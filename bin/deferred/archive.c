@@ -52,7 +52,7 @@ static int feed(struct pg *pg, const char *aside, const char *command, const cha
 
 	fflush(NULL);
 	if (setenv("NAME", name, 1) < 0 || !(to = popen(command, "we")))
-		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot run \"%.64s\"", command);
+		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot run '%.64s'", command);
 	sigaction(SIGPIPE, &no_end, &before);
 	rc = store_admin_copy_out(pg, aside, write_row, to, rows, &why);
 	if (rc == 0 && fflush(to) != 0)
@@ -74,7 +74,7 @@ int archive_table(struct pg *pg, const char *aside, const char *command, char na
 	if (strncmp(aside, PREFIX, strlen(PREFIX)) != 0 ||
 	    strspn(aside, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(aside))
 		return error_set(err, DEFERRED_EINVAL, "archive",
-				 "\"%.64s\" is not the name of a table that was set aside", aside);
+				 "'%.64s' is not the name of a table that was set aside", aside);
 	snprintf(name, ARCHIVE_NAME_MAX, "%s", aside + strlen(PREFIX));
 	if ((rc = pg_begin(pg, err)) < 0)
 		return rc;

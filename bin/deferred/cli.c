@@ -221,7 +221,7 @@ int cli_misuse(const struct cli *cli, const char *hint, const char *fmt, ...)
 int cli_none_of(const struct cli *cli, const char *word, const char *words)
 {
 	if (word && word[0])
-		return cli_usage(cli, "argument \"%.64s\" is not one of %s", word, words);
+		return cli_usage(cli, "argument '%.64s' is not one of %s", word, words);
 	return cli_usage(cli, "argument is missing: one of %s", words);
 }
 
@@ -247,15 +247,15 @@ int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
 	bool is_long = word[0] == '-' && word[1] == '-';
 
 	if (meant) {
-		fprintf(stderr, "deferred: option \"--%s\" is abbreviated\nhint: write --%s\n", meant, meant);
+		fprintf(stderr, "deferred: option '--%s' is abbreviated\nhint: write --%s\n", meant, meant);
 		return EX_USAGE;
 	}
 	if (c == ':')
-		return cli_usage(cli, "option \"%.64s\" needs a value", word);
+		return cli_usage(cli, "option '%.64s' needs a value", word);
 	if (is_long && optopt && strchr(word, '='))
-		return cli_usage(cli, "option \"%.*s\" takes no value", (int)strcspn(word, "="), word);
+		return cli_usage(cli, "option '%.*s' takes no value", (int)strcspn(word, "="), word);
 	/* Of letters behind one dash optind counts the last only. */
-	return cli_usage(cli, "option \"%.64s\" is unknown",
+	return cli_usage(cli, "option '%.64s' is unknown",
 			 optopt && (is_long || word[0] != '-') ? argv[optind] : word);
 }
 
@@ -391,7 +391,7 @@ void cli_warn_unoffered(struct cli *cli, const char *fn)
 
 	if (store_admin_function_unoffered(cli->pg, fn, &unoffered, &err) == 0 && unoffered)
 		fprintf(stderr,
-			"deferred: function \"%.64s\": no worker offers it\n"
+			"deferred: function '%.64s': no worker offers it\n"
 			"hint: deferred functions lists those that workers offer\n",
 			fn);
 }
@@ -404,7 +404,7 @@ bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t 
 	*value = strtoll(text, &end, 10);
 	/* strtoll() would take blanks and a plus sign in front. */
 	if (strchr(" \t\n\r\v\f+", text[0]) || *end || end == text || errno == ERANGE || *value < min || *value > max) {
-		cli_usage(cli, "%s \"%.64s\" is not a whole number from %" PRId64 " to %" PRId64, what, text, min, max);
+		cli_usage(cli, "%s '%.64s' is not a whole number from %" PRId64 " to %" PRId64, what, text, min, max);
 		return false;
 	}
 	return true;
@@ -413,7 +413,7 @@ bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t 
 bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len)
 {
 	if (*len == CLI_TAGS_MAX) {
-		cli_misuse(cli, "use at most 32 tags", "--tag \"%.64s\": more than %d tags", tag, CLI_TAGS_MAX);
+		cli_misuse(cli, "use at most 32 tags", "--tag '%.64s': more than %d tags", tag, CLI_TAGS_MAX);
 		return false;
 	}
 	tags[(*len)++] = tag;
@@ -424,7 +424,7 @@ bool cli_has_unit(const struct cli *cli, const char *what, const char *text)
 {
 	if (!span_is_bare(text))
 		return true;
-	cli_misuse(cli, "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d", "%s \"%.64s\" has no unit",
+	cli_misuse(cli, "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d", "%s '%.64s' has no unit",
 		   what, text);
 	return false;
 }
@@ -456,8 +456,8 @@ int cli_fail_time(const struct cli *cli, const char *what, const char *text, con
 {
 	if (strncmp(err->sqlstate, "22", 2) != 0)
 		return cli_fail(cli, err);
-	return cli_misuse(cli, "write how long ago, such as 10min, 2h or 30d, or a time such as \"2026-01-31 14:30\"",
-			  "%s \"%.64s\" is not a time", what, text);
+	return cli_misuse(cli, "write how long ago, such as 10min, 2h or 30d, or a time such as '2026-01-31 14:30'",
+			  "%s '%.64s' is not a time", what, text);
 }
 
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc)
@@ -478,7 +478,7 @@ const char *cli_params(const struct cli *cli, const char *argument, char **given
 		error_errno(&err, DEFERRED_ESYSTEM, "params", "cannot read standard input");
 	} else if (len < 0) {
 		error_set(&err, DEFERRED_EINVAL, "params", "standard input is empty");
-		error_hint(&err, "a call without params is deferred without \"-\"");
+		error_hint(&err, "a call without params is deferred without '-'");
 	} else {
 		while (len > 0 && strchr("\r\n", (*given)[len - 1]))
 			(*given)[--len] = '\0';

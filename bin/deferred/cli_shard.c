@@ -53,7 +53,7 @@ pid_t cli_start_child(const char *shard, int *fd)
 
 	fflush(NULL);
 	if (pipe(fds) < 0 || (pid = fork()) < 0) {
-		fprintf(stderr, "deferred: cannot ask shard \"%s\": %s\n", shard, strerror(errno));
+		fprintf(stderr, "deferred: cannot ask shard '%s': %s\n", shard, strerror(errno));
 		return -1;
 	}
 	*fd = fds[pid == 0];
@@ -106,7 +106,7 @@ static int in_each(struct cli *cli, const struct config_shard *shards, size_t le
 		tell(cli, shards[i].name, i == 0, text, n);
 		free(text);
 		if (exit_code != EX_OK)
-			fprintf(stderr, "deferred: shard \"%s\" did not answer as expected\n", shards[i].name);
+			fprintf(stderr, "deferred: shard '%s' did not answer as expected\n", shards[i].name);
 		worst = worst == EX_OK ? exit_code : worst;
 	}
 	if (cli->json)
@@ -136,7 +136,7 @@ int cli_choose_shard(struct cli *cli)
 		return cli_misuse(cli, "leave --all-shards out, or add shard sections to the config file",
 				  "--all-shards: the config file has no shards");
 	if (cli->all_shards && cli->cmd->shards == SHARDS_ONE)
-		return cli_misuse(cli, "name the shard with --shard NAME", "command \"%s\" works on one shard only",
+		return cli_misuse(cli, "name the shard with --shard NAME", "command '%s' works on one shard only",
 				  cli->cmd->name);
 	if (cli->all_shards || (!cli->conninfo && config_by_shards(cli->config) && cli->cmd->shards == SHARDS_ALL))
 		return in_each(cli, shards, len);
@@ -163,7 +163,7 @@ int cli_shard_of(struct cli *cli, int64_t id)
 			continue;
 		if (cli->shard && strcmp(cli->shard, shards[i].name) != 0)
 			return cli_misuse(cli, "use one command for each shard",
-					  "job %" PRId64 " is in shard \"%s\", not in \"%.64s\"", id, shards[i].name,
+					  "job %" PRId64 " is in shard '%s', not in '%.64s'", id, shards[i].name,
 					  cli->shard);
 		cli->shard = shards[i].name;
 		return 0;
@@ -186,10 +186,10 @@ int cli_check_shard(struct cli *cli)
 		return 0;
 	if (found.number)
 		error_set(&err, DEFERRED_ECONFIG, "shard",
-			  "shard \"%s\" is number %d in the config file, and its database is number %d", meant->name,
+			  "shard '%s' is number %d in the config file, and its database is number %d", meant->name,
 			  meant->number, found.number);
 	else
-		error_set(&err, DEFERRED_ECONFIG, "shard", "the database of shard \"%s\" has no number yet",
+		error_set(&err, DEFERRED_ECONFIG, "shard", "the database of shard '%s' has no number yet",
 			  meant->name);
 	error_hint(&err, found.number ? "correct conninfo or number of the section" : "deferred migrate --shard %s",
 		   meant->name);

@@ -33,13 +33,13 @@ static int read_keys(struct keys *keys, FILE *fp, const char *path, struct defer
 	for (int i = 0; i < 2 && fgets(line, sizeof(line), fp); i++) {
 		line[strcspn(line, "\r\n")] = '\0';
 		if (!account_key_parse(line, keys->key[i], &keys->len[i])) {
-			error_set(err, DEFERRED_EINVAL, "account", "line %d of \"%s\" is not a key", i + 1, path);
+			error_set(err, DEFERRED_EINVAL, "account", "line %d of '%s' is not a key", i + 1, path);
 			error_hint(err, "a key is %d to %d bytes in base64", ACCOUNT_KEY_MIN, ACCOUNT_KEY_MAX);
 			return DEFERRED_EINVAL;
 		}
 	}
 	explicit_bzero(line, sizeof(line));
-	return keys->len[0] > 0 ? 0 : error_set(err, DEFERRED_EINVAL, "account", "\"%s\" holds no key", path);
+	return keys->len[0] > 0 ? 0 : error_set(err, DEFERRED_EINVAL, "account", "'%s' holds no key", path);
 }
 
 static int given_keys(struct keys *keys, const char *path, struct deferred_error *err)
@@ -49,7 +49,7 @@ static int given_keys(struct keys *keys, const char *path, struct deferred_error
 	int rc;
 
 	if (!fp)
-		return error_errno(err, DEFERRED_EINVAL, "account", "cannot open \"%s\"", path);
+		return error_errno(err, DEFERRED_EINVAL, "account", "cannot open '%s'", path);
 	rc = read_keys(keys, fp, standard_input ? "standard input" : path, err);
 	if (!standard_input)
 		fclose(fp);
@@ -72,7 +72,7 @@ static int complete_keys(struct keys *keys, struct deferred_error *err)
 
 static int refuse_key_file(const char *path, const char *what, struct deferred_error *err)
 {
-	error_set(err, DEFERRED_ECONFIG, "account", "%s \"%s\", by which the keys of accounts are encrypted", what,
+	error_set(err, DEFERRED_ECONFIG, "account", "%s '%s', by which the keys of accounts are encrypted", what,
 		  path);
 	error_hint(err, "get it back from a copy, or from another machine that serves these accounts");
 	return DEFERRED_ECONFIG;
@@ -111,7 +111,7 @@ static int load_master(struct cli *cli, unsigned char master[ACCOUNT_MASTER_BYTE
 			rc = account_key_load(path, master, err);
 		if (rc == 0)
 			fprintf(stderr,
-				"deferred: created key file \"%s\"\nhint: keep a copy; without it the keys of all "
+				"deferred: created key file '%s'\nhint: keep a copy; without it the keys of all "
 				"accounts are lost\n",
 				path);
 	} else if (rc == DEFERRED_ENOTFOUND) {
@@ -336,7 +336,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			keys = optarg;
 		if (c == OPT_ENDPOINT && !is_endpoint(endpoint = optarg))
 			return cli_misuse(cli, "for example http://127.0.0.1:10001",
-					  "--endpoint \"%.64s\" is not an address", optarg);
+					  "--endpoint '%.64s' is not an address", optarg);
 	}
 	verb = optind < argc ? argv[optind++] : "";
 	name = optind < argc ? argv[optind++] : NULL;
@@ -346,14 +346,14 @@ static int run(struct cli *cli, int argc, char **argv)
 		return cli_none_of(cli, verb, cli->cmd->words);
 	functions = strcmp(verb, "allow") == 0 || strcmp(verb, "disallow") == 0;
 	if ((optind < argc && !functions) || (name && strcmp(verb, "ls") == 0))
-		return cli_usage(cli, "argument \"%.64s\" is not expected", optind < argc ? argv[optind] : name);
+		return cli_usage(cli, "argument '%.64s' is not expected", optind < argc ? argv[optind] : name);
 	if (!name && strcmp(verb, "ls") != 0)
 		return cli_usage(cli, "argument NAME is missing: the account");
 	if (functions && optind == argc)
 		return cli_usage(cli, "argument FUNCTION is missing");
 	if (name && !is_account_name(name))
 		return cli_misuse(cli, "a name has 3 to 24 lower-case letters and digits",
-				  "account name \"%.64s\" is invalid", name);
+				  "account name '%.64s' is invalid", name);
 	if ((number != 0) != (strcmp(verb, "rotate") == 0))
 		return cli_misuse(cli, "write deferred account rotate NAME --key 1 or --key 2",
 				  number ? "--key is for rotate only" : "--key is missing");

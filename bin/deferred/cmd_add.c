@@ -78,7 +78,7 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 		while (n < 3 && strcmp(optarg, duplicate[n]) != 0)
 			n++;
 		if (n == 3)
-			cli_misuse(cli, "use skip, error or replace", "--on-duplicate \"%.64s\" is unknown", optarg);
+			cli_misuse(cli, "use skip, error or replace", "--on-duplicate '%.64s' is unknown", optarg);
 		ok = n < 3;
 		opts->on_duplicate = (enum deferred_on_duplicate)n;
 		break;
@@ -161,7 +161,7 @@ static int open_for(struct cli *cli, const char *route, struct deferred **d, str
 		return rc;
 	why = *err;
 	error_clear(err);
-	return error_set(err, rc, "shard", "shard \"%s\", which has \"%.64s\": %s", name, route, why.message);
+	return error_set(err, rc, "shard", "shard '%s', which has '%.64s': %s", name, route, why.message);
 }
 
 static int open_context(struct cli *cli, const char *route, struct deferred **d, struct deferred_error *err)
@@ -247,7 +247,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (optind >= argc)
 		return cli_usage(cli, "argument FUNCTION is missing");
 	if (argc - optind > 2)
-		return cli_usage(cli, "argument \"%.64s\" is not expected after FUNCTION and PARAMS", argv[optind + 2]);
+		return cli_usage(cli, "argument '%.64s' is not expected after FUNCTION and PARAMS", argv[optind + 2]);
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
 		rc = add_one(cli, argv[optind], params, &opts, route);

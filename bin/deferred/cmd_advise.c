@@ -26,7 +26,7 @@ static bool option(struct outlook *o, const struct cli *cli, int c)
 		if (!cli_ms(cli, "--within", optarg, &n))
 			return false;
 		if (n < 1 || n > INT64_C(7) * 24 * 3600000) {
-			cli_misuse(cli, "use 1ms to 7d", "--within \"%.64s\" is out of range", optarg);
+			cli_misuse(cli, "use 1ms to 7d", "--within '%.64s' is out of range", optarg);
 			return false;
 		}
 		o->wanted.within_us = n * 1000;
@@ -174,10 +174,10 @@ static int run(struct cli *cli, int argc, char **argv)
 			rc = EX_USAGE;
 	}
 	if (rc == 0 && optind < argc)
-		rc = cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		rc = cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if (rc == 0 && o.queue && o.queue[strspn(o.queue, PROMISE_PLAIN)])
-		rc = cli_misuse(cli, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"",
-				"queue name \"%.64s\" is invalid", o.queue);
+		rc = cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
+				"queue name '%.64s' is invalid", o.queue);
 	if (rc == 0)
 		rc = cli_connect(cli, true);
 	if (rc == 0)

@@ -109,7 +109,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	}
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if (stands && print)
 		return cli_misuse(cli, "leave one of the two out", "--list contradicts --print");
 	if (stands)

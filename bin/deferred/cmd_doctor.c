@@ -145,7 +145,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	params_open(&host.json, NULL, '[');
 	for (const struct doctor_check *check = doctor_checks; check->name; check++)
 		run_check(&d, check);

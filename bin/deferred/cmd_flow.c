@@ -69,7 +69,7 @@ static int make_of_file(struct cli *cli, int argc, char **argv, store_make_fn *s
 	if (strcmp(argv[optind], "-") != 0 && !freopen(argv[optind], "re", stdin)) {
 		struct deferred_error err = { 0 };
 
-		error_errno(&err, DEFERRED_ESYSTEM, "flow", "file \"%s\" cannot be opened", argv[optind]);
+		error_errno(&err, DEFERRED_ESYSTEM, "flow", "file '%s' cannot be opened", argv[optind]);
 		error_hint(&err, "correct the path, or pass - to read standard input");
 		cli_fail(cli, &err);
 		return EX_NOINPUT;
@@ -131,7 +131,7 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 			return EX_USAGE;
 	}
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	cli->role = "deferred_viewer";
 	rc = cli_connect(cli, true);
 	if (rc != 0)

@@ -24,7 +24,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		anew = true;
 	}
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if (anew)
 		cli->role = "deferred_owner";
 	if ((rc = cli_connect(cli, true)) != 0)

@@ -72,7 +72,7 @@ static int rm(struct cli *cli, const char *fn)
 	found = pg_rows(res) > 0;
 	pg_result_free(res);
 	if (!found) {
-		error_set(&err, DEFERRED_ENOTFOUND, "function", "function \"%.64s\" has no limits", fn);
+		error_set(&err, DEFERRED_ENOTFOUND, "function", "function '%.64s' has no limits", fn);
 		return cli_fail(cli, &err);
 	}
 	return set(cli, fn, &none);
@@ -87,7 +87,7 @@ static int resume(struct cli *cli, const char *fn)
 		return cli_fail(cli, &err);
 	if (paused)
 		return cli->json ? ls(cli, fn) : EX_OK;
-	error_set(&err, DEFERRED_ENOTFOUND, "function", "function \"%.64s\" is not paused", fn);
+	error_set(&err, DEFERRED_ENOTFOUND, "function", "function '%.64s' is not paused", fn);
 	return cli_fail(cli, &err);
 }
 
@@ -113,7 +113,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (n == 0 && verb[0] != 'l')
 		return cli_usage(cli, "argument FUNCTION is missing");
 	if (n > 1)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
 	if ((verb[0] == 's') != (s.n > 0))
 		return cli_usage(cli, verb[0] == 's' ? "a setting is missing" : "settings are for function set only");
 	if (verb[0] == 'l')

@@ -56,7 +56,7 @@ static int ls(struct cli *cli, const char *fn)
 	if (rc == 0 && !fn)
 		rc = store_admin_functions_unknown(cli->pg, &unknown, &err);
 	if (rc == 0 && fn && pg_rows(res) == 0)
-		rc = error_set(&err, DEFERRED_ENOTFOUND, "functions", "no worker has function \"%.127s\"", fn);
+		rc = error_set(&err, DEFERRED_ENOTFOUND, "functions", "no worker has function '%.127s'", fn);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json && fn) {
@@ -88,7 +88,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (argc - optind > 1)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
 	rc = cli_connect(cli, true);
 	return rc != 0 ? rc : ls(cli, optind < argc ? argv[optind] : NULL);
 }

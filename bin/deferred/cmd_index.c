@@ -142,7 +142,7 @@ static int rm(struct cli *cli, int argc, char **argv)
 		return rc < 0 ? EX_OK : rc;
 	rc = store_index_drop(cli->pg, argv[optind], &found, &err);
 	if (rc == 0 && !found)
-		rc = error_set(&err, DEFERRED_ENOTFOUND, "index", "search term \"%.64s\" has no index", argv[optind]);
+		rc = error_set(&err, DEFERRED_ENOTFOUND, "index", "search term '%.64s' has no index", argv[optind]);
 	if (rc == 0)
 		rc = steps(cli, argv[optind], &err);
 	if (rc < 0)
@@ -185,7 +185,7 @@ static int ls(struct cli *cli, int argc, char **argv)
 	if (!no_options(cli, argc, argv, &rc))
 		return rc;
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (store_index_ls(cli->pg, &res, &err) < 0)

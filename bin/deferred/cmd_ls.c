@@ -144,10 +144,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if (filter.jobs.running && filter.jobs.state)
 		return cli_misuse(cli, "leave --state out: --running lists claimed jobs",
-				  "--running contradicts --state \"%.64s\"", filter.jobs.state);
+				  "--running contradicts --state '%.64s'", filter.jobs.state);
 	if (filter.jobs.running && (filter.jobs.after || filter.given > !!filter.jobs.queue + !!filter.jobs.fn))
 		return cli_misuse(cli, "use only --queue, --fn and --limit with --running",
 				  "--running does not go with other filters");

@@ -39,7 +39,7 @@ static int write_file(const char *path, const char *text, size_t len)
 		failed = "rename";
 	if (failed) {
 		fprintf(stderr,
-			"deferred: cannot %s a file next to \"%s\": %s\nhint: name a file with --textfile in a folder "
+			"deferred: cannot %s a file next to '%s': %s\nhint: name a file with --textfile in a folder "
 			"that this user may write to\n",
 			failed, path, strerror(errno));
 		if (fd >= 0)
@@ -72,7 +72,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	}
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if (cli->json)
 		return cli_misuse(cli, "leave --json out; deferred status --json prints JSON",
 				  "--json is not possible: metrics have a format of their own");

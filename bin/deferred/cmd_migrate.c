@@ -107,7 +107,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		progress.dry_run = true;
 	}
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, false)) != 0)
 		return rc;
 	cli_set_limits(cli, true);

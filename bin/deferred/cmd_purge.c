@@ -204,7 +204,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if (p.older_ms < 0)
 		return cli_misuse(cli, "for example --older-than 30d", "--older-than is missing");
 	if (p.command && p.dead_ms >= 0)

@@ -118,7 +118,7 @@ static int ls(struct cli *cli, const char *queue)
 	if (store_admin_queue_ls(cli->pg, queue, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (queue && pg_rows(res) == 0) {
-		error_set(&err, DEFERRED_ENOTFOUND, "queue", "queue \"%.64s\" does not exist", queue);
+		error_set(&err, DEFERRED_ENOTFOUND, "queue", "queue '%.64s' does not exist", queue);
 		error_hint(&err, "list the queues: deferred queue ls");
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
@@ -182,7 +182,7 @@ static bool confirmed(const char *queue, int64_t hot)
 
 static int refuse(const char *queue, int64_t hot, const char *hint)
 {
-	fprintf(stderr, "deferred: queue \"%s\" holds %" PRId64 "%s job%s still to be run\nhint: %s\n", queue, hot,
+	fprintf(stderr, "deferred: queue '%s' holds %" PRId64 "%s job%s still to be run\nhint: %s\n", queue, hot,
 		hot == STORE_ADMIN_COUNT_MAX ? "+" : "", plural(hot), hint);
 	return CLI_NOT_DONE;
 }
@@ -196,7 +196,7 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (hot > 0 && rm && !force)
-		return refuse(queue, hot, "\"deferred queue rm --force\" cancels them");
+		return refuse(queue, hot, "'deferred queue rm --force' cancels them");
 	if (hot > 0 && !yes && !(rm && force)) {
 		if (!isatty(STDIN_FILENO))
 			return refuse(queue, hot, "--yes cancels them");
@@ -255,11 +255,11 @@ static int check_arguments(const struct cli *cli, enum verb verb, int argc, char
 	if (n == 0 && verb != LS)
 		return cli_usage(cli, "argument NAME is missing: the queue");
 	if (n > 1 && verb != PAUSE && verb != RESUME)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
 	for (int i = optind; i < argc; i++)
 		if (!is_queue_name(argv[i]))
-			return cli_misuse(cli, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\"",
-					  "queue name \"%.64s\" is invalid", argv[i]);
+			return cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
+					  "queue name '%.64s' is invalid", argv[i]);
 	if (verb == SET && s->n == 0 && !s->metadata && !(given & OPT_CREATE))
 		return cli_usage(cli, "a setting is missing");
 	return 0;

@@ -225,7 +225,7 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (store_rule_ls(cli->pg, &res, &err) < 0)

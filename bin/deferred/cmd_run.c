@@ -103,7 +103,7 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
 		fprintf(stderr,
-			"deferred: function \"%s\" is not in a plugin of \"%s\" and not a command of the config "
+			"deferred: function '%s' is not in a plugin of '%s' and not a command of the config "
 			"file\nhint: list the functions: deferred functions\n",
 			fn, pool->setup.plugin_dir);
 		rc = EX_UNAVAILABLE;
@@ -186,7 +186,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (optind >= argc)
 		return cli_usage(cli, "argument FUNCTION is missing");
 	if (argc - optind > 2)
-		return cli_usage(cli, "argument \"%.64s\" is not expected after FUNCTION and PARAMS", argv[optind + 2]);
+		return cli_usage(cli, "argument '%.64s' is not expected after FUNCTION and PARAMS", argv[optind + 2]);
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
 		rc = run_here(cli, argv[optind], params, plugin_dir, timeout);

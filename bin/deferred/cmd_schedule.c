@@ -37,7 +37,7 @@ static int schedule_ls(struct cli *cli, int argc, char **argv)
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (store_schedule_ls(cli->pg, NULL, &res, &err) < 0)
@@ -98,7 +98,7 @@ static int schedule_show(struct cli *cli, int argc, char **argv)
 	    store_schedule_ticks(cli->pg, argv[optind], (int)n, &ticks, &err) < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (pg_rows(res) == 0) {
-		error_set(&err, DEFERRED_EDB, "schedule", "schedule \"%.100s\" does not exist", argv[optind]);
+		error_set(&err, DEFERRED_EDB, "schedule", "schedule '%.100s' does not exist", argv[optind]);
 		error_hint(&err, "list the schedules: deferred schedule ls");
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
@@ -225,7 +225,7 @@ static int backfill(struct cli *cli, const char *name, const char *from, const c
 		return cli_fail(cli, &err);
 	if (ticks > BACKFILL_MAX && !yes && !dry) {
 		fprintf(stderr,
-			"deferred: schedule \"%s\": %" PRId64
+			"deferred: schedule '%s': %" PRId64
 			" tick%s without a job\nhint: to defer all of them, add --yes\n",
 			name, ticks, plural(ticks));
 		return CLI_NOT_DONE;

@@ -81,7 +81,7 @@ static int ls(struct cli *cli, int argc, char **argv)
 	if (!no_options(cli, argc, argv, &rc))
 		return rc;
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_config(cli)) != 0)
 		return rc;
 	shards = config_shards(cli->config, &len);

@@ -28,9 +28,9 @@ static int add_scale(struct question *q, const struct cli *cli, char *text)
 
 	if (!equals || equals == text)
 		return cli_misuse(cli, "write FUNCTION=X, such as send_mail=2",
-				  "--run-scale \"%.64s\" is not of the form FUNCTION=X", text);
+				  "--run-scale '%.64s' is not of the form FUNCTION=X", text);
 	if (q->o.run_scales_len == SCALES_MAX)
-		return cli_misuse(cli, "scale fewer functions", "--run-scale \"%.64s\": given more than %d times", text,
+		return cli_misuse(cli, "scale fewer functions", "--run-scale '%.64s': given more than %d times", text,
 				  SCALES_MAX);
 	if (!past_real(cli, "--run-scale", equals + 1, 0.01, 100, &factor))
 		return EX_USAGE;
@@ -139,7 +139,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = c == CLI_OPT_BAD ? EX_USAGE : option(&q, cli, c);
 	}
 	if (rc == 0 && optind < argc)
-		rc = cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		rc = cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if (rc == 0 && q.lines.of.n == 0)
 		rc = past_line(&q.lines, cli, CLASSIC, false);
 	if (rc == 0)

@@ -288,7 +288,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			if (!cli_ms(cli, "interval", optarg, &interval_ms))
 				return EX_USAGE;
 			if (interval_ms < INTERVAL_FLOOR_MS || interval_ms > INTERVAL_CEILING_MS)
-				return cli_misuse(cli, "use 100ms to 1h", "--interval \"%.64s\" is out of range",
+				return cli_misuse(cli, "use 100ms to 1h", "--interval '%.64s' is out of range",
 						  optarg);
 			break;
 		case OPT_ONCE:
@@ -299,7 +299,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (optind < argc)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = one || cli->json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) ? once(cli, &top)

@@ -114,7 +114,7 @@ static int run(struct cli *cli, int argc, char **argv)
 		}
 	}
 	if (argc - optind > 1)
-		return cli_usage(cli, "argument \"%.64s\" is not expected", argv[optind + 1]);
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
 	if (optind < argc && queue)
 		return cli_misuse(cli, "write deferred why 17, or deferred why --queue mail",
 				  "give either a job id or --queue");

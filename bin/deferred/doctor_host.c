@@ -22,9 +22,9 @@ static void check_home(struct doctor *d, const char *user, uid_t uid, const char
 	struct stat st;
 
 	if (stat(home, &st) < 0)
-		doctor_warn(d, "HOME of user %s, \"%s\": %s", user, home, strerror(errno));
+		doctor_warn(d, "HOME of user %s, '%s': %s", user, home, strerror(errno));
 	else if (!S_ISDIR(st.st_mode) || (st.st_uid != uid && uid != 0))
-		doctor_warn(d, "HOME of user %s, \"%s\", is %s", user, home,
+		doctor_warn(d, "HOME of user %s, '%s', is %s", user, home,
 			    S_ISDIR(st.st_mode) ? "a folder of somebody else's" : "no folder");
 	else
 		return;
@@ -73,18 +73,18 @@ void doctor_pidfile(struct doctor *d)
 	slash = strrchr(path, '/');
 	snprintf(dir, sizeof(dir), "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
 	if (stat(dir, &st) < 0)
-		doctor_fail(d, "folder of pidfile \"%s\": %s", path, strerror(errno));
+		doctor_fail(d, "folder of pidfile '%s': %s", path, strerror(errno));
 	else if (!S_ISDIR(st.st_mode))
-		doctor_fail(d, "\"%s\", the folder of the pidfile, is not a folder", dir);
+		doctor_fail(d, "'%s', the folder of the pidfile, is not a folder", dir);
 	else if ((st.st_uid != 0 && st.st_uid != geteuid()) ||
 		 ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX)))
-		doctor_fail(d, "folder \"%s\" of the pidfile can be written by others (owner %u, mode %04o)", dir,
+		doctor_fail(d, "folder '%s' of the pidfile can be written by others (owner %u, mode %04o)", dir,
 			    (unsigned int)st.st_uid, (unsigned int)st.st_mode & 07777);
 	else if (access(dir, W_OK | X_OK) < 0 && access(path, W_OK) < 0)
-		doctor_fail(d, "pidfile \"%s\": folder \"%s\" cannot be written by this user", path, dir);
+		doctor_fail(d, "pidfile '%s': folder '%s' cannot be written by this user", path, dir);
 	else if (lstat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 					   (st.st_mode & (S_IWGRP | S_IWOTH)) || st.st_nlink != 1))
-		doctor_fail(d, "pidfile \"%s\" is %s", path,
+		doctor_fail(d, "pidfile '%s' is %s", path,
 			    !S_ISREG(st.st_mode)     ? "not a regular file"
 			    : st.st_uid != geteuid() ? "a file of another user"
 			    : st.st_nlink != 1       ? "a file with several names"
@@ -114,7 +114,7 @@ static void check_certificate(struct doctor *d, const char *setting, bool all)
 		doctor_why(d, "connections that need it are not made");
 		doctor_do(d, "correct %s in the config file, or the file", setting);
 	} else if (left < SOON_S) {
-		(left < 0 ? doctor_fail : doctor_warn)(d, left < 0 ? "%s \"%s\" ended %s ago" : "%s \"%s\" ends in %s",
+		(left < 0 ? doctor_fail : doctor_warn)(d, left < 0 ? "%s '%s' ended %s ago" : "%s '%s' ends in %s",
 						       setting, path, table_age(age, left));
 		doctor_why(d, "then whoever checks it refuses the connection");
 		doctor_do(d, "renew it and put the new one in its place; deferred_http takes it in after SIGHUP");

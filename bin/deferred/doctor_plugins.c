@@ -90,12 +90,12 @@ static void take(struct doctor *d, char letter, const char *text)
 	case 'r':
 		doctor_warn(d, "%s", text);
 		doctor_why(d, "its functions are not here, and jobs of them wait");
-		doctor_do(d, "correct that, or move the file out of \"%s\"", config_plugin_dir(d->host->cli->config));
+		doctor_do(d, "correct that, or move the file out of '%s'", config_plugin_dir(d->host->cli->config));
 		break;
 	case 'c':
 		doctor_fail(d, "%s", text);
 		doctor_why(d, "neither is called, and jobs of it wait");
-		doctor_do(d, "remove one of the two from \"%s\"", config_plugin_dir(d->host->cli->config));
+		doctor_do(d, "remove one of the two from '%s'", config_plugin_dir(d->host->cli->config));
 		break;
 	case 'e':
 		doctor_fail(d, "%s", text);
@@ -126,19 +126,19 @@ static void add_commands(struct doctor *d)
 		for (size_t j = 0; j < plugins; j++) {
 			if (strcmp(d->functions[j], commands[i].name) != 0)
 				continue;
-			doctor_fail(d, "function \"%s\" is both a command of the config file and in a plugin",
+			doctor_fail(d, "function '%s' is both a command of the config file and in a plugin",
 				    commands[i].name);
 			doctor_why(d, "nobody can tell which of the two is meant");
 			doctor_do(d, "rename one of the two");
 		}
 		if (plugin_command_check(commands[i].argv[0], owner, &err) < 0) {
-			doctor_fail(d, "function \"%s\": %s", commands[i].name, err.message);
+			doctor_fail(d, "function '%s': %s", commands[i].name, err.message);
 			doctor_why(d, "whoever can write it could run programs as the user of functions, so the "
 				      "function is refused");
 			doctor_do(d, "%s", err.hint);
 			error_clear(&err);
 		} else if (access(commands[i].argv[0], X_OK) < 0) {
-			doctor_warn(d, "command of function \"%s\": %s: %s", commands[i].name, commands[i].argv[0],
+			doctor_warn(d, "command of function '%s': %s: %s", commands[i].name, commands[i].argv[0],
 				    strerror(errno));
 			doctor_why(d, "each of its attempts fails");
 			doctor_do(d, "install that program, or correct the path in the config file");
@@ -155,14 +155,14 @@ void doctor_plugins(struct doctor *d)
 
 	config_commands(d->host->cli->config, &commands);
 	if (stat(dir, &st) < 0 && (commands == 0 || config_text(d->host->cli->config, "plugin_dir"))) {
-		doctor_fail(d, "cannot use plugin folder \"%s\": %s", dir, strerror(errno));
+		doctor_fail(d, "cannot use plugin folder '%s': %s", dir, strerror(errno));
 		doctor_why(d, "check_deferred does not start without it");
 		doctor_do(d, "set plugin_dir, --plugin-dir or DEFERRED_PLUGIN_DIR to the folder of the plugins");
 	} else if (stat(dir, &st) == 0 && (why = doctor_in_child(d, load, take))) {
 		doctor_fail(d, "%s%s%s", loading[0] ? loading : "the plugins",
 			    loading[0] ? ", when it is loaded, " : " ", why);
 		doctor_why(d, "a runner that loads it ends the same way");
-		doctor_do(d, "have it corrected, or move the file out of \"%s\"", dir);
+		doctor_do(d, "have it corrected, or move the file out of '%s'", dir);
 	}
 	add_commands(d);
 	if (d->functions_len > 0)

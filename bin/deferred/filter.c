@@ -27,7 +27,7 @@ static bool take_state(const struct cli *cli, const char *value, const char *con
 			 : s[1]      ? ", "
 				     : " and ",
 			 *s);
-	cli_usage(cli, "--state \"%.64s\" is not one of %s", value, list);
+	cli_usage(cli, "--state '%.64s' is not one of %s", value, list);
 	return false;
 }
 
@@ -194,7 +194,7 @@ int filter_run(struct cli *cli, int argc, char **argv, const struct program_opti
 			return EX_USAGE;
 	}
 	if (filter.given > 0 && optind < argc)
-		return cli_misuse(cli, "give either ids or a filter", "argument \"%.64s\" contradicts the filter",
+		return cli_misuse(cli, "give either ids or a filter", "argument '%.64s' contradicts the filter",
 				  argv[optind]);
 	if (filter.given > 0)
 		return run_bulk(cli, &filter, done, verb, dry);

@@ -60,7 +60,7 @@ static void print_help(void)
 	puts("\nOptions, before or after the command:");
 	program_print_options(cli_common);
 	program_print_options(options);
-	puts("\nTopics of \"deferred help TOPIC\", besides commands:");
+	puts("\nTopics of 'deferred help TOPIC', besides commands:");
 	print_topics(stdout);
 }
 
@@ -101,8 +101,8 @@ static int help(const char *word)
 		return EX_UNAVAILABLE;
 	} else {
 		fprintf(stderr,
-			"deferred: topic \"%.64s\" is unknown\n"
-			"hint: name a command that \"deferred --help\" lists, or one of these pages:\n",
+			"deferred: topic '%.64s' is unknown\n"
+			"hint: name a command that 'deferred --help' lists, or one of these pages:\n",
 			word);
 		print_topics(stderr);
 		return EX_USAGE;
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 		return close_output(&cli, help(argv[optind + 1]));
 	cli.cmd = find_command(argv[optind]);
 	if (!cli.cmd)
-		return cli_usage(&cli, "command \"%.64s\" is unknown", argv[optind]);
+		return cli_usage(&cli, "command '%.64s' is unknown", argv[optind]);
 	cli.role = cli.cmd->role;
 	argc -= optind;
 	argv += optind;

@@ -22,7 +22,7 @@ bool past_real(const struct cli *cli, const char *what, const char *text, double
 	*value = strtod(text, &end);
 	if (*text && !*end && errno == 0 && *value >= min && *value <= max)
 		return true;
-	cli_usage(cli, "%s \"%.64s\" is not a number from %g to %g", what, text, min, max);
+	cli_usage(cli, "%s '%.64s' is not a number from %g to %g", what, text, min, max);
 	return false;
 }
 
@@ -33,7 +33,7 @@ static bool span(const struct cli *cli, const char *what, const char *text, int6
 	if (!cli_ms(cli, what, text, &ms))
 		return false;
 	if (ms > max_ms) {
-		cli_usage(cli, "%s \"%.64s\" is too long", what, text);
+		cli_usage(cli, "%s '%.64s' is too long", what, text);
 		return false;
 	}
 	*us = ms * 1000;
@@ -84,7 +84,7 @@ int past_line(struct lines *lines, const struct cli *cli, const char *text, bool
 
 	if (lines->of.n == FORECAST_LINES)
 		return cli_misuse(cli, "give fewer of --line and --service",
-				  "line \"%.64s\": more than %d lines and services", text, FORECAST_LINES);
+				  "line '%.64s': more than %d lines and services", text, FORECAST_LINES);
 	return lines_add(lines, text, service, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 

@@ -59,7 +59,7 @@ static bool names_rule(const char *message, const char *name)
 {
 	char rule[80];
 
-	snprintf(rule, sizeof(rule), "rule \"%.64s\"", name);
+	snprintf(rule, sizeof(rule), "rule '%.64s'", name);
 	return strstr(message, rule) != NULL;
 }
 
@@ -82,7 +82,7 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 		fprintf(stderr, "\r\033[K");
 	if (rc < 0) {
 		if (!names_rule(err.message, name))
-			error_prefix(&err, "rule \"%.64s\"", name);
+			error_prefix(&err, "rule '%.64s'", name);
 		exit_code = rule_fail(cli, &err);
 		if (cli->json)
 			print_json_error(name, &err);
@@ -96,7 +96,7 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 	if (run.failed > 0) {
 		char *examples = table_clean(pg_text(run.examples, 0, 3, NULL), 0, TABLE_ONE_LINE);
 
-		fprintf(stderr, "deferred: rule \"%s\": %" PRId64 " row%s could not become jobs, such as %s\n", name,
+		fprintf(stderr, "deferred: rule '%s': %" PRId64 " row%s could not become jobs, such as %s\n", name,
 			run.failed, plural(run.failed), examples);
 		free(examples);
 	}

@@ -51,7 +51,7 @@ static bool take_option(const struct cli *cli, struct params_text *t, const stru
 int schedule_fail(const struct cli *cli, bool zone, struct deferred_error *err)
 {
 	if (!zone && strncmp(err->message, "time zone ", 10) == 0) {
-		error_prefix(err, "setting \"timezone\"");
+		error_prefix(err, "setting 'timezone'");
 		err->code = DEFERRED_ECONFIG;
 	}
 	return cli_fail(cli, err);

@@ -29,7 +29,7 @@ static int missing(const struct config *config, const struct config_schedule *s,
 		for (size_t k = 0; k < s->len; k++)
 			found |= strcmp(s->members[k].name, arguments[i].member) == 0;
 		if (!found)
-			return error_set(err, DEFERRED_ECONFIG, "schedule", "%.256s: schedule \"%.100s\" has no %s",
+			return error_set(err, DEFERRED_ECONFIG, "schedule", "%.256s: schedule '%.100s' has no %s",
 					 config_path(config), s->name, arguments[i].member);
 	}
 	return 0;

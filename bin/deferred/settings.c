@@ -162,7 +162,7 @@ static bool parse_rate(const char *text, double *a_second)
 
 static bool wrong(const struct cli *cli, const struct setting *t, const char *text, const char *why)
 {
-	cli_usage(cli, "--%s \"%.64s\" %s", t->option.name, text, why);
+	cli_usage(cli, "--%s '%.64s' %s", t->option.name, text, why);
 	return false;
 }
 
@@ -201,7 +201,7 @@ static bool unset(struct settings *s, const struct cli *cli, enum settings_of of
 			return true;
 		}
 	}
-	cli_usage(cli, "--unset \"%.64s\" is not a setting", name);
+	cli_usage(cli, "--unset '%.64s' is not a setting", name);
 	return false;
 }
 

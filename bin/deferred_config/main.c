@@ -95,12 +95,12 @@ on_syntax_error(cfg_t *cfg, const char *fmt, va_list ap)
 		if (cfg->line == value_line || !isalpha((unsigned char)name[0]))
 			hint = "put a value with blanks in quotes, such as timeout = \"5 minutes\"";
 		if (cfg->title)
-			fail(cfg, hint, "setting \"%.64s\" of %s \"%.64s\" is unknown", name, cfg->name, cfg->title);
+			fail(cfg, hint, "setting '%.64s' of %s '%.64s' is unknown", name, cfg->name, cfg->title);
 		else
-			fail(cfg, hint, "setting \"%s%s%.64s\" is unknown", is_root(cfg) ? "" : cfg->name,
+			fail(cfg, hint, "setting '%s%s%.64s' is unknown", is_root(cfg) ? "" : cfg->name,
 			     is_root(cfg) ? "" : ".", name);
 	} else if (strncmp(fmt, "found duplicate title", 21) == 0) {
-		fail(cfg, list, "section \"%.64s\" appears twice", va_arg(ap, const char *));
+		fail(cfg, list, "section '%.64s' appears twice", va_arg(ap, const char *));
 	} else {
 		vsnprintf(text, sizeof(text), fmt, ap);
 		for (char *p = text; (p = strchr(p, '\''));)
@@ -138,16 +138,16 @@ static int on_function(cfg_t *cfg, cfg_opt_t *opt)
 	if (!is_function_name(name))
 		return fail(
 			cfg, list,
-			"function \"%.64s\": a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
-			"letter or \"_\"",
+			"function '%.64s': a name has 1 to 127 letters, digits, '_' and '.', and begins with a "
+			"letter or '_'",
 			name);
 	if (cfg_size(sec, "command") == 0)
-		return fail(cfg, list, "function \"%s\" has no command", name);
+		return fail(cfg, list, "function '%s' has no command", name);
 	if (cfg_getnstr(sec, "command", 0)[0] != '/')
-		return fail(cfg, list, "function \"%s\": command \"%.64s\" is not an absolute path", name,
+		return fail(cfg, list, "function '%s': command '%.64s' is not an absolute path", name,
 			    cfg_getnstr(sec, "command", 0));
 	if (strcmp(gains, "0") != 0 && strcmp(gains, "1") != 0)
-		return fail(cfg, list, "function \"%s\": new_privileges must be 0 or 1, not \"%.64s\"", name, gains);
+		return fail(cfg, list, "function '%s': new_privileges must be 0 or 1, not '%.64s'", name, gains);
 	return 0;
 }
 
@@ -170,18 +170,18 @@ static int on_shard(cfg_t *cfg, cfg_opt_t *opt)
 
 	if (!name[0] || name[0] == '.' || name[0] == '-' || strlen(name) > 32 ||
 	    name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")])
-		return fail(cfg, list, "shard \"%.64s\": a name has 1 to 32 letters, digits, \"_\", \".\" and \"-\"",
+		return fail(cfg, list, "shard '%.64s': a name has 1 to 32 letters, digits, '_', '.' and '-'",
 			    name);
 	if (number < 1 || number > SHARD_MAX)
 		return fail(
 			cfg,
 			"add number = N; deferred migrate --shard NAME then stores the number in the database for good",
-			"shard \"%s\" has no number from 1 to %d", name, SHARD_MAX);
+			"shard '%s' has no number from 1 to %d", name, SHARD_MAX);
 	if (strcmp(accepting, "0") != 0 && strcmp(accepting, "1") != 0)
-		return fail(cfg, list, "shard \"%s\": value \"%.64s\" of accepting is not 0 or 1", name, accepting);
+		return fail(cfg, list, "shard '%s': value '%.64s' of accepting is not 0 or 1", name, accepting);
 	for (unsigned int i = 0; i < last; i++)
 		if (shard_number(cfg_opt_getnsec(opt, i)) == number)
-			return fail(cfg, list, "shards \"%s\" and \"%s\" have the same number, %d",
+			return fail(cfg, list, "shards '%s' and '%s' have the same number, %d",
 				    cfg_title(cfg_opt_getnsec(opt, i)), name, number);
 	return 0;
 }

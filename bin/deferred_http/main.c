@@ -69,7 +69,7 @@ static int read_settings(struct settings *s, struct deferred_error *err)
 	certificate = config_text(s->config, "http.tls_certificate");
 	key = config_text(s->config, "http.tls_key");
 	if (!certificate != !key || (config_text(s->config, "http.listen_tls") && !certificate)) {
-		error_set(err, DEFERRED_ECONFIG, "config", "setting \"%s\" is missing",
+		error_set(err, DEFERRED_ECONFIG, "config", "setting '%s' is missing",
 			  certificate ? "http.tls_key" : "http.tls_certificate");
 		error_hint(err, "HTTPS needs http.listen_tls, http.tls_certificate and http.tls_key");
 		return EX_CONFIG;
@@ -115,7 +115,7 @@ static void reload(void *data)
 			for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 				is_ours = is_ours && strcmp(s->name, taken[i]) != 0;
 			if (is_ours && strcmp(old ? old : "", new ? new : "") != 0)
-				log_line(LOG_L_WARNING, "setting \"%s\" has changed: needs a restart", s->name);
+				log_line(LOG_L_WARNING, "setting '%s' has changed: needs a restart", s->name);
 		}
 		program_set_log_level(fresh.config);
 		config_free(fresh.config);

@@ -118,10 +118,10 @@ static void send_command(const struct command *c)
 	char text[512];
 
 	if (plugin_command_check(c->argv[0], state.start.owner_uid, &err) < 0) {
-		snprintf(text, sizeof(text), "function \"%s\": %.300s", c->name, err.message);
+		snprintf(text, sizeof(text), "function '%s': %.300s", c->name, err.message);
 		on_clash(NULL, c->name, text);
 	} else if (catalog.plugins && plugin_find(catalog.plugins, c->name)) {
-		snprintf(text, sizeof(text), "function \"%s\" is both a command of the config file and in a plugin",
+		snprintf(text, sizeof(text), "function '%s' is both a command of the config file and in a plugin",
 			 c->name);
 		on_clash(NULL, c->name, text);
 	} else {

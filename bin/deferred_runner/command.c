@@ -170,7 +170,7 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	end = put_parents(call);
 	syscall(SYS_close_range, end, ~0u, 0u);
 	execv(command->argv[0], command->argv);
-	dprintf(STDERR_FILENO, "cannot execute \"%s\": %s", command->argv[0], strerror(errno));
+	dprintf(STDERR_FILENO, "cannot execute '%s': %s", command->argv[0], strerror(errno));
 	_exit(127);
 }
 

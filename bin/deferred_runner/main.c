@@ -223,7 +223,7 @@ static void take_frame(const struct frame_head *head, const char *payload)
 		break;
 	case FRAME_REMOVE:
 		if (beneath_redeem(payload) < 0 && errno != ENOENT)
-			fprintf(stderr, "cannot remove \"%s\": %s\n",
+			fprintf(stderr, "cannot remove '%s': %s\n",
 				payload[1] == '/' ? strchr(payload + 2, '/') : payload,
 				errno == ESTALE ? "another file has its place" : strerror(errno));
 		break;

@@ -59,7 +59,7 @@ const char *form_wrong(struct visit *v, const struct form *f)
 
 		if (text && span_is_bare(text))
 			return arena_printf(&v->arena,
-					    "%s \"%.40s\" has no unit "
+					    "%s '%.40s' has no unit "
 					    "(write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d)",
 					    f->fields[i].name, text);
 	}

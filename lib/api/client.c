@@ -111,9 +111,9 @@ static int text_check(const char *name, const char *s, size_t max_chars, struct 
 	if (!s)
 		return 0;
 	if (utf8_prefix(s, strlen(s)) != strlen(s))
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"%s\" is not valid UTF-8", name);
+		return error_set(err, DEFERRED_EINVAL, "opts", "option '%s' is not valid UTF-8", name);
 	if (max_chars && utf8_chars(s) > max_chars)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"%s\" has %zu characters, more than %zu", name,
+		return error_set(err, DEFERRED_EINVAL, "opts", "option '%s' has %zu characters, more than %zu", name,
 				 utf8_chars(s), max_chars);
 	return 0;
 }
@@ -123,7 +123,7 @@ static int span_check(const char *name, int64_t ms, struct deferred_error *err)
 	if (ms >= 0 && ms <= SPAN_MAX_MS)
 		return 0;
 	return error_set(err, DEFERRED_EINVAL, "opts",
-			 "option \"%s\" is out of range: %lld ms (0 to %lld, a hundred years)", name, (long long)ms,
+			 "option '%s' is out of range: %lld ms (0 to %lld, a hundred years)", name, (long long)ms,
 			 (long long)SPAN_MAX_MS);
 }
 
@@ -132,13 +132,13 @@ static int concurrency_check(const struct deferred_opts *o, struct deferred_erro
 	if (text_check("concurrency_key", o->concurrency_key, KEY_MAX_CHARS, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->concurrency_key && !*o->concurrency_key)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"concurrency_key\" is empty");
+		return error_set(err, DEFERRED_EINVAL, "opts", "option 'concurrency_key' is empty");
 	if (o->concurrency < 0 || o->concurrency > CONCURRENCY_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"concurrency\" is out of range: %d (1 to %d)",
+		return error_set(err, DEFERRED_EINVAL, "opts", "option 'concurrency' is out of range: %d (1 to %d)",
 				 o->concurrency, CONCURRENCY_MAX);
 	if (o->concurrency && !o->concurrency_key)
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option \"concurrency\" is %d, but \"concurrency_key\" is missing", o->concurrency);
+				 "option 'concurrency' is %d, but 'concurrency_key' is missing", o->concurrency);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 	for (size_t i = 0; tags && tags[i]; i++) {
 		if (i == TAGS_MAX)
 			return error_set(err, DEFERRED_EINVAL, "opts",
-					 "option \"tags\" has more than %d tags, the first is \"%.100s\"", TAGS_MAX,
+					 "option 'tags' has more than %d tags, the first is '%.100s'", TAGS_MAX,
 					 tags[0]);
 		if (!*tags[i])
 			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is empty", i);
@@ -155,7 +155,7 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is not valid UTF-8", i);
 		if (utf8_chars(tags[i]) > TAG_MAX_CHARS)
 			return error_set(err, DEFERRED_EINVAL, "opts",
-					 "tags[%zu] has %zu characters, more than %d: \"%.100s\"", i,
+					 "tags[%zu] has %zu characters, more than %d: '%.100s'", i,
 					 utf8_chars(tags[i]), TAG_MAX_CHARS, tags[i]);
 	}
 	return 0;
@@ -164,10 +164,10 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 static int after_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->after_len > 0 && !o->after)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"after\" is NULL, but after_len is %zu",
+		return error_set(err, DEFERRED_EINVAL, "opts", "option 'after' is NULL, but after_len is %zu",
 				 o->after_len);
 	if (o->after_len > AFTER_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"after\" names %zu jobs, more than %d",
+		return error_set(err, DEFERRED_EINVAL, "opts", "option 'after' names %zu jobs, more than %d",
 				 o->after_len, AFTER_MAX);
 	for (size_t i = 0; i < o->after_len; i++) {
 		const struct deferred_after *a = &o->after[i];
@@ -190,7 +190,7 @@ static int traceparent_check(const char *s, struct deferred_error *err)
 {
 	if (!s || traceparent_valid(s))
 		return 0;
-	error_set(err, DEFERRED_EINVAL, "opts", "option \"traceparent\" has the invalid value \"%.200s\"", s);
+	error_set(err, DEFERRED_EINVAL, "opts", "option 'traceparent' has the invalid value '%.200s'", s);
 	error_hint(err, "use the form of W3C Trace Context in lower case: %s; neither id is all zeros",
 		   TRACEPARENT_FORM);
 	return DEFERRED_EINVAL;
@@ -199,9 +199,9 @@ static int traceparent_check(const char *s, struct deferred_error *err)
 static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !queue_valid(o->queue)) {
-		error_set(err, DEFERRED_EINVAL, "opts", "queue name \"%.200s\" is invalid", o->queue);
-		error_hint(err, "a name has 1 to 88 letters, digits, \"_\", \".\" and \"-\", and begins with a letter, "
-				"a digit or \"_\"");
+		error_set(err, DEFERRED_EINVAL, "opts", "queue name '%.200s' is invalid", o->queue);
+		error_hint(err, "a name has 1 to 88 letters, digits, '_', '.' and '-', and begins with a letter, "
+				"a digit or '_'");
 		return DEFERRED_EINVAL;
 	}
 	if (text_check("label", o->label, LABEL_MAX_CHARS, err) < 0 ||
@@ -209,29 +209,29 @@ static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 	    text_check("expires_at", o->expires_at, 0, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->key && !*o->key)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"key\" is empty");
+		return error_set(err, DEFERRED_EINVAL, "opts", "option 'key' is empty");
 	if (o->priority < INT16_MIN || o->priority > INT16_MAX)
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option \"priority\" is out of range: %d (-32768 to 32767)", o->priority);
+				 "option 'priority' is out of range: %d (-32768 to 32767)", o->priority);
 	if (span_check("delay_ms", o->delay_ms, err) < 0 || span_check("expires_ms", o->expires_ms, err) < 0 ||
 	    span_check("timeout_ms", o->timeout_ms, err) < 0 ||
 	    span_check("backoff_floor_ms", o->backoff_floor_ms, err) < 0 ||
 	    span_check("backoff_ceiling_ms", o->backoff_ceiling_ms, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->flow < 0)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"flow\" is not the number of a flow: %lld",
+		return error_set(err, DEFERRED_EINVAL, "opts", "option 'flow' is not the number of a flow: %lld",
 				 (long long)o->flow);
 	if (o->max_attempts < 0)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"max_attempts\" is negative: %d",
+		return error_set(err, DEFERRED_EINVAL, "opts", "option 'max_attempts' is negative: %d",
 				 o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option \"backoff_exponent\" is out of range: %g (1 to 100)", o->backoff_exponent);
+				 "option 'backoff_exponent' is out of range: %g (1 to 100)", o->backoff_exponent);
 	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0 || after_check(o, err) < 0 ||
 	    traceparent_check(o->traceparent, err) < 0)
 		return DEFERRED_EINVAL;
 	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option \"on_duplicate\" has the unknown value %d",
+		return error_set(err, DEFERRED_EINVAL, "opts", "option 'on_duplicate' has the unknown value %d",
 				 (int)o->on_duplicate);
 	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
 		if (o->reserved[i])
@@ -249,9 +249,9 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 	/* Without a function it is a message, and has to say for which queue. */
 	if (call->fn ? !fn_valid(call->fn) : !call->opts || !call->opts->queue) {
 		if (call->fn) {
-			error_set(err, DEFERRED_EINVAL, "fn", "function name \"%.200s\" is invalid", call->fn);
-			error_hint(err, "a name has 1 to 127 letters, digits, \"_\" and \".\", and begins with a "
-					"letter or \"_\"");
+			error_set(err, DEFERRED_EINVAL, "fn", "function name '%.200s' is invalid", call->fn);
+			error_hint(err, "a name has 1 to 127 letters, digits, '_' and '.', and begins with a "
+					"letter or '_'");
 		} else {
 			error_set(err, DEFERRED_EINVAL, "fn", "the function is missing");
 			error_hint(err, "name a function; only a message has none, and needs a queue: set opts.queue");
@@ -267,14 +267,14 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 	len = strlen(call->params);
 	if (params_max_bytes && len > (uint64_t)params_max_bytes) {
 		error_set(err, DEFERRED_EINVAL, "params",
-			  "params of function \"%s\" have %zu bytes, more than params_max_bytes (%lld)", name, len,
+			  "params of function '%s' have %zu bytes, more than params_max_bytes (%lld)", name, len,
 			  (long long)params_max_bytes);
 		error_hint(err, "store the data elsewhere and pass a reference, or raise the setting");
 		return DEFERRED_EINVAL;
 	}
 	rc = params_check(call->params, len, err);
 	if (rc < 0)
-		error_prefix(err, "params of function \"%s\"", name);
+		error_prefix(err, "params of function '%s'", name);
 	return rc;
 }
 
@@ -432,7 +432,7 @@ static int limit_of(int64_t option, const struct config *config, const char *set
 static int use_shard(struct config *config, const char *conninfo, const char *shard, struct deferred_error *err)
 {
 	if (conninfo)
-		return error_set(err, DEFERRED_EINVAL, "open", "conninfo and shard \"%.64s\" are both given", shard);
+		return error_set(err, DEFERRED_EINVAL, "open", "conninfo and shard '%.64s' are both given", shard);
 	if (config_override(config, "database.shard", shard, "shard", err) < 0)
 		return err ? err->code : DEFERRED_ECONFIG;
 	return config_use_shard(config, err);
@@ -872,7 +872,7 @@ static int own_job_check(const struct own_job *own, const char *where, struct de
 		return 0;
 	error_set(err, DEFERRED_EINVAL, where, "job %lld with receipt %lld is not running", (long long)own->id,
 		  (long long)own->receipt);
-	error_hint(err, "pass id and receipt of the call; both are 0 under \"deferred run\"");
+	error_hint(err, "pass id and receipt of the call; both are 0 under 'deferred run'");
 	return DEFERRED_EINVAL;
 }
 

@@ -29,7 +29,7 @@ static int refuse(struct deferred_error *err, const char *field, const char *val
 		return 0;
 	if (!value || mail_line_wrong(value, strlen(value)))
 		return error_set(err, DEFERRED_EINVAL, "mail", "%s %s", field, wrong);
-	return error_set(err, DEFERRED_EINVAL, "mail", "%s: \"%.200s\" %s", field, value, wrong);
+	return error_set(err, DEFERRED_EINVAL, "mail", "%s: '%.200s' %s", field, value, wrong);
 }
 
 static int check_line(struct deferred_error *err, const char *field, const char *text)
@@ -419,7 +419,7 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 	if (!plugins)
 		rc = plugin_load_one(&plugins, config_plugin_dir(config), "send_mail", geteuid(), err);
 	if (rc == 0 && !(fn = plugin_find(plugins, "send_mail")))
-		rc = error_set(err, DEFERRED_EPLUGIN, "send_mail", "plugin \"send_mail\" has no function send_mail");
+		rc = error_set(err, DEFERRED_EPLUGIN, "send_mail", "plugin 'send_mail' has no function send_mail");
 	if (rc == 0)
 		result = fn->fn.run(&call);
 	pthread_mutex_unlock(&lock);

@@ -423,11 +423,11 @@ static void limits(struct list *list, const struct cause_job *j)
 		c = add(list, CAUSE_KEY);
 		if (j->key_max <= 1)
 			SAY(why,
-			    "jobs with concurrency key \"%.200s\" run one after the other, and job %" PRId64
+			    "jobs with concurrency key '%.200s' run one after the other, and job %" PRId64
 			    ", which is %s, comes before it",
 			    j->key, j->key_first, or_none(j->key_first_state));
 		else
-			SAY(why, "of the jobs with concurrency key \"%.200s\" no more than %" PRId64 " run at once",
+			SAY(why, "of the jobs with concurrency key '%.200s' no more than %" PRId64 " run at once",
 			    j->key, j->key_max);
 		if (j->key_max <= 1)
 			SAY(figure, "%" PRId64 " job%s of that key come%s before it", j->key_before,
@@ -808,7 +808,7 @@ static void database(struct list *list, const struct cause_backlog *b)
 	if (commits_wait(b)) {
 		c = add(list, CAUSE_DATABASE);
 		SAY(why,
-		    "commits wait for a synchronous standby, and none of \"%.100s\" confirms them: nothing is recorded "
+		    "commits wait for a synchronous standby, and none of '%.100s' confirms them: nothing is recorded "
 		    "as done",
 		    or_none(b->standbys));
 		SAY(figure, "%" PRId64 " session%s wait%s, the first for %s", b->commits, plural(b->commits),

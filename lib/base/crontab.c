@@ -41,7 +41,7 @@ static char *next_word(struct reader *r)
 
 static int wrong(struct reader *r, const char *what, const char *word, const char *remedy)
 {
-	error_set(r->err, DEFERRED_EINVAL, WHERE, "line \"%.200s\": %s \"%.64s\"", r->text, what, word);
+	error_set(r->err, DEFERRED_EINVAL, WHERE, "line '%.200s': %s '%.64s'", r->text, what, word);
 	error_hint(r->err, "%s", remedy);
 	return DEFERRED_EINVAL;
 }
@@ -49,8 +49,8 @@ static int wrong(struct reader *r, const char *what, const char *word, const cha
 static int no_program(struct reader *r, const char *word)
 {
 	return wrong(r, "neither " PROGRAM " nor an option of it:", word,
-		     r->service ? "write it as \"runners 4\", or as " PROGRAM " --loop --listen --runners 4"
-				: "write it as \"*/2 * * * * --cnt 10 --runners 2\", or as it stands in the crontab");
+		     r->service ? "write it as 'runners 4', or as " PROGRAM " --loop --listen --runners 4"
+				: "write it as '*/2 * * * * --cnt 10 --runners 2', or as it stands in the crontab");
 }
 
 /* ---- options ---------------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ static int read_rule(struct reader *r, char *rule)
 
 		if (!word)
 			return wrong(r, "fewer than five fields of time:", rule,
-				     "write minute hour day month weekday, such as \"*/2 * * * *\", or @hourly; a "
+				     "write minute hour day month weekday, such as '*/2 * * * *', or @hourly; a "
 				     "service is for --service");
 		if (i > 0)
 			strcat(rule, " ");
@@ -302,7 +302,7 @@ int crontab_apart(const struct crontab_line *lines, size_t n, struct deferred_er
 		for (size_t k = 0; k < i; k++)
 			if (lines[i].pidfile && lines[k].pidfile && strcmp(lines[i].pidfile, lines[k].pidfile) == 0) {
 				error_set(err, DEFERRED_EINVAL, WHERE,
-					  "two lines have the pid file \"%.100s\": each start would end, or leave "
+					  "two lines have the pid file '%.100s': each start would end, or leave "
 					  "alone, what the other one has started",
 					  lines[i].pidfile);
 				error_hint(err, "give each a --pidfile of its own");

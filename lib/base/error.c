@@ -77,8 +77,8 @@ int error_errno(struct deferred_error *err, int code, const char *where, const c
 static const struct words {
 	const char *prefix, *says, *hint;
 } words[] = {
-	{ "22007", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
-	{ "22008", "a time is not valid", "write a time such as \"2026-01-31 14:30\"" },
+	{ "22007", "a time is not valid", "write a time such as '2026-01-31 14:30'" },
+	{ "22008", "a time is not valid", "write a time such as '2026-01-31 14:30'" },
 	{ "23505", "another transaction has stored the same", "run the command again" },
 	{ "25006", "the server is read-only",
 	  "connect to the primary: list all hosts, with target_session_attrs=read-write" },

@@ -194,7 +194,7 @@ static const char *type_wrong(const char *type, bool text)
 	while ((len = parameter(p, &name, &value)))
 		p += len;
 	if (*p)
-		return "has a type whose parameters are not \"; NAME=VALUE\"";
+		return "has a type whose parameters are not '; NAME=VALUE'";
 	if ((main == 9 && strncasecmp(type, "multipart", 9) == 0) ||
 	    (main == 7 && strncasecmp(type, "message", 7) == 0 &&
 	     (sub != 6 || (strncasecmp(type + 8, "rfc822", 6) != 0 && strncasecmp(type + 8, "global", 6) != 0))))
@@ -214,7 +214,7 @@ const char *mail_file_wrong(const struct mail_file *f)
 		if (lines[i] && mail_line_wrong(lines[i], strlen(lines[i])))
 			return "has a control character in its path, name, type or cid";
 	if (f->text + f->bytes + (f->path != NULL) != 1)
-		return "needs one of \"content\", \"content_base64\" and \"path\"";
+		return "needs one of 'content', 'content_base64' and 'path'";
 	if (f->path && f->path[0] != '/')
 		return "has a path that is not absolute";
 	if ((!f->name || !*f->name) && (!f->path || f->path[strlen(f->path) - 1] == '/'))
@@ -222,7 +222,7 @@ const char *mail_file_wrong(const struct mail_file *f)
 	if (f->name && (strchr(f->name, '/') || strlen(f->name) > 255))
 		return "has a name with a slash, or longer than 255 bytes";
 	if (cid < 1 || cid > 200 || (f->cid && f->cid[cid]))
-		return "has a cid that is not 1 to 200 letters, digits, \".\", \"_\", \"-\", \"+\" and \"@\"";
+		return "has a cid that is not 1 to 200 letters, digits, '.', '_', '-', '+' and '@'";
 	if (f->cid && !f->html)
 		return "has a cid without html that could show it";
 	return f->type && *f->type ? type_wrong(f->type, f->text) : NULL;

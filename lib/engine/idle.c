@@ -19,7 +19,7 @@ void worker_tell_missing_queues(struct worker *w)
 			return; /* what comes next tells why */
 		if (pg_rows(res) == 0)
 			log_line(LOG_L_WARNING,
-				 "queue \"%s\" does not exist yet; the first job deferred to it creates it",
+				 "queue '%s' does not exist yet; the first job deferred to it creates it",
 				 w->scope.queues[i]);
 		pg_result_free(res);
 	}

@@ -153,7 +153,7 @@ static void remove_files(struct worker *w, const struct attempt *a)
 {
 	for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
 		if (!pool_remove_file(&w->pool, p->path))
-			log_job(LOG_L_WARNING, a->job, "job %lld %s: file \"%s\" stays: no runner left to remove it",
+			log_job(LOG_L_WARNING, a->job, "job %lld %s: file '%s' stays: no runner left to remove it",
 				(long long)a->job->id, a->job->fn, p->path);
 }
 

@@ -54,7 +54,7 @@ static void collect_refused(struct worker *w)
 					(long long)job->id, clash);
 			else
 				log_job(LOG_L_WARNING, job,
-					"job %lld: function \"%s\" is in no plugin here; left for workers that have it",
+					"job %lld: function '%s' is in no plugin here; left for workers that have it",
 					(long long)job->id, job->fn);
 			if (bigger) {
 				w->unknown = bigger;
@@ -174,7 +174,7 @@ static void relisten(struct worker *w)
 	if (w->listen.wake.state == WAKE_OFF || w->listen.wanted || !w->pg)
 		return;
 	/* The locks go with the connection. */
-	error_set(&err, DEFERRED_ELOST, "reload", "\"listen\" was switched off");
+	error_set(&err, DEFERRED_ELOST, "reload", "'listen' was switched off");
 	worker_lose_connection(w, &err, clock_ns());
 }
 

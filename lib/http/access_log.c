@@ -36,7 +36,7 @@ static int open_file(const char *path, struct deferred_error *err)
 	if (fd < 0) {
 		bool unread = errno == ENXIO;
 
-		error_errno(err, DEFERRED_ECONFIG, "access log", "cannot open access log \"%s\"", path);
+		error_errno(err, DEFERRED_ECONFIG, "access log", "cannot open access log '%s'", path);
 		if (unread)
 			error_hint(err, "nobody reads this pipe: start who does first");
 	}

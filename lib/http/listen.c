@@ -97,7 +97,7 @@ static int open_local(struct listen_sockets *sockets, const char *path, struct d
 	int fd = -1, rc;
 
 	if (strlen(path) >= sizeof(at.sun_path))
-		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": the path is too long",
+		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on '%s': the path is too long",
 				 path);
 	memcpy(at.sun_path, path, strlen(path) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -114,7 +114,7 @@ static int open_local(struct listen_sockets *sockets, const char *path, struct d
 		rc = error_errno(err,
 				 errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM
 											   : DEFERRED_ECONFIG,
-				 "listen", "cannot listen on \"%s\"", path);
+				 "listen", "cannot listen on '%s'", path);
 	} else {
 		rc = add(sockets, fd, false, path, err);
 		if (rc == 0)
@@ -137,10 +137,10 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 	snprintf(text, sizeof(text), "%s", address);
 	if (!split(text, &host, &port))
 		return error_set(err, DEFERRED_ECONFIG, "listen",
-				 "cannot listen on \"%s\": not HOST:PORT, [HOST]:PORT or PORT", address);
+				 "cannot listen on '%s': not HOST:PORT, [HOST]:PORT or PORT", address);
 	rc = getaddrinfo(*host ? host : NULL, port, &hints, &found);
 	if (rc != 0)
-		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on \"%s\": %s", address,
+		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on '%s': %s", address,
 				 gai_strerror(rc));
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0) {
@@ -154,7 +154,7 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 		rc = error_errno(err,
 				 errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM
 											   : DEFERRED_ECONFIG,
-				 "listen", "cannot listen on \"%s\"", address);
+				 "listen", "cannot listen on '%s'", address);
 		if (fd >= 0)
 			close(fd);
 	} else {

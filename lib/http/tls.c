@@ -39,7 +39,7 @@ static void shown_free(struct shown *s)
 
 static int cannot(struct deferred_error *err, const char *what, const char *file, int rc)
 {
-	return error_set(err, DEFERRED_ECONFIG, "tls", "cannot use %s \"%s\": %s", what, file, gnutls_strerror(rc));
+	return error_set(err, DEFERRED_ECONFIG, "tls", "cannot use %s '%s': %s", what, file, gnutls_strerror(rc));
 }
 
 /* Is the key that of the certificate? Otherwise no client could finish a handshake. */
@@ -68,12 +68,12 @@ static int load_key(const char *file, unsigned char *text, unsigned int *len, st
 	ssize_t n;
 
 	if (fd < 0)
-		return error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key \"%s\"", file);
+		return error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key '%s'", file);
 	if (fstat(fd, &st) < 0 || !secret_file_ok(&st))
-		rc = error_set(err, DEFERRED_ECONFIG, "tls", "key \"%s\" " SECRET_FILE_WRONG, file,
+		rc = error_set(err, DEFERRED_ECONFIG, "tls", "key '%s' " SECRET_FILE_WRONG, file,
 			       (unsigned int)st.st_mode & 07777);
 	else if ((n = read(fd, text, KEY_MAX)) < 0)
-		rc = error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key \"%s\"", file);
+		rc = error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key '%s'", file);
 	else
 		*len = (unsigned int)n;
 	close(fd);
@@ -104,7 +104,7 @@ static int read_files(struct shown *s, const char *certificate_file, const char 
 	if (rc < 0)
 		return cannot(err, "key", key_file, rc);
 	if (!belong_together(s))
-		return error_set(err, DEFERRED_ECONFIG, "tls", "key \"%s\" is not that of certificate \"%s\"", key_file,
+		return error_set(err, DEFERRED_ECONFIG, "tls", "key '%s' is not that of certificate '%s'", key_file,
 				 certificate_file);
 	return 0;
 }

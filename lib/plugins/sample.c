@@ -180,15 +180,15 @@ static int append(const struct deferred_call *call)
 	file = json_string_value(json_object_get(params, "file"));
 	text = json_string_value(json_object_get(params, "text"));
 	if (!file || !text || strchr(text, '\n')) {
-		refuse(call, 0, "params need \"file\" and \"text\", a text of one line");
+		refuse(call, 0, "params need 'file' and 'text', a text of one line");
 		goto out;
 	}
 	if (!dir || !*dir) {
-		refuse(call, 0, "cannot append to \"%.300s\": the setting sample.dir names no folder", file);
+		refuse(call, 0, "cannot append to '%.300s': the setting sample.dir names no folder", file);
 		goto out;
 	}
 	if ((fd = beneath_open(dir, file, O_WRONLY | O_APPEND | O_CREAT, 0644, &why)) < 0) {
-		refuse(call, 0, "cannot append to \"%.300s\" below sample.dir: %s", file, why);
+		refuse(call, 0, "cannot append to '%.300s' below sample.dir: %s", file, why);
 		goto out;
 	}
 	result = DEFERRED_FAILED;
@@ -199,7 +199,7 @@ static int append(const struct deferred_call *call)
 	}
 	/* One write, so that lines of several runners do not mix. */
 	if (write(fd, line, (size_t)len) != len) {
-		refuse(call, 0, "cannot append to \"%.300s\": %s", file, strerror(errno));
+		refuse(call, 0, "cannot append to '%.300s': %s", file, strerror(errno));
 		goto out;
 	}
 	result = DEFERRED_OK;

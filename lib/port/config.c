@@ -156,10 +156,10 @@ static int refuse(const struct config_setting *s, const char *wrong, const char 
 	char min[32], max[32];
 
 	if (!has_range(s))
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong);
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' %s", place, text, wrong);
 	format_bound(min, sizeof(min), s->type, s->min);
 	format_bound(max, sizeof(max), s->type, s->max);
-	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s (%s to %s)", place, text, wrong, min,
+	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' %s (%s to %s)", place, text, wrong, min,
 			 max);
 }
 
@@ -188,9 +188,9 @@ static const char *parse_balance(const char *text, size_t *group_len, int64_t *r
 	if (!colon)
 		return "is not GROUP:RANGE, such as mail:10";
 	if (*group_len < 1 || *group_len > 63 || strspn(text, NAME_CHARACTERS) != *group_len)
-		return "has no group of 1 to 63 letters, digits, \"_\", \".\" and \"-\" before the \":\"";
+		return "has no group of 1 to 63 letters, digits, '_', '.' and '-' before the ':'";
 	if (!parse_whole(colon + 1, range) || *range < 1 || *range > 1000000000)
-		return "has no range from 1 to 1000000000 after the \":\"";
+		return "has no range from 1 to 1000000000 after the ':'";
 	return NULL;
 }
 
@@ -233,9 +233,9 @@ static int check_alert(const char *name, const char *text, const char *place, st
 		while ((rc = next_late_queue(&at, queue, &ms)) > 0)
 			;
 		if (rc < 0)
-			wrong = "is not a list such as \"mail:2min, reports:6h\", with spans up to 30d";
+			wrong = "is not a list such as 'mail:2min, reports:6h', with spans up to 30d";
 	}
-	return wrong ? error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong) : 0;
+	return wrong ? error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' %s", place, text, wrong) : 0;
 }
 
 bool config_late_queue(const struct config *config, const char **at, char name[static CONFIG_QUEUE_SIZE], int64_t *ms)
@@ -257,14 +257,14 @@ static int parse_text(const struct config_setting *s, const char *text, struct v
 
 	if (strcmp(s->name, "application") == 0 && !is_file_name(text))
 		return error_set(err, DEFERRED_ECONFIG, WHERE,
-				 "%s: value \"%.64s\" is not a name of letters, digits, \"_\", \".\" and \"-\"", place,
+				 "%s: value '%.64s' is not a name of letters, digits, '_', '.' and '-'", place,
 				 text);
 	if (strcmp(s->name, "balance") == 0 && text[0]) {
 		size_t group_len;
 		const char *wrong = parse_balance(text, &group_len, &value->number);
 
 		if (wrong)
-			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" %s", place, text, wrong);
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' %s", place, text, wrong);
 	}
 	if (text[0] && (rc = check_alert(s->name, text, place, err)) < 0)
 		return rc;
@@ -324,7 +324,7 @@ static int parse_value(const struct config_setting *s, const char *text, struct 
 		break;
 	case CONFIG_CHOICE:
 		if (!parse_choice(text, s->choices, &value->number))
-			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value \"%.64s\" is not one of %s", place,
+			return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' is not one of %s", place,
 					 text, s->choices);
 		break;
 	}
@@ -348,10 +348,10 @@ int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err)
 	double number;
 
 	if (!span_parse(text, &number))
-		return error_set(err, DEFERRED_EINVAL, WHERE, "\"%.64s\" %s", text, not_a_span(text));
+		return error_set(err, DEFERRED_EINVAL, WHERE, "'%.64s' %s", text, not_a_span(text));
 	if (number > SPAN_MAX_MS)
 		return error_set(err, DEFERRED_EINVAL, WHERE,
-				 "time span \"%.64s\" is longer than 36525d, a hundred years", text);
+				 "time span '%.64s' is longer than 36525d, a hundred years", text);
 	*ms = (int64_t)(number + 0.5);
 	return 0;
 }
@@ -488,9 +488,9 @@ static int take_value(struct config *config, bool set, const char *line, const c
 	int rc;
 
 	if (!s)
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "%.256s:%s: setting \"%.64s\" is unknown", config->path,
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%.256s:%s: setting '%.64s' is unknown", config->path,
 				 line, name);
-	snprintf(place, sizeof(place), "%.256s:%s: setting \"%s\"", config->path, line, name);
+	snprintf(place, sizeof(place), "%.256s:%s: setting '%s'", config->path, line, name);
 	if (set)
 		return set_value(config, s, text, place, err);
 	rc = parse_value(s, text, &value, place, err);
@@ -615,11 +615,11 @@ static int check_variable(const struct config *config, int line, struct word sec
 	bool defaults = strncmp(text + len, ":-", 2) == 0;
 	char place[PLACE_SIZE];
 
-	snprintf(place, sizeof(place), "%.256s:%d: setting \"%.*s%s%.*s\"", config->path, line, section.len,
+	snprintf(place, sizeof(place), "%.256s:%d: setting '%.*s%s%.*s'", config->path, line, section.len,
 		 section.at ? section.at : "", section.len ? "." : "", setting.len, setting.at ? setting.at : "");
 	if (text[end] != '}' || len == 0 || isdigit((unsigned char)text[0]) || (!defaults && len < end) ||
 	    memmem(text, end, "${", 2))
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: \"${%.*s\" is neither ${NAME} nor ${NAME:-default}",
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: '${%.*s' is neither ${NAME} nor ${NAME:-default}",
 				 place, end < 64 ? (int)end + (text[end] == '}') : 64, text);
 	if (defaults || config_reader_knows(text, len))
 		return 0;
@@ -727,15 +727,15 @@ static int check_writers(const struct config *config, FILE *fp, struct deferred_
 	if (geteuid() != 0)
 		return 0;
 	if (fstat(fileno(fp), &st) < 0)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file '%s'", config->path);
 	if (S_ISCHR(st.st_mode))
 		return 0;
 	if (st.st_uid != 0) {
-		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" belongs to user %u, not to root",
+		error_set(err, DEFERRED_ECONFIG, WHERE, "config file '%.300s' belongs to user %u, not to root",
 			  config->path, (unsigned int)st.st_uid);
 		error_hint(err, "who can write it could have root run commands: chown root it, or do not run as root");
 	} else if (st.st_mode & (S_IWGRP | S_IWOTH)) {
-		error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.300s\" is writable by others (mode %04o)",
+		error_set(err, DEFERRED_ECONFIG, WHERE, "config file '%.300s' is writable by others (mode %04o)",
 			  config->path, (unsigned int)st.st_mode & 07777);
 		error_hint(err, "chmod go-w \"%.200s\"", config->path);
 	} else {
@@ -757,7 +757,7 @@ static int check_readers(const struct config *config, FILE *fp, struct deferred_
 		return 0;
 	if (fstat(fileno(fp), &st) == 0 && secret_file_ok(&st))
 		return 0;
-	error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%.200s\" has a password in it, and " SECRET_FILE_WRONG,
+	error_set(err, DEFERRED_ECONFIG, WHERE, "config file '%.200s' has a password in it, and " SECRET_FILE_WRONG,
 		  config->path, (unsigned int)st.st_mode & 07777);
 	error_hint(err, "or keep passwords elsewhere: ~/.pgpass, mail.password_file");
 	return DEFERRED_ECONFIG;
@@ -771,7 +771,7 @@ static int read_file(struct config *config, struct deferred_error *err)
 	int rc;
 
 	if (!fp) {
-		error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+		error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file '%s'", config->path);
 		if (errno == EACCES)
 			error_hint(err, "make it readable for this user, or set DEFERRED_CONFIG to another file");
 		return DEFERRED_ECONFIG;
@@ -786,9 +786,9 @@ static int read_file(struct config *config, struct deferred_error *err)
 	}
 	len = fread(text, 1, FILE_MAX_BYTES + 1, fp);
 	if (ferror(fp)) {
-		rc = error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file \"%s\"", config->path);
+		rc = error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file '%s'", config->path);
 	} else if (len > FILE_MAX_BYTES) {
-		rc = error_set(err, DEFERRED_ECONFIG, WHERE, "config file \"%s\" is larger than %d bytes", config->path,
+		rc = error_set(err, DEFERRED_ECONFIG, WHERE, "config file '%s' is larger than %d bytes", config->path,
 			       FILE_MAX_BYTES);
 	} else {
 		text[len] = '\0';
@@ -957,7 +957,7 @@ int config_override(struct config *config, const char *name, const char *value, 
 	char place[128];
 
 	assert(s);
-	snprintf(place, sizeof(place), "option \"%s\"", option);
+	snprintf(place, sizeof(place), "option '%s'", option);
 	return hint_settings(set_value(config, s, value, place, err), err);
 }
 
@@ -1064,7 +1064,7 @@ int config_use_shard(struct config *config, struct deferred_error *err)
 		return set_value(config, find_setting("database.conninfo"), shard->conninfo, "shard", err);
 	if (!config_text(config, "database.shard"))
 		return 0;
-	error_set(err, DEFERRED_ECONFIG, WHERE, "shard \"%.64s\" does not exist%s%.200s",
+	error_set(err, DEFERRED_ECONFIG, WHERE, "shard '%.64s' does not exist%s%.200s",
 		  config_text(config, "database.shard"), config->path ? " in " : "", config->path ? config->path : "");
 	if (config->shards_len > 0)
 		error_hint(err, "list the shards: deferred shard ls");

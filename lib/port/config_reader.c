@@ -216,11 +216,11 @@ static int run(const char *text, size_t len, char **answer, size_t *answer_len, 
 	}
 	if (late)
 		rc = error_set(err, DEFERRED_ESYSTEM, WHERE,
-			       "cannot read the settings: \"%s\" (pid %d) does not answer", path, (int)pid);
+			       "cannot read the settings: '%s' (pid %d) does not answer", path, (int)pid);
 	else if (code == ENOMEM || (code == 0 && !*answer))
 		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "cannot read the settings: out of memory");
 	else if (code != 0)
-		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot read the settings: cannot execute \"%s\": %s",
+		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot read the settings: cannot execute '%s': %s",
 			       path, strerror(code));
 	if (rc < 0) {
 		free(*answer);

@@ -126,7 +126,7 @@ int params_check(const char *text, size_t len, struct deferred_error *err)
 		char read[64];
 
 		quote_end(read, text, (size_t)why.position < len ? (size_t)why.position : len);
-		error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: line %d column %d, after \"%s\": %s", why.line,
+		error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: line %d column %d, after '%s': %s", why.line,
 			  why.column, read, why.text);
 		error_hint(err, "pass one JSON value, such as {\"id\": 17}");
 		return DEFERRED_EINVAL;

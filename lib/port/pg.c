@@ -146,7 +146,7 @@ int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const 
 		pg_close(*pg);
 		*pg = NULL;
 		rc = error_set(err, DEFERRED_ECONNECT, PG_TRUSTED,
-			       "the server let \"%.63s\" in without asking for a password", user);
+			       "the server let '%.63s' in without asking for a password", user);
 		error_hint(err, "let pg_hba.conf ask for scram-sha-256 where deferred_web connects");
 	}
 	return rc;
@@ -177,7 +177,7 @@ int pg_borrow(struct pg **out, struct pg_conn *conn, struct deferred_error *err)
 	if (encoding && strcmp(encoding, "UTF8") != 0 && strcmp(encoding, "SQL_ASCII") != 0) {
 		error_set(err, DEFERRED_EINVAL, "connect", "the connection given has client_encoding %s, not UTF8",
 			  encoding);
-		error_hint(err, "call PQsetClientEncoding(conn, \"UTF8\") first");
+		error_hint(err, "call PQsetClientEncoding(conn, 'UTF8') first");
 		return DEFERRED_EINVAL;
 	}
 	pg = calloc(1, sizeof(*pg));

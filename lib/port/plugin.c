@@ -89,7 +89,7 @@ static int check_owner(int fd, const struct stat *st, unsigned int owner_uid, bo
 	char path[PATH_MAX];
 
 	if (st->st_uid != 0 && st->st_uid != owner_uid) {
-		error_set(err, DEFERRED_EPLUGIN, "plugin", "\"%.300s\" belongs to user %u, not to root or user %u",
+		error_set(err, DEFERRED_EPLUGIN, "plugin", "'%.300s' belongs to user %u, not to root or user %u",
 			  fd_path(fd, path), (unsigned int)st->st_uid, owner_uid);
 		error_hint(err, "chown root \"%.200s\"", path);
 		return DEFERRED_EPLUGIN;
@@ -97,7 +97,7 @@ static int check_owner(int fd, const struct stat *st, unsigned int owner_uid, bo
 	if (S_ISLNK(st->st_mode) || (sticky_ok && (st->st_mode & S_ISVTX)))
 		return 0;
 	if (st->st_mode & (S_IWGRP | S_IWOTH)) {
-		error_set(err, DEFERRED_EPLUGIN, "plugin", "\"%.300s\" is writable by others (mode %04o)",
+		error_set(err, DEFERRED_EPLUGIN, "plugin", "'%.300s' is writable by others (mode %04o)",
 			  fd_path(fd, path), (unsigned int)st->st_mode & 07777);
 		error_hint(err, "chmod go-w \"%.200s\"", path);
 		return DEFERRED_EPLUGIN;
@@ -205,7 +205,7 @@ static int open_dir(const char *dir, unsigned int owner_uid, int *dir_fd, struct
 
 	*dir_fd = rc == 0 ? openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (rc != DEFERRED_EPLUGIN && *dir_fd < 0) {
-		rc = error_errno(err, DEFERRED_EPLUGIN, "plugin", "cannot open plugin folder \"%.300s\"", dir);
+		rc = error_errno(err, DEFERRED_EPLUGIN, "plugin", "cannot open plugin folder '%.300s'", dir);
 		error_hint(err, "set plugin_dir to the folder that holds the plugins");
 	}
 	if (fd >= 0)
@@ -411,14 +411,14 @@ static int copy_functions(struct plugin_file *f, const struct deferred_plugin *t
 		pf->file = f->file;
 		if (!plugin_function_name_ok(pf->fn.name))
 			return error_set(err, UNFIT, "plugin",
-					 "function number %zu of its table has no valid name: \"%.150s\"", i,
+					 "function number %zu of its table has no valid name: '%.150s'", i,
 					 pf->fn.name ? pf->fn.name : "");
 		if (!pf->fn.run)
-			return error_set(err, UNFIT, "plugin", "function \"%s\" of its table has no code", pf->fn.name);
+			return error_set(err, UNFIT, "plugin", "function '%s' of its table has no code", pf->fn.name);
 		for (const char *const *a = pf->fn.aliases; a && *a; a++)
 			if (!plugin_function_name_ok(*a))
 				return error_set(err, UNFIT, "plugin",
-						 "alias \"%.150s\" of function \"%s\" is not a valid name", *a,
+						 "alias '%.150s' of function '%s' is not a valid name", *a,
 						 pf->fn.name);
 	}
 	f->len = table->functions_len;
@@ -626,7 +626,7 @@ static int add_clash(struct plugin_set *set, const struct plugin_name *a, const 
 		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
 	set->clashes = clashes;
 	c = &clashes[set->clashes_len];
-	if (asprintf(&c->text, "function \"%s\" is both in plugin \"%.150s\" and in plugin \"%.150s\"", a->name,
+	if (asprintf(&c->text, "function '%s' is both in plugin '%.150s' and in plugin '%.150s'", a->name,
 		     a->file->file, b->file->file) < 0)
 		return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
 	c->name = strdup(a->name);
@@ -766,7 +766,7 @@ int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner
 	if ((rc = new_set(&s, dir, owner_uid, err)) < 0)
 		goto out;
 	if ((n = scandirat(s->dir_fd, ".", &entries, is_plugin_file, by_bytes)) < 0) {
-		rc = error_errno(err, DEFERRED_EPLUGIN, "plugin", "cannot read plugin folder \"%.300s\"", dir);
+		rc = error_errno(err, DEFERRED_EPLUGIN, "plugin", "cannot read plugin folder '%.300s'", dir);
 		goto out;
 	}
 	for (int i = 0; i < n; i++) {
@@ -826,7 +826,7 @@ static int load_unfit(struct deferred_error *err, const char *file, int rc)
 	if (rc != UNFIT)
 		return rc;
 	if (err) {
-		error_prefix(err, "plugin \"%.300s\"", file);
+		error_prefix(err, "plugin '%.300s'", file);
 		err->code = DEFERRED_EPLUGIN;
 	}
 	return DEFERRED_EPLUGIN;
@@ -849,7 +849,7 @@ int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_e
 		file_free(f);
 		return load_unfit(err, file, rc);
 	}
-	return error_set(err, DEFERRED_EPLUGIN, "plugin", "plugin \"%.300s\" does not exist", file);
+	return error_set(err, DEFERRED_EPLUGIN, "plugin", "plugin '%.300s' does not exist", file);
 }
 
 int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_loading_fn *loading,
@@ -876,7 +876,7 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 	int rc;
 
 	if (!name_ok(name, false))
-		return error_set(err, DEFERRED_EINVAL, "plugin", "plugin name \"%.150s\" is invalid", name);
+		return error_set(err, DEFERRED_EINVAL, "plugin", "plugin name '%.150s' is invalid", name);
 	snprintf(file, sizeof(file), "%s.so", name);
 	if ((rc = new_set(&s, dir, owner_uid, err)) < 0)
 		return rc;

@@ -64,17 +64,17 @@ static int check_file(int fd, const char *path, struct deferred_error *err)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot look at key file \"%s\"", path);
+		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot look at key file '%s'", path);
 	if (!S_ISREG(st.st_mode))
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" is not a regular file", path);
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file '%s' is not a regular file", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0) {
-		error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" belongs to another user (uid %u)", path,
+		error_set(err, DEFERRED_ECONFIG, WHERE, "key file '%s' belongs to another user (uid %u)", path,
 			  (unsigned)st.st_uid);
 		error_hint(err, "chown the file to root or to the user of this program");
 		return DEFERRED_ECONFIG;
 	}
 	if (st.st_mode & 027) {
-		error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" has mode %04o", path,
+		error_set(err, DEFERRED_ECONFIG, WHERE, "key file '%s' has mode %04o", path,
 			  (unsigned)(st.st_mode & 07777));
 		error_hint(err, "chmod 0600 the file, or 0640 with a group of its own");
 		return DEFERRED_ECONFIG;
@@ -90,16 +90,16 @@ static int read_file(int fd, const char *path, unsigned char master[ACCOUNT_MAST
 	bool ok;
 
 	if (n < 0)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read key file \"%s\"", path);
+		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read key file '%s'", path);
 	text[n] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	ok = decode(text, master, ACCOUNT_MASTER_BYTES, ACCOUNT_MASTER_BYTES, &len);
 	OPENSSL_cleanse(text, sizeof(text));
 	if (ok)
 		return 0;
-	error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" does not hold a key", path);
+	error_set(err, DEFERRED_ECONFIG, WHERE, "key file '%s' does not hold a key", path);
 	error_hint(err,
-		   "restore the file from a copy: its first line is %d bytes in base64, as \"deferred account add\" "
+		   "restore the file from a copy: its first line is %d bytes in base64, as 'deferred account add' "
 		   "wrote it",
 		   ACCOUNT_MASTER_BYTES);
 	return DEFERRED_ECONFIG;
@@ -111,15 +111,15 @@ int account_key_load(const char *path, unsigned char master[ACCOUNT_MASTER_BYTES
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), rc;
 
 	if (fd < 0 && errno == ENOENT) {
-		error_set(err, DEFERRED_ENOTFOUND, WHERE, "key file \"%s\" does not exist", path);
+		error_set(err, DEFERRED_ENOTFOUND, WHERE, "key file '%s' does not exist", path);
 		error_hint(err,
-			   "the first \"deferred account add\" creates it; setting http.key_file names another file");
+			   "the first 'deferred account add' creates it; setting http.key_file names another file");
 		return DEFERRED_ENOTFOUND;
 	}
 	if (fd < 0 && errno == ELOOP)
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file \"%s\" is a symbolic link", path);
+		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file '%s' is a symbolic link", path);
 	if (fd < 0)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot open key file \"%s\"", path);
+		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot open key file '%s'", path);
 	rc = check_file(fd, path, err);
 	if (rc == 0)
 		rc = read_file(fd, path, master, err);
@@ -167,7 +167,7 @@ int account_key_make(const char *path, struct deferred_error *err)
 	fd = mkostemp(temporary, O_CLOEXEC);
 	if (fd < 0 || fchmod(fd, 0600) < 0 || write_all(fd, text, strlen(text)) < 0 ||
 	    (link(temporary, path) < 0 && errno != EEXIST)) {
-		rc = error_errno(err, DEFERRED_ESYSTEM, WHERE, "cannot make key file \"%s\"", path);
+		rc = error_errno(err, DEFERRED_ESYSTEM, WHERE, "cannot make key file '%s'", path);
 		error_hint(err, "setting http.key_file names another place");
 	}
 	if (fd >= 0) {
@@ -218,7 +218,7 @@ int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 	if (!begin(ctx, master, nonce, account, number, 1) || EVP_CipherUpdate(ctx, body, &n, key, (int)len) != 1 ||
 	    EVP_CipherFinal_ex(ctx, body + len, &n) != 1 ||
 	    EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, TAG_BYTES, body + len) != 1)
-		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot encrypt key %d of account \"%s\"", number,
+		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot encrypt key %d of account '%s'", number,
 			       account);
 	*cipher_len = 1 + NONCE_BYTES + len + TAG_BYTES;
 	EVP_CIPHER_CTX_free(ctx);
@@ -251,7 +251,7 @@ int account_key_decrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 		OPENSSL_cleanse(buf, sizeof(buf));
 		return 0;
 	}
-	error_set(err, DEFERRED_ECONFIG, WHERE, "key %d of account \"%s\" cannot be decrypted", number, account);
+	error_set(err, DEFERRED_ECONFIG, WHERE, "key %d of account '%s' cannot be decrypted", number, account);
 	error_hint(err,
 		   "restore the key file it was encrypted with, or make a new key: deferred account rotate %s --key %d",
 		   account, number);

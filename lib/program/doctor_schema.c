@@ -44,7 +44,7 @@ void doctor_schema(struct doctor *d)
 	}
 	d->usable = version > 0 && due.steps == 0;
 	if (version == 0)
-		doctor_fail(d, "the database has no schema \"deferred\"");
+		doctor_fail(d, "the database has no schema 'deferred'");
 	else if (due.steps > 0)
 		doctor_fail(d, "the schema has version %d, this program brings version %d", version,
 			    MIGRATE_VERSION_MAX);

@@ -38,7 +38,7 @@ void doctor_functions(struct doctor *d)
 		if (is_here(d, fn))
 			continue;
 		if (pg_null(res, i, 4)) {
-			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, for function \"%s\", which %s",
+			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, for function '%s', which %s",
 				    pg_int(res, i, 1), plural(pg_int(res, i, 1)), span_age(age, pg_int(res, i, 2)), fn,
 				    pg_bool(res, i, 3)   ? "no worker has"
 				    : d->knows_functions ? "is not here, and no worker has yet said what it has"
@@ -48,7 +48,7 @@ void doctor_functions(struct doctor *d)
 				  "install the plugin, or take them out: deferred ls --fn %s; deferred cancel --fn %s",
 				  fn, fn);
 		} else if (pg_int(res, i, 4) > UNSEEN_S && pg_int(res, i, 2) > WAITING_S) {
-			doctor_warn(d, "%" PRId64 " job%s for function \"%s\", which %s had last, %s ago",
+			doctor_warn(d, "%" PRId64 " job%s for function '%s', which %s had last, %s ago",
 				    pg_int(res, i, 1), plural(pg_int(res, i, 1)), fn, pg_text(res, i, 5, NULL),
 				    span_age(seen, pg_int(res, i, 4)));
 			doctor_why(d, "that host may be gone, or runs check_deferred no more");

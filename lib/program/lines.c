@@ -23,7 +23,7 @@ int lines_rules(struct lines *lines, struct pg *pg, struct deferred_error *err)
 		if (!l->rule)
 			continue;
 		if ((rc = store_crontab(pg, l->rule, &l->when, err)) < 0) {
-			error_prefix(err, "line \"%.200s\"", lines->text[i]);
+			error_prefix(err, "line '%.200s'", lines->text[i]);
 			return rc;
 		}
 		l->interval_us = crontab_interval_us(&l->when);

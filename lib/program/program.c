@@ -141,9 +141,9 @@ static void bad_option(const char *program, int c, const char *word, const char 
 	int name = (int)strcspn(word, "=");
 
 	if (meant)
-		fprintf(stderr, "%s: option \"--%s\" is abbreviated\nhint: write --%s\n", program, meant, meant);
+		fprintf(stderr, "%s: option '--%s' is abbreviated\nhint: write --%s\n", program, meant, meant);
 	else
-		fprintf(stderr, "%s: option \"%.*s\" %s\nhint: %s --help shows the options\n", program, name, word,
+		fprintf(stderr, "%s: option '%.*s' %s\nhint: %s --help shows the options\n", program, name, word,
 			c == ':'               ? "needs a value"
 			: optopt && word[name] ? "takes no value"
 					       : "is unknown",
@@ -188,7 +188,7 @@ int program_read_line(struct program_line *line, const struct program *program, 
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "%s: argument \"%s\" is not expected\nhint: %s --help shows the options\n",
+		fprintf(stderr, "%s: argument '%s' is not expected\nhint: %s --help shows the options\n",
 			program->name, argv[optind], program->name);
 		return EX_USAGE;
 	}

@@ -154,7 +154,7 @@ void cgroup_end(int group)
 	path_of(path, group, "");
 	for (int ms = 0; rmdir(path) < 0 && errno == EBUSY && ms < DIE_MS; ms++) {
 		if (ms == 0 && put(group, "cgroup.kill", "1") < 0)
-			log_line(LOG_L_WARNING, "control group \"%s\" cannot be killed: %s", path, strerror(errno));
+			log_line(LOG_L_WARNING, "control group '%s' cannot be killed: %s", path, strerror(errno));
 		else
 			poll(NULL, 0, 1);
 		nftw(path, remove_folder, 16, FTW_DEPTH | FTW_PHYS);
@@ -256,7 +256,7 @@ void cgroup_init(const char *name, bool delegated)
 		return;
 	}
 	if (!try_own()) {
-		log_line(LOG_L_DEBUG, "no control groups for runners: cannot make one in \"%s\": %s", base,
+		log_line(LOG_L_DEBUG, "no control groups for runners: cannot make one in '%s': %s", base,
 			 strerror(errno));
 		remove_own();
 		base[0] = '\0';
@@ -267,7 +267,7 @@ void cgroup_init(const char *name, bool delegated)
 		enable_all();
 	if (!moved)
 		remove_own();
-	log_line(LOG_L_DEBUG, "control groups for runners are made in \"%s\"; limits: processes %s, memory %s", base,
+	log_line(LOG_L_DEBUG, "control groups for runners are made in '%s'; limits: processes %s, memory %s", base,
 		 ours && has(BASE, "cgroup.subtree_control", "pids") ? "yes" : "no",
 		 ours && has(BASE, "cgroup.subtree_control", "memory") ? "yes" : "no");
 }
@@ -309,12 +309,12 @@ int cgroup_make(int64_t processes, int64_t memory_bytes, struct deferred_error *
 	if (rc < 0 && !ours)
 		return 0;
 	if (rc < 0)
-		return error_errno(err, DEFERRED_ESYSTEM, "cgroup", "cannot make control group \"%s\"", path);
+		return error_errno(err, DEFERRED_ESYSTEM, "cgroup", "cannot make control group '%s'", path);
 	if (!ours)
 		return last;
 	if (put_limit(last, "pids.max", processes) == 0 && put_limit(last, "memory.max", memory_bytes) == 0)
 		return last;
-	error_errno(err, DEFERRED_ESYSTEM, "cgroup", "cannot set the limits of control group \"%s\"", path);
+	error_errno(err, DEFERRED_ESYSTEM, "cgroup", "cannot set the limits of control group '%s'", path);
 	cgroup_end(last);
 	return DEFERRED_ESYSTEM;
 }

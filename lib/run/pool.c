@@ -125,7 +125,7 @@ static void add_missing(const struct pool *pool, struct runner_function **f, siz
 							 .clash = true,
 							 .max_attempts = -1 };
 			if (asprintf(&add->plugin,
-				     "function \"%s\": plugin \"%s\" is not loaded, for a runner died while loading it",
+				     "function '%s': plugin '%s' is not loaded, for a runner died while loading it",
 				     before[b][i].name, pool->setup.passed_over[0].file) < 0)
 				add->plugin = NULL;
 			if (add->name && add->plugin) {
@@ -702,7 +702,7 @@ static void pass_over(struct pool *pool, const char *file, bool hung)
 	uint64_t wait_ns = hung ? PASS_HUNG_NS : PASS_FIRST_NS;
 
 	if (!p) {
-		log_line(LOG_L_ERROR, "plugin \"%s\" not loaded: out of memory", file);
+		log_line(LOG_L_ERROR, "plugin '%s' not loaded: out of memory", file);
 		return;
 	}
 	for (unsigned int i = 0; i < p->times && wait_ns < PASS_MOST_NS; i++)
@@ -710,7 +710,7 @@ static void pass_over(struct pool *pool, const char *file, bool hung)
 	wait_ns = wait_ns > PASS_MOST_NS ? PASS_MOST_NS : wait_ns;
 	p->times++;
 	p->until_ns = clock_ns() + wait_ns;
-	log_line(LOG_L_ERROR, "plugin \"%s\" not loaded: its runner %s while loading it; trying again in %.0f s", file,
+	log_line(LOG_L_ERROR, "plugin '%s' not loaded: its runner %s while loading it; trying again in %.0f s", file,
 		 hung ? "hung" : "died", (double)wait_ns / 1e9);
 }
 
@@ -943,7 +943,7 @@ static void bury(struct pool *pool, struct pool_member *m, int status)
 		error_set(&err, DEFERRED_ESYSTEM, "runner", "runners die before they are ready (%s %d)",
 			  WIFSIGNALED(status) ? "signal" : "exit status",
 			  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		error_hint(&err, "is \"%s\" there and executable?", pool->setup.program);
+		error_hint(&err, "is '%s' there and executable?", pool->setup.program);
 		no_runner(pool, &err);
 	}
 }

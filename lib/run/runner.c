@@ -314,7 +314,7 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 	snprintf(ppid, sizeof(ppid), "%d", (int)parent);
 	snprintf(build, sizeof(build), FRAME_BUILD_FORMAT, FRAME_BUILD_ARGS);
 	execve(setup->program, argv, env);
-	dprintf(2, "cannot execute \"%s\": %s\n", setup->program, strerror(errno));
+	dprintf(2, "cannot execute '%s': %s\n", setup->program, strerror(errno));
 	_exit(127);
 }
 
@@ -699,7 +699,7 @@ static int tell_changed(struct runner *r, const struct frame_head *head, const c
 	if (++r->changes > CHANGES_MAX)
 		return -1;
 	log_line(LOG_L_WARNING,
-		 "plugin \"%s\" %s: runner %d goes on with what it has loaded, until the next start or SIGHUP", payload,
+		 "plugin '%s' %s: runner %d goes on with what it has loaded, until the next start or SIGHUP", payload,
 		 head->slot ? "is gone" : "has changed", (int)r->pid);
 	return 0;
 }
@@ -730,7 +730,7 @@ static int take_frame(struct runner *r, const struct frame_head *head, const cha
 		if (!b)
 			return -1;
 		if (head->type == FRAME_REFUSED) {
-			log_line(LOG_L_WARNING, "plugin \"%s\" not loaded: %s", a, b);
+			log_line(LOG_L_WARNING, "plugin '%s' not loaded: %s", a, b);
 			return 0;
 		}
 		error_set(err, head->slot ? DEFERRED_ECONFIG : DEFERRED_EPLUGIN, "plugin", "%s", a);

@@ -23,15 +23,15 @@ int runner_user_find(struct runner_setup *setup, const struct config *config, st
 	if (geteuid() != 0)
 		return 0;
 	if (!name || !*name)
-		return refuse_root(config, "setting \"user\" is not set", err);
+		return refuse_root(config, "setting 'user' is not set", err);
 	pw = getpwnam(name);
 	if (!pw)
-		return error_set(err, DEFERRED_ECONFIG, "user", "setting \"user\": user \"%s\" does not exist", name);
+		return error_set(err, DEFERRED_ECONFIG, "user", "setting 'user': user '%s' does not exist", name);
 	setup->switch_user = true;
 	setup->user = name;
 	setup->uid = pw->pw_uid;
 	setup->gid = pw->pw_gid;
 	snprintf(setup->home, sizeof(setup->home), "%s", pw->pw_dir && pw->pw_dir[0] == '/' ? pw->pw_dir : "/");
 	snprintf(setup->shell, sizeof(setup->shell), "%s", pw->pw_shell && pw->pw_shell[0] ? pw->pw_shell : "/bin/sh");
-	return pw->pw_uid == 0 ? refuse_root(config, "setting \"user\" names an account with its uid", err) : 0;
+	return pw->pw_uid == 0 ? refuse_root(config, "setting 'user' names an account with its uid", err) : 0;
 }

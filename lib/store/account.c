@@ -87,7 +87,7 @@ int store_account_set_properties(struct pg *pg, const char *name, const char *js
 	rc = pg_exec(pg, &sql_account_set_properties, &args, PG_BINARY, &res, err);
 	pg_args_clear(&args);
 	if (rc == 0 && !pg_bool(res, 0, 0))
-		rc = error_set(err, DEFERRED_ENOTFOUND, WHERE, "no account \"%s\"", name);
+		rc = error_set(err, DEFERRED_ENOTFOUND, WHERE, "no account '%s'", name);
 	pg_result_free(res);
 	return rc;
 }

@@ -466,7 +466,7 @@ int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_
 		*hot = pg_int(res, 0, 1);
 		*last_id = pg_int(res, 0, 2);
 		if (!pg_bool(res, 0, 0)) {
-			rc = error_set(err, DEFERRED_ENOTFOUND, "queue", "queue \"%s\" does not exist", queue);
+			rc = error_set(err, DEFERRED_ENOTFOUND, "queue", "queue '%s' does not exist", queue);
 			error_hint(err, "list the queues: deferred queue ls");
 		}
 	}

@@ -405,7 +405,7 @@ static int queues_check(const struct queue *queues, size_t len, const struct def
 		if (!q || (int64_t)bytes <= q->params_max_bytes)
 			continue;
 		error_set(err, DEFERRED_EDB, "job_enqueue_queues",
-			  "call %zu: params of function \"%s\" have %zu bytes, but queue \"%s\" allows %lld", first + i,
+			  "call %zu: params of function '%s' have %zu bytes, but queue '%s' allows %lld", first + i,
 			  calls[i].fn, bytes, q->name, (long long)q->params_max_bytes);
 		if (err)
 			snprintf(err->sqlstate, sizeof(err->sqlstate), "54000");

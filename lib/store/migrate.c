@@ -47,7 +47,7 @@ static int refuse(int version, struct deferred_error *err)
 {
 	if (version == 0)
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
-			  "the database has no schema \"deferred\"; this program works with version %s",
+			  "the database has no schema 'deferred'; this program works with version %s",
 			  migrate_versions());
 	else
 		error_set(err, DEFERRED_ESCHEMA, WHERE,
@@ -257,7 +257,7 @@ static int apply_step(struct pg *pg, const struct sql_migration *m, struct defer
 		rc = note(pg, &sql_admin_migrate_record, &args, err);
 	}
 	if (rc < 0)
-		error_prefix(err, "migration %d \"%s\"", m->version, m->name);
+		error_prefix(err, "migration %d '%s'", m->version, m->name);
 	return rc;
 }
 

@@ -45,7 +45,7 @@ def test_add_shows_two_keys_once_and_the_first_makes_the_key_file(accounts):
     assert re.fullmatch(r"account: acct\nkey 1:   (\S{44})\nkey 2:   (\S{44})\n", done.stdout)
     keys = re.findall(r"key \d:   (\S+)", done.stdout)
     assert keys[0] != keys[1] and [len(base64.b64decode(k, validate=True)) for k in keys] == [32, 32]
-    assert done.stderr.startswith(f'deferred: created key file "{accounts.key_file}"\nhint: ')
+    assert done.stderr.startswith(f"deferred: created key file '{accounts.key_file}'\nhint: ")
     st = os.stat(accounts.key_file)
     assert stat.S_IMODE(st.st_mode) == 0o600
     master = open(accounts.key_file).read()
@@ -120,7 +120,7 @@ def test_an_account_is_given_functions_by_name_and_has_none_at_first(accounts):
         "echo",
         "mail.send",
         code=NOT_DONE,
-        says=['account "acct" has no right to "mail.send"', "deferred account ls"],
+        says=["account 'acct' has no right to 'mail.send'", "deferred account ls"],
     )
     assert functions() == [["echo", "mail.*", "resize"], []]
     assert json.loads(account(accounts, "disallow", "acct", "mail.*", "echo", "--json")) == {
@@ -129,8 +129,8 @@ def test_an_account_is_given_functions_by_name_and_has_none_at_first(accounts):
     }
     for bad in ("*", "a b", "1x", "mail*", "a'); drop table x; --", "", "x" * 128):
         account(accounts, "allow", "acct", bad, code=DATA, says=["function name", "PREFIX.*"])
-    account(accounts, "allow", "nobody", "echo", code=NOT_DONE, says=['account "nobody" does not exist'])
-    account(accounts, "disallow", "nobody", "echo", code=NOT_DONE, says=['account "nobody" does not exist'])
+    account(accounts, "allow", "nobody", "echo", code=NOT_DONE, says=["account 'nobody' does not exist"])
+    account(accounts, "disallow", "nobody", "echo", code=NOT_DONE, says=["account 'nobody' does not exist"])
     assert functions() == [["resize"], []]
     # Who gets the name later does not get the rights.
     account(accounts, "rm", "acct")
@@ -163,10 +163,10 @@ def test_keys_of_another_service_are_taken_from_standard_input_or_a_file(account
         "-",
         input="AAAA\n",
         code=DATA,
-        says=['line 1 of "standard input" is not a key', "16 to 64 bytes in base64"],
+        says=["line 1 of 'standard input' is not a key", "16 to 64 bytes in base64"],
     )
     account(accounts, "add", "x12", "--keys", "-", input="", code=DATA, says=["holds no key"])
-    account(accounts, "add", "x12", "--keys", "/nonexistent", code=DATA, says=['cannot open "/nonexistent"'])
+    account(accounts, "add", "x12", "--keys", "/nonexistent", code=DATA, says=["cannot open '/nonexistent'"])
     assert accounts.one("select count(*) from deferred.__deferred_account") == 2
 
 
@@ -178,7 +178,7 @@ def test_a_key_file_that_is_missing_wrong_or_open_to_others_stops_what_needs_it(
             accounts,
             *args,
             code=CONFIG,
-            says=[f'the key file is missing: "{accounts.key_file}"', "get it back from a copy"],
+            says=[f"the key file is missing: '{accounts.key_file}'", "get it back from a copy"],
         )
     assert not os.path.exists(accounts.key_file)
     with open(accounts.key_file, "w") as f:
@@ -220,21 +220,21 @@ def test_two_first_accounts_at_once_share_one_key_file(accounts):
 
 def test_an_account_is_added_once_and_removed_once(accounts):
     add(accounts, "acct")
-    account(accounts, "add", "acct", code=NOT_DONE, says=['account "acct" exists already'])
+    account(accounts, "add", "acct", code=NOT_DONE, says=["account 'acct' exists already"])
     assert json.loads(account(accounts, "rm", "acct", "--json")) == {"account": "acct", "removed": True}
     for args in (("rm", "acct"), ("rotate", "acct", "--key", "1"), ("enable", "acct")):
-        account(accounts, *args, code=NOT_DONE, says=['account "acct" does not exist'])
+        account(accounts, *args, code=NOT_DONE, says=["account 'acct' does not exist"])
 
 
 @pytest.mark.parametrize(
     "args, says",
     [
         ((), "argument is missing: one of add, ls, rotate, enable, disable, allow, disallow and rm"),
-        (("sell", "acct"), 'argument "sell" is not one of'),
+        (("sell", "acct"), "argument 'sell' is not one of"),
         (("add",), "argument NAME is missing"),
         (("rm",), "argument NAME is missing"),
-        (("add", "a", "b"), 'argument "b" is not expected'),
-        (("ls", "acct"), 'argument "acct" is not expected'),
+        (("add", "a", "b"), "argument 'b' is not expected"),
+        (("ls", "acct"), "argument 'acct' is not expected"),
         (("add", "ab"), "3 to 24"),
         (("add", "a" * 25), "3 to 24"),
         (("add", "Acct"), "3 to 24"),

@@ -185,29 +185,29 @@ def test_several_lines_and_services(db):
         (
             ["--line", "*/2 * * *"],
             65,
-            'line "*/2 * * *": fewer than five fields of time: "*/2 * * *"\nhint: write minute hour day month weekday',
+            'line \'*/2 * * *\': fewer than five fields of time: \'*/2 * * *\'\nhint: write minute hour day month weekday',
         ),
-        (["--line", "*/2 * * * * --cnt ten"], 65, '"ten"\nhint: for example --cnt 10'),
+        (["--line", "*/2 * * * * --cnt ten"], 65, "'ten'\nhint: for example --cnt 10"),
         (
             ["--line", "61 * * * * --cnt 1"],
             65,
-            'line "61 * * * * --cnt 1": schedule rule "61 * * * *": minute "61" is out of range (0 to 59)\nhint: write numbers from 0 to 59',
+            "line '61 * * * * --cnt 1': schedule rule '61 * * * *': minute '61' is out of range (0 to 59)\nhint: write numbers from 0 to 59",
         ),
         (
             ["--line", "0 0 L * * --cnt 1"],
             65,
-            'line "0 0 L * * --cnt 1": crontab rule "0 0 L * *" is not supported by cron\nhint: "every", L and #',
+            'line \'0 0 L * * --cnt 1\': crontab rule \'0 0 L * *\' is not supported by cron\nhint: \'every\', L and #',
         ),
-        (["--line", "0 0 * * MON#1"], 65, 'crontab rule "0 0 * * MON#1" is not supported by cron'),
+        (["--line", "0 0 * * MON#1"], 65, "crontab rule '0 0 * * MON#1' is not supported by cron"),
         (
             ["--line", "* * * * * --pidfile /run/a", "--line", "5 * * * * --pidfile /run/a"],
             65,
-            'two lines have the pid file "/run/a"',
+            "two lines have the pid file '/run/a'",
         ),
         (["--service", "--loop"], 65, "add --listen"),
-        (["--run-scale", "sleep"], 64, '"sleep" is not of the form FUNCTION=X'),
-        (["--run-scale", "sleep=0"], 64, '"0" is not a number from 0.01 to 100'),
-        (["--interval", "2min"], 64, 'option "--interval" is unknown'),
+        (["--run-scale", "sleep"], 64, "'sleep' is not of the form FUNCTION=X"),
+        (["--run-scale", "sleep=0"], 64, "'0' is not a number from 0.01 to 100"),
+        (["--interval", "2min"], 64, "option '--interval' is unknown"),
         (["--line", "* * * * *"] * 65, 64, "more than 64 lines and services"),
     ):
         done = db.run(["deferred", "simulate", *args])

@@ -342,7 +342,7 @@ def test_waiting_costs_next_to_nothing(db, group):
 def test_nonsense_is_refused_with_the_option_named(db, value, says):
     done = db.run(["check_deferred", "--balance", value])
     assert done.returncode == 64
-    assert f'option "--balance": value "{value}" {says}' in done.stderr
+    assert f"option '--balance': value '{value}' {says}" in done.stderr
 
 
 def test_it_is_a_setting_of_the_file_and_the_environment(db):

@@ -150,7 +150,7 @@ def test_an_abbreviated_option_is_refused(name):
                 done = subprocess.run(
                     [harness.program(name), *place.split()[1:], *given], capture_output=True, text=True
                 )
-                said = f'{name}: option "{option}" is abbreviated\nhint: write {option}\n'
+                said = f"{name}: option '{option}' is abbreviated\nhint: write {option}\n"
                 assert (done.returncode, done.stderr) == (64, said)
                 tried += 1
     assert tried >= 10

@@ -93,5 +93,5 @@ def test_a_database_without_the_schema_is_named_as_the_cause(db):
         name, *options = program.split()
         started = db.spawn([name, *options, *(["ls"] if name == "deferred" else [])])
         said = harness.wait_for(lambda: re.search(".*deferred migrate", started.output(), re.S), what="a complaint")[0]
-        assert 'the database has no schema "deferred"; this program works' in said and "relation" not in said
+        assert "the database has no schema 'deferred'; this program works" in said and "relation" not in said
         started.kill()

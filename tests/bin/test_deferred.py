@@ -125,29 +125,29 @@ def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
 @pytest.mark.parametrize(
     "args, text",
     [
-        (["--frobnicate"], 'option "--frobnicate" is unknown'),
-        (["-x"], 'option "-x" is unknown'),
-        (["--db"], 'option "--db" needs a value'),
-        (["--json=1"], 'option "--json" takes no value'),
-        (["lss"], 'command "lss" is unknown'),
-        (["help", "lss"], 'topic "lss" is unknown'),
-        (["show", "-5"], 'option "-5" is unknown'),
-        (["show", "-51"], 'option "-51" is unknown'),
-        (["show", "--json", "-51"], 'option "-51" is unknown'),
-        (["ls", "--queue"], 'option "--queue" needs a value'),
-        (["ls", "--running=1"], 'option "--running" takes no value'),
-        (["ls", "--frobnicate=1"], 'option "--frobnicate=1" is unknown'),
+        (["--frobnicate"], "option '--frobnicate' is unknown"),
+        (["-x"], "option '-x' is unknown"),
+        (["--db"], "option '--db' needs a value"),
+        (["--json=1"], "option '--json' takes no value"),
+        (["lss"], "command 'lss' is unknown"),
+        (["help", "lss"], "topic 'lss' is unknown"),
+        (["show", "-5"], "option '-5' is unknown"),
+        (["show", "-51"], "option '-51' is unknown"),
+        (["show", "--json", "-51"], "option '-51' is unknown"),
+        (["ls", "--queue"], "option '--queue' needs a value"),
+        (["ls", "--running=1"], "option '--running' takes no value"),
+        (["ls", "--frobnicate=1"], "option '--frobnicate=1' is unknown"),
         (["function"], "argument is missing: one of ls, set, rm and resume"),
         (["account"], "argument is missing: one of add, ls, rotate, enable, disable, allow, disallow and rm"),
         (["queue"], "argument is missing: one of ls, set, pause, resume, clear and rm"),
         (["rule"], "argument is missing: one of add, ls, test, run and rm"),
-        (["queue", "sell"], 'argument "sell" is not one of ls, set, pause, resume, clear and rm'),
-        (["function", "sell"], 'argument "sell" is not one of ls, set, rm and resume'),
-        (["rule", "sell"], 'argument "sell" is not one of add, ls, test, run and rm'),
+        (["queue", "sell"], "argument 'sell' is not one of ls, set, pause, resume, clear and rm"),
+        (["function", "sell"], "argument 'sell' is not one of ls, set, rm and resume"),
+        (["rule", "sell"], "argument 'sell' is not one of add, ls, test, run and rm"),
         (["add"], "argument FUNCTION is missing"),
         (["run"], "argument FUNCTION is missing"),
-        (["add", "f", "{}", "maail"], 'argument "maail" is not expected after FUNCTION and PARAMS'),
-        (["run", "f", "{}", "maail"], 'argument "maail" is not expected after FUNCTION and PARAMS'),
+        (["add", "f", "{}", "maail"], "argument 'maail' is not expected after FUNCTION and PARAMS"),
+        (["run", "f", "{}", "maail"], "argument 'maail' is not expected after FUNCTION and PARAMS"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(run, args, text):
@@ -199,9 +199,9 @@ def test_a_schema_this_program_does_not_know_ends_with_78(db, args):
 def test_a_wrong_config_file_ends_with_78_and_names_the_line(db):
     db.config("cnt = 1\ncntt = 1\n")
     for args in (["ls"], ["add", "noop"]):
-        fails(db.run(["deferred", *args]), CONFIG, f'{db.config_file}:2: setting "cntt" is unknown')
-    fails(db.run(["deferred", "--config", "/nonexistent", "ls"]), CONFIG, '"/nonexistent"', "No such file")
-    fails(db.run(["deferred", "--config", "/nonexistent", "add", "noop"]), CONFIG, '"/nonexistent"')
+        fails(db.run(["deferred", *args]), CONFIG, f"{db.config_file}:2: setting 'cntt' is unknown")
+    fails(db.run(["deferred", "--config", "/nonexistent", "ls"]), CONFIG, "'/nonexistent'", "No such file")
+    fails(db.run(["deferred", "--config", "/nonexistent", "add", "noop"]), CONFIG, "'/nonexistent'")
 
 
 def test_the_connection_is_that_of_the_option_then_the_environment_then_the_file(db):
@@ -243,7 +243,7 @@ def test_migrate_tells_only_of_what_was_committed(db):
     try:
         db.sql("drop schema deferred cascade")
         result = db.run(["deferred", "migrate"], env=env)
-        assert (result.returncode, result.stdout) == (NOPERM, "") and 'migration 1 "tables": ' in result.stderr
+        assert (result.returncode, result.stdout) == (NOPERM, "") and "migration 1 'tables': " in result.stderr
         say = re.search(r"^hint: migrate as a superuser, or have one say: (.*)$", result.stderr, re.M).group(1)
         assert say == f"grant deferred_owner to {name} with admin option; grant create on database {dbname} to {name}"
         result = db.run(["deferred", "migrate", "--json"], env=env)
@@ -326,7 +326,7 @@ def test_a_key_is_skipped_refused_or_replaced(db):
     add = ["deferred", "add", "noop", "--key", "k"]
     first = ok(db.run(add))
     assert ok(db.run(add)) == first
-    fails(db.run([*add, "--on-duplicate", "error"]), NOT_DONE, 'has key "k" already')
+    fails(db.run([*add, "--on-duplicate", "error"]), NOT_DONE, "has key 'k' already")
     second = ok(db.run([*add, "--on-duplicate", "replace"]))
     assert second != first
     assert db.sql("select id::text from deferred.__deferred_hot") == [(second.strip(),)]
@@ -335,7 +335,7 @@ def test_a_key_is_skipped_refused_or_replaced(db):
 @pytest.mark.parametrize(
     "args, text",
     [
-        (["noop", "{x"], 'after "{x": '),
+        (["noop", "{x"], "after '{x': "),
         (["noop", ""], "such as {\"id\": 17}"),
         (["noop", "[" * 1000], "nested deeper"),
         (["noop", b'"\xff"'], "invalid JSON"),
@@ -358,11 +358,11 @@ def test_params_are_read_from_standard_input_in_place_of_a_dash(db):
     for text, says in (
         ("", "standard input is empty"),
         ("{\0}", "standard input has a NUL byte"),
-        ("{x", 'after "{x": '),
+        ("{x", "after '{x': "),
         ("\n", "such as {"),
     ):
         fails(db.run(["deferred", "add", "noop", "-"], input=text), DATA, says)
-    fails(db.run(["deferred", "add", "noop", "--delay", "5 parsecs"]), USAGE, '"5 parsecs"', "5s", "5 minutes")
+    fails(db.run(["deferred", "add", "noop", "--delay", "5 parsecs"]), USAGE, "'5 parsecs'", "5s", "5 minutes")
     assert db.hot() == 1
 
 
@@ -403,13 +403,13 @@ def test_add_stdin_of_nothing_stores_nothing(db):
         ("[]", "no JSON object: []\nhint: a line is such as {"),
         ("é" * 50, "invalid JSON"),
         ('"' + "é" * 50 + '"', 'no JSON object: "' + "é" * 29 + "...\n"),
-        ('{"fn": "no op"}', 'function name "no op" is invalid'),
+        ('{"fn": "no op"}', "function name 'no op' is invalid"),
         ("{}", "the function is missing"),
         (
             '{"fn": "noop", "quue": "q"}',
-            'option "quue" is unknown\nhint: known besides fn and params: queue, label, priority, ',
+            "option 'quue' is unknown\nhint: known besides fn and params: queue, label, priority, ",
         ),
-        ('{"fn": "noop", "delay": "soon"}', '"soon" is not a time span'),
+        ('{"fn": "noop", "delay": "soon"}', "'soon' is not a time span"),
         ('{"fn": "noop", "priority": "high"}', "high"),
         ('{"fn": "noop", "params": "a\0b"}', "NUL byte"),
         ('{"fn": "noop"} {"fn": "noop"}', "invalid JSON"),
@@ -506,11 +506,11 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
     ):
         assert ids(*args) == expected, args
     for args, says in (
-        (["--since", "soon"], '--since "soon" is not a time'),
-        (["--until", "soon"], '--until "soon" is not a time'),
-        (["--since", "2020-01-01", "--until", "soon"], '--until "soon" is not a time'),
-        (["--since", "late", "--until", "soon"], '--since "late" is not a time'),
-        (["--since", "late", "--until", "1h"], '--since "late" is not a time'),
+        (["--since", "soon"], "--since 'soon' is not a time"),
+        (["--until", "soon"], "--until 'soon' is not a time"),
+        (["--since", "2020-01-01", "--until", "soon"], "--until 'soon' is not a time"),
+        (["--since", "late", "--until", "soon"], "--since 'late' is not a time"),
+        (["--since", "late", "--until", "1h"], "--since 'late' is not a time"),
     ):
         fails(db.run(["deferred", "ls", *args]), USAGE, says)
     assert re.search(r"^rule +r$", ok(db.run(["deferred", "show", 1])), re.M)
@@ -822,12 +822,12 @@ def test_a_filter_cancels_and_retries_many(db, ledger):
     assert (result.returncode, result.stdout) == (
         NOT_DONE,
         "0 jobs ready\n",
-    ) and '1 job refused, the first: job 1 cannot be retried: key "k" is in use by' in result.stderr
+    ) and "1 job refused, the first: job 1 cannot be retried: key 'k' is in use by" in result.stderr
     assert run("cancel", "--state", "claimed", "--fn", "echo") == "1 job cancelled\n"
     assert run("cancel", "--dry-run", "--json", "--since", "1h") == '{"jobs": 4, "more": false}\n'
     assert run("cancel", "--queue", "default") == "3 jobs cancelled\n"
     assert [r[0] for r in db.sql("select id from deferred.__deferred_hot")] == [keyed + 1]
-    fails(db.run(["deferred", "cancel", "--since", "soon"]), USAGE, '--since "soon" is not a time')
+    fails(db.run(["deferred", "cancel", "--since", "soon"]), USAGE, "--since 'soon' is not a time")
     ledger(db)
 
 
@@ -1307,7 +1307,7 @@ def test_run_calls_a_function_without_a_database(db):
         NOT_DONE,
         "sleep timeout",
     )
-    fails(db.run(["deferred", "run", "nosuch"], env=nowhere), UNAVAILABLE, 'function "nosuch" is not in a plugin of')
+    fails(db.run(["deferred", "run", "nosuch"], env=nowhere), UNAVAILABLE, "function 'nosuch' is not in a plugin of")
     fails(db.run(["deferred", "run", "noop", "{x"], env=nowhere), DATA, "invalid JSON")
     assert db.run(["deferred", "run"], env=nowhere).returncode == USAGE
 
@@ -1498,5 +1498,5 @@ def test_a_span_needs_its_unit(run, args, option):
     """30 could be seconds or days: `purge --older-than 30` deleted all but half a minute."""
     for number in "30", "0", "1.5":
         done = run(["deferred", *args.split(), option, number], env={"DEFERRED_DB": "host=/nonexistent"})
-        assert done.returncode == USAGE and f'"{number}"' in done.stderr and "unit" in done.stderr
+        assert done.returncode == USAGE and f"'{number}'" in done.stderr and "unit" in done.stderr
         assert option.strip("-") in done.stderr

@@ -75,7 +75,7 @@ def test_what_is_wrong_with_the_config_and_the_connection(db, doctor):
         found = doctor(FAIL, env={**doctor.env, **env})
         assert list(found) == [status] and what in found[status][0][1]
     db.config("cntt = 1\n")
-    assert 'setting "cntt" is unknown' in doctor(FAIL)["config"][0][1]
+    assert "setting 'cntt' is unknown" in doctor(FAIL)["config"][0][1]
 
 
 def test_what_is_wrong_with_schema_and_role(db, doctor):
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_schema_and_role(db, doctor):
     db.sql("update deferred.__deferred_migration set version = 999")
     assert list(doctor(FAIL)) == ["schema"]
     db.sql("drop schema deferred cascade")
-    assert doctor(FAIL)["schema"][0][1] == 'the database has no schema "deferred"'
+    assert doctor(FAIL)["schema"][0][1] == "the database has no schema 'deferred'"
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_what_is_wrong_with_the_user_of_functions(db, doctor):
         and 'user = "deferred"' in found["user"][0][3]
     )
     db.config('user = "nosuchuser"\n')
-    assert 'user "nosuchuser" does not exist' in doctor(FAIL, env=env)["user"][0][1]
+    assert "user 'nosuchuser' does not exist" in doctor(FAIL, env=env)["user"][0][1]
     db.config('user = "nobody"\n')
     assert list(doctor(WARN, env=env)) == ["user"]  # /nonexistent
 
@@ -334,12 +334,12 @@ def test_what_is_wrong_with_the_plugins(db, doctor):
     os.unlink(f"{folder}/crash_at_load.so")
     os.chmod(f"{folder}/twin_a.so", 0o775)
     found = doctor(FAIL)["plugins"][0]
-    assert "twin_a.so\" is writable by others" in found[1] and found[3].startswith("chmod go-w ")
+    assert "twin_a.so' is writable by others" in found[1] and found[3].startswith("chmod go-w ")
     os.chmod(f"{folder}/twin_a.so", 0o755)
     db.config('function "twin" { command = {"/bin/true"} }\nfunction "away" { command = {"/bin/nonexistent"} }\n')
     assert [f[:2] for f in doctor(FAIL)["plugins"]] == [
-        ("fail", 'function "twin" is both a command of the config file and in a plugin'),
-        ("warn", 'command of function "away": /bin/nonexistent: No such file or directory'),
+        ("fail", "function 'twin' is both a command of the config file and in a plugin"),
+        ("warn", "command of function 'away': /bin/nonexistent: No such file or directory"),
     ]
     db.env["DEFERRED_PLUGIN_DIR"] = "/nonexistent"
     db.config("")
@@ -352,11 +352,11 @@ def test_functions_that_jobs_wait_for_in_vain(db, doctor):
     found = doctor(FAIL)["functions"]
     assert (
         len(found) == 1
-        and 'function "maail", which is not here, and no worker has yet said' in found[0][1]
+        and "function 'maail', which is not here, and no worker has yet said" in found[0][1]
         and "deferred ls --fn maail" in found[0][3]
     )
     db.run(["check_deferred", "--cnt", "0"])
-    assert 'function "maail", which no worker has' in doctor(FAIL)["functions"][0][1]
+    assert "function 'maail', which no worker has" in doctor(FAIL)["functions"][0][1]
     db.sql("update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'p 1 2'::text")
     assert doctor(OK) == {}
     db.sql("update deferred.__deferred set created_at = now() - interval '2 hours'")
@@ -615,7 +615,7 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
     tick("s")
     found = doctor(FAIL)["schedules"]
     assert [f[0] for f in found] == ["fail", "warn"] and found[0][1].endswith(
-        'could not be deferred: queue "full" is full (max_length 1)'
+        "could not be deferred: queue 'full' is full (max_length 1)"
     )
     assert found[0][3].startswith("deferred schedule show s;")
     causes = why("--all")

@@ -79,11 +79,11 @@ def test_a_job_is_added_to_wait_for_others_and_they_show_each_other(db):
     done = db.run(["deferred", "add", "noop", "--after", f"{first},{second}", "--after-failed", str(second)])
     assert (done.returncode, done.stderr) == (
         65,
-        f'deferred: option "after" names job {second} twice\nhint: name each job once\n',
+        f"deferred: option 'after' names job {second} twice\nhint: name each job once\n",
     )
     for argument, says in (
-        ("17,", 'job id ""'),
-        ("x", 'job id "x"'),
+        ("17,", "job id ''"),
+        ("x", "job id 'x'"),
         (",".join(["1"] * 1001), "--after names more than 1000 jobs"),
     ):
         done = db.run(["deferred", "add", "noop", "--after", argument])
@@ -183,7 +183,7 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert db.run(["check_deferred", "--cnt", "1"]).returncode == 0
     shown = db.run(["deferred", "flow", "show", str(keyed)]).stdout
     assert re.search(
-        r'(?m)^retry       begun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ cannot be retried: key "k" is in use by job \d+$',
+        r"(?m)^retry       begun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ cannot be retried: key 'k' is in use by job \d+$",
         shown,
     ), shown
     above = db.defer("noop", delay="1h")
@@ -201,7 +201,7 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     for words, says in (
         (["add", "-"], "invalid JSON"),
         (["add", str(tmp_path)], "cannot read"),
-        (["add", "/nowhere"], 'file "/nowhere" cannot be opened'),
+        (["add", "/nowhere"], "file '/nowhere' cannot be opened"),
         (["show", "99999"], "flow 99999 does not exist"),
         (["cancel", "99999"], "does not exist"),
         (["retry", "99999"], "does not exist"),
@@ -209,7 +209,7 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
         (["release", "99999"], "job 99999 does not exist"),
         (["release", str(a)], f"job {a} does not wait for other jobs"),
         (["show"], "argument ID is missing"),
-        (["show", "x"], 'id "x"'),
+        (["show", "x"], "id 'x'"),
     ):
         done = db.run(["deferred", "flow", *words], input="{")
         assert done.returncode != 0 and says in done.stderr, done.stderr

@@ -74,7 +74,7 @@ def test_a_job_whose_function_nobody_has_says_so(db):
     assert held() == [None, None, None]  # no worker has spoken yet
     assert "no worker has" not in ok(db.run(["deferred", "status"], env=viewer))
     ran = db.run(["check_deferred", "--cnt", "0"])
-    assert 'function "maail" is in no plugin here; left for workers that have it' in ran.stderr and db.log(good) == [
+    assert "function 'maail' is in no plugin here; left for workers that have it" in ran.stderr and db.log(good) == [
         (1, "ok")
     ]
     assert held() == ["function", "function"]
@@ -135,7 +135,7 @@ def test_functions_are_listed_with_their_plugins_limits_and_hosts(db):
         and lines["ghost"][-2:] == ["0", "never"]
     )
     assert "sample.noop" in ok(db.run(["deferred", "functions", "sample.noop"]))
-    fails(db.run(["deferred", "functions", "maail"]), NOT_DONE, 'no worker has function "maail"')
+    fails(db.run(["deferred", "functions", "maail"]), NOT_DONE, "no worker has function 'maail'")
     # Old rows go, and of too many the oldest.
     db.sql("update deferred.__deferred_upkeep set repaired_at = '-infinity'")
     db.sql("update deferred.__deferred_offer set seen_at = now() - interval '36 days' where host = 'host1'")
@@ -161,8 +161,8 @@ def test_a_start_with_a_queue_misspelt_says_so_where_jobs_wait_elsewhere(db):
     done = db.run(args)
     assert (
         done.returncode == 0
-        and done.stderr.count('warning: queue "maail" does not exist yet') == 1
-        and '"mail"' not in done.stderr
+        and done.stderr.count("warning: queue 'maail' does not exist yet") == 1
+        and "'mail'" not in done.stderr
     )
 
 

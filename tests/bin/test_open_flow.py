@@ -123,11 +123,11 @@ def test_rows_of_a_rule_become_jobs_of_it(db, ledger):
 def test_what_is_wrong_is_said_by_its_name(db):
     for words, code, says in (
         (["flow", "close", "77"], NOT_DONE, "flow 77 does not exist"),
-        (["flow", "close", "x"], USAGE, 'id "x"'),
+        (["flow", "close", "x"], USAGE, "id 'x'"),
         (["flow", "close"], USAGE, "argument ID is missing"),
         (["add", "noop", "--flow", "77"], NOT_DONE, "flow 77 does not exist"),
-        (["add", "noop", "--flow", "0"], USAGE, '--flow "0"'),
-        (["rule", "run", "--flow", "all"], USAGE, '--flow "all"'),
+        (["add", "noop", "--flow", "0"], USAGE, "--flow '0'"),
+        (["rule", "run", "--flow", "all"], USAGE, "--flow 'all'"),
     ):
         done = db.run(["deferred", *words])
         assert done.returncode == code and says in done.stderr, (words, done)

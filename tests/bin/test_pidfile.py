@@ -157,7 +157,7 @@ def test_a_stopped_copy_is_left_alone_for_its_lease_then_named_and_replaced(db):
     os.utime(db.pidfile, (time.time() - 61, time.time() - 61))
     done = db.run(skip)
     assert done.returncode == 0, done.stderr
-    assert f'another copy (pid {run.pid}) holds "{db.pidfile}" and has shown no sign of life for 61 s' in done.stderr
+    assert f"another copy (pid {run.pid}) holds '{db.pidfile}' and has shown no sign of life for 61 s" in done.stderr
     assert "it is stopped, as by SIGSTOP; it is replaced" in done.stderr
     assert run.wait(20) == -signal.SIGKILL and db.log(job) == [(1, "superseded")]
     ledger(db)

@@ -410,25 +410,25 @@ NONSENSE = [
     ("visibility-timeout", "500ms", "500ms"),
     ("visibility-timeout", "2d", "2d"),
     ("visibility-timeout", "nan", "nan"),
-    ("ttl", "5", '"5"'),
+    ("ttl", "5", "'5'"),
     ("ttl", "0s", "0s"),
     ("ttl", "inf", "inf"),
-    ("max-attempts", "0", '"0"'),
+    ("max-attempts", "0", "'0'"),
     ("max-attempts", "-1", "-1"),
     ("max-attempts", "1.5", "1.5"),
     ("max-attempts", "nan", "nan"),
-    ("backoff-floor", "10", '"10"'),
+    ("backoff-floor", "10", "'10'"),
     ("backoff-floor", "0ms", "0ms"),
     ("backoff-ceiling", "1 mon", "1 mon"),
     ("backoff-exponent", "0.5", "0.5"),
     ("backoff-exponent", "nan", "nan"),
     ("backoff-exponent", "-2", "-2"),
-    ("max-running", "0", '"0"'),
+    ("max-running", "0", "'0'"),
     ("max-running", "-3", "-3"),
     ("max-running", "many", "many"),
     ("max-running", "1e3", "1e3"),
-    ("rate", "5", '"5"'),
-    ("rate", "1/", '"1/"'),
+    ("rate", "5", "'5'"),
+    ("rate", "1/", "'1/'"),
     ("rate", "1/fortnight", "fortnight"),
     ("rate", "-1/s", "-1/s"),
     ("rate", "nan/s", "nan/s"),
@@ -438,19 +438,19 @@ NONSENSE = [
     ("rate", "1/5", "1/5"),
     ("rate", "/s", "/s"),
     ("rate", "9999999/s", "9999999/s"),
-    ("burst", "0", '"0"'),
+    ("burst", "0", "'0'"),
     ("burst", "-1", "-1"),
-    ("max-length", "0", '"0"'),
+    ("max-length", "0", "'0'"),
     ("max-length", "-1", "-1"),
     ("max-length", "1k", "1k"),
     ("on-full", "explode", "explode"),
     ("on-full", "err", "err"),
-    ("weight", "0", '"0"'),
+    ("weight", "0", "'0'"),
     ("weight", "-1", "-1"),
     ("weight", "nan", "nan"),
     ("weight", "1001", "1001"),
     ("metadata", "{", "{"),
-    ("params-max-bytes", "0", '"0"'),
+    ("params-max-bytes", "0", "'0'"),
     ("params-max-bytes", "-1", "-1"),
 ]
 
@@ -460,7 +460,7 @@ def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says
     result = run(["deferred", "queue", "set", "q", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"})
     assert result.returncode == USAGE and result.stdout == ""
     assert (
-        f'--{option} "{value}"' in result.stderr
+        f"--{option} '{value}'" in result.stderr
         and says in result.stderr
         and re.search(r"\nhint: .+\n$", result.stderr)
     )
@@ -468,7 +468,7 @@ def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says
         result = run(
             ["deferred", "function", "set", "f", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"}
         )
-        assert result.returncode == USAGE and f'--{option} "{value}"' in result.stderr
+        assert result.returncode == USAGE and f"--{option} '{value}'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -519,7 +519,7 @@ def test_what_only_the_server_can_refuse_quotes_the_input(db):
         ["rm", "nosuch"],
         ["ls", "nosuch"],
     ):
-        fails(db.run(["deferred", "queue", *args]), NOT_DONE, 'queue "nosuch" does not exist', "hint: ")
+        fails(db.run(["deferred", "queue", *args]), NOT_DONE, "queue 'nosuch' does not exist", "hint: ")
     assert db.sql("select name from deferred.__deferred_queue") == [("default",)]
     fails(db.run(["deferred", "queue", "set", "default", "--burst", "3"]), DATA, "a burst of 3 but no rate", "hint: ")
     fails(db.run(["deferred", "queue", "set", "default", "--function", "no such"]), DATA, "no such", "hint: ")
@@ -528,14 +528,14 @@ def test_what_only_the_server_can_refuse_quotes_the_input(db):
         DATA,
         "7200000",
     )
-    fails(db.run(["deferred", "function", "set", "no such", "--rate", "1/s"]), DATA, '"no such"', "hint: ")
+    fails(db.run(["deferred", "function", "set", "no such", "--rate", "1/s"]), DATA, "'no such'", "hint: ")
     fails(db.run(["deferred", "function", "set", "f", "--burst", "2"]), DATA, "a burst of 2 but no rate")
-    fails(db.run(["deferred", "function", "rm", "f"]), NOT_DONE, '"f" has no limits')
-    fails(db.run(["deferred", "queue", "rm", "default"]), NOT_DONE, '"default" cannot be removed')
+    fails(db.run(["deferred", "function", "rm", "f"]), NOT_DONE, "'f' has no limits")
+    fails(db.run(["deferred", "queue", "rm", "default"]), NOT_DONE, "'default' cannot be removed")
     fails(
         db.run(["deferred", "add", "noop", "--concurrency", "2"]),
         DATA,
-        '"concurrency" is 2, but "concurrency_key" is missing',
+        "'concurrency' is 2, but 'concurrency_key' is missing",
     )
     # A name that is refused leaves those before it alone.
     queue(db, "set", "q", "--create")
@@ -600,7 +600,7 @@ def test_rare_settings_have_columns_where_a_queue_has_them(db):
 @pytest.mark.parametrize(
     "args, text",
     [
-        (["--max-running", "-1"], '--max-running "-1" is not a whole number from 1 to 1000000'),
+        (["--max-running", "-1"], "--max-running '-1' is not a whole number from 1 to 1000000"),
         (["--max-length", "0"], "from 1 to 1000000000"),
         (["--max-running", "1.5"], "is not a whole number from 1 to 1000000"),
         (["--weight", "many"], "is not a number from 0.001 to 1000"),
@@ -628,8 +628,8 @@ def test_clear_and_rm_ask_first(db):
     many(db, 3, queue="q")
     db.defer("noop", queue="q", delay="1h")
     other = db.defer("noop")
-    fails(db.run(["deferred", "queue", "clear", "q"]), NOT_DONE, '"q" holds 4 jobs', "--yes")
-    fails(db.run(["deferred", "queue", "rm", "q"]), NOT_DONE, '"q" holds 4 jobs', "--force")
+    fails(db.run(["deferred", "queue", "clear", "q"]), NOT_DONE, "'q' holds 4 jobs", "--yes")
+    fails(db.run(["deferred", "queue", "rm", "q"]), NOT_DONE, "'q' holds 4 jobs", "--force")
     fails(db.run(["deferred", "queue", "rm", "q", "--yes"]), NOT_DONE, "--force")
     assert db.hot() == 5
     assert queue(db, "clear", "q", "--yes") == "q: 4 jobs cancelled\n"
@@ -685,7 +685,7 @@ def test_a_full_queue_from_the_command_line(db):
     queue(db, "set", "q", "--create", "--max-length", "2")
     for _ in range(2):
         ok(db.run(["deferred", "add", "noop", "--queue", "q"]))
-    fails(db.run(["deferred", "add", "noop", "--queue", "q"]), NOT_DONE, 'queue "q" is full (max_length 2)', "hint: ")
+    fails(db.run(["deferred", "add", "noop", "--queue", "q"]), NOT_DONE, "queue 'q' is full (max_length 2)", "hint: ")
     queue(db, "set", "q", "--on-full", "drop")
     assert ok(db.run(["deferred", "add", "noop", "--queue", "q"])) == "0\n"
     assert db.hot() == 2

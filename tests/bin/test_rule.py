@@ -179,33 +179,33 @@ def test_a_query_may_come_from_standard_input(docs):
 @pytest.mark.parametrize(
     "args, texts",
     [
-        (["a b", "noop", "select 1 as id"], ['rule name "a b" is invalid', "hint: "]),
+        (["a b", "noop", "select 1 as id"], ["rule name 'a b' is invalid", "hint: "]),
         (["", "noop", "select 1 as id"], ["rule name"]),
-        (["a", "no op", "select 1 as id"], ['function name "no op" is invalid']),
-        (["a", "noop", " ; "], ['rule "a": the query is empty']),
-        (["a", "noop", "select 1 as id", "--queue", "a b"], ['queue name "a b" is invalid']),
+        (["a", "no op", "select 1 as id"], ["function name 'no op' is invalid"]),
+        (["a", "noop", " ; "], ["rule 'a': the query is empty"]),
+        (["a", "noop", "select 1 as id", "--queue", "a b"], ["queue name 'a b' is invalid"]),
         (["a", "noop", "select 1 as id", "--params", "[]"], ["must be a JSON object, but a JSON array was given"]),
         (["a", "noop", "select 1 as id", "--params", "{x"], ["invalid JSON"]),
         (
             ["a", "noop", "select 1 as id", "--params", json.dumps({"x" * 64: 1})],
-            ['rule "a": params have the invalid member "xxxx'],
+            ['rule \'a\': params have the invalid member \'xxxx'],
         ),
-        (["a", "noop", "select 1 as id", "--params", '{"": 1}'], ['rule "a": params have the invalid member ""']),
+        (["a", "noop", "select 1 as id", "--params", '{"": 1}'], ['rule \'a\': params have the invalid member \'\'']),
         (["a", "noop", "select 1 as id", "--label", "x" * 1001], ["out of range"]),
         (["a", "noop", "select 1 as id", "--statement-timeout", "25d"], ["2160000000 ms is out of range"]),
-        (["a", "noop", "select 1 as ids"], ['no column "id"', "hint: columns of the query: ids"]),
+        (["a", "noop", "select 1 as ids"], ["no column 'id'", "hint: columns of the query: ids"]),
         (["a", "noop", "select 1 as id, 2 as id"], ["two columns of the query have the same name", "id, id"]),
         (
             ["a", "noop", "select id from nowhere"],
-            ['rule "a": the query is not valid: relation "nowhere" does not exist'],
+            ['rule \'a\': the query is not valid: relation "nowhere" does not exist'],
         ),
-        (["a", "noop", "selec 1"], ['rule "a": the query is not valid: syntax error']),
-        (["a", "noop", "select 1 as id) x; select (2"], ['rule "a": the query is not valid: syntax error']),
+        (["a", "noop", "selec 1"], ["rule 'a': the query is not valid: syntax error"]),
+        (["a", "noop", "select 1 as id) x; select (2"], ["rule 'a': the query is not valid: syntax error"]),
         (
             ["a", "noop", "insert into deferred.__deferred_queue (name) values ('q') returning 1 as id"],
-            ['rule "a": the query is not valid: syntax error'],
+            ["rule 'a': the query is not valid: syntax error"],
         ),
-        (["a", "noop", ""], ['rule "a": the query is empty']),
+        (["a", "noop", ""], ["rule 'a': the query is empty"]),
     ],
 )
 def test_a_wrong_rule_ends_with_65_and_is_not_stored(docs, args, texts):
@@ -218,11 +218,11 @@ def test_names_are_unique_and_unknown_ones_are_told(docs):
     fails(
         rule(docs, "add", "r", "noop", "select * from doc", "--key", "id"),
         NOT_DONE,
-        'rule "r" exists already',
+        "rule 'r' exists already",
         "deferred rule rm r",
     )
     for command in ("test", "run", "rm"):
-        fails(rule(docs, command, "nobody"), NOT_DONE, 'deferred: rule "nobody" does not exist\n')
+        fails(rule(docs, command, "nobody"), NOT_DONE, "deferred: rule 'nobody' does not exist\n")
     fails(rule(docs, "rm", "nobody", "r"), NOT_DONE, "nobody")
     assert ok(rule(docs, "ls")) == ""
 
@@ -430,13 +430,13 @@ def test_rows_that_cannot_become_jobs_are_told_and_stop_no_others(docs, ledger):
         )
     )
     result = rule(docs, "run", "r", "--json")
-    fails(result, NOT_DONE, 'rule "r": 5 rows could not become jobs, such as ')
+    fails(result, NOT_DONE, "rule 'r': 5 rows could not become jobs, such as ")
     [answer] = json.loads(result.stdout)
     assert (answer["queued"], answer["skipped"], answer["failed"], len(answer["examples"])) == (5, 0, 5, 3)
     told = {e["key"]: e["error"] for e in answer["examples"]}
     assert told == {
         "": "its key has 0 characters, 1 to 1000 are taken",
-        "4": 'params have 2037 bytes, but queue "small" allows 1200',
+        "4": "params have 2037 bytes, but queue 'small' allows 1200",
         "5": "params nest deeper than 512 levels",
     }
     assert {r[0] for r in docs.sql("select key from deferred.__deferred")} == {"6", "7", "8", "9", "10"}
@@ -451,7 +451,7 @@ def test_rows_that_cannot_become_jobs_are_told_and_stop_no_others(docs, ledger):
 
 def test_a_run_that_fails_has_queued_nothing_and_is_noted(docs):
     ok(rule(docs, "add", "r", "noop", "select id, 1 / (50 - id) as x from doc", "--key", "id"))
-    fails(rule(docs, "run", "r"), DATA, 'rule "r": division by zero')
+    fails(rule(docs, "run", "r"), DATA, "rule 'r': division by zero")
     assert docs.hot() == 0
     [r] = json.loads(ok(rule(docs, "ls", "--json")))
     assert (r["last_error"], r["last_queued"], r["last_run_by"]) == ("division by zero", None, "deferred")
@@ -461,7 +461,7 @@ def test_a_run_that_fails_has_queued_nothing_and_is_noted(docs):
     [r] = json.loads(ok(rule(docs, "ls", "--json")))
     assert (r["last_error"], r["last_queued"], r["last_skipped"], r["last_failed"]) == (None, 99, 0, 0)
     docs.sql("drop table doc")
-    fails(rule(docs, "run", "r"), DATA, 'deferred: rule "r": the query is not valid: relation "doc" does not exist')
+    fails(rule(docs, "run", "r"), DATA, 'deferred: rule \'r\': the query is not valid: relation "doc" does not exist')
 
 
 def test_run_without_a_name_runs_all_and_one_that_fails_stops_no_other(docs):
@@ -471,7 +471,7 @@ def test_run_without_a_name_runs_all_and_one_that_fails_stops_no_other(docs):
     assert result.returncode == DATA and result.stdout.startswith("b: 100 queued")
     answer = json.loads(rule(docs, "run", "--json").stdout)
     assert [a["rule"] for a in answer] == ["a", "b"]
-    assert answer[0]["error"] == 'rule "a": division by zero' and answer[1]["skipped"] == 100
+    assert answer[0]["error"] == "rule 'a': division by zero" and answer[1]["skipped"] == 100
 
 
 def test_names_in_a_query_are_those_its_owner_saw(docs):
@@ -498,7 +498,7 @@ def test_a_rule_has_a_time_limit(docs):
     fails(
         rule(docs, "run", "r"),
         NOT_DONE,
-        'rule "r": the statement was cancelled (canceling statement due to statement timeout)',
+        "rule 'r': the statement was cancelled (canceling statement due to statement timeout)",
     )
     assert docs.hot() == 0
 
@@ -507,8 +507,8 @@ def test_a_rule_is_run_and_removed_by_one_at_a_time(docs):
     ok(rule(docs, "add", "r", "noop", "select * from doc", "--key", "id"))
     with docs.connect() as conn, conn.cursor() as cursor:
         cursor.execute("select deferred.__rule_get('r', true)")
-        fails(rule(docs, "run", "r"), TEMPFAIL, 'deferred: rule "r" is running', "hint: wait")
-        fails(rule(docs, "rm", "r"), TEMPFAIL, 'deferred: rule "r" is running')
+        fails(rule(docs, "run", "r"), TEMPFAIL, "deferred: rule 'r' is running", "hint: wait")
+        fails(rule(docs, "rm", "r"), TEMPFAIL, "deferred: rule 'r' is running")
         assert json.loads(ok(rule(docs, "ls", "--json")))[0]["last_error"] is None
     conn.close()
     ok(rule(docs, "run", "r"))
@@ -684,7 +684,7 @@ def test_a_rule_fills_a_queue_to_its_length_and_no_further(docs, on_full):
         (30, 0, 71) if on_full == "error" else (30, 70, 1)
     ]
     said = (result.stdout + result.stderr).replace('\\"', '"')
-    assert ('queue "archive" is full (max_length 30)' in said) == (on_full == "error"), result
+    assert ("queue 'archive' is full (max_length 30)" in said) == (on_full == "error"), result
     docs.sql(
         "delete from deferred.__deferred_hot where id in (select id from deferred.__deferred_hot order by id limit 10)"
     )

@@ -116,20 +116,20 @@ def test_a_file_is_synced_as_often_as_one_likes(db, tmp_path):
         sync(
             two + 'schedule "mine" { rule = "@daily" function = f }',
             code=NOT_DONE,
-            says='schedule "mine" was set by hand',
+            says="schedule 'mine' was set by hand",
         )
         == []
     )
     fails(
         schedule(db, "set", "b", "61 * * * *", "f"),
         DATA,
-        'schedule rule "61 * * * *": minute "61" is out of range',
+        "schedule rule '61 * * * *': minute '61' is out of range",
         "hint:",
     )
     for text, code, says in (
         ('schedule "x" { rule = "0 0 31 2 *" function = f }', DATA, "never comes due"),
-        ('schedule "x" { function = f }', CONFIG, 'schedule "x" has no rule'),
-        ('schedule "x" { rule = "@daily" function = f cnt = 3 }', CONFIG, 'setting "cnt" of schedule "x" is unknown'),
+        ('schedule "x" { function = f }', CONFIG, "schedule 'x' has no rule"),
+        ('schedule "x" { rule = "@daily" function = f cnt = 3 }', CONFIG, "setting 'cnt' of schedule 'x' is unknown"),
         ('schedule "x" { rule = "@daily" function = f params = "{" }', DATA, "json"),
         (two + two, CONFIG, "twice"),
         ('schedule "x" { rule = "@daily" function = f missed = all overlap = skip }', DATA, "overlap"),
@@ -144,7 +144,7 @@ def test_a_file_is_synced_as_often_as_one_likes(db, tmp_path):
         ("unchanged", "b"),
     ]  # a release in another folder
     ok(schedule(db, "set", "mine", "@hourly", "f"))
-    fails(schedule(db, "set", "a", "@hourly", "f"), NOT_DONE, 'schedule "a" comes from "app.conf"', "sync")
+    fails(schedule(db, "set", "a", "@hourly", "f"), NOT_DONE, "schedule 'a' comes from 'app.conf'", "sync")
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_commands_tell_what_is_and_do_what_they_say(db):
     ok(schedule(db, "resume", "s"))
     assert "paused" not in ok(schedule(db, "ls"))
     for command in ("show", "next", "pause", "resume", "run", "rm"):
-        fails(schedule(db, command, "nope"), NOT_DONE, 'schedule "nope" does not exist', "deferred schedule ls")
+        fails(schedule(db, command, "nope"), NOT_DONE, "schedule 'nope' does not exist", "deferred schedule ls")
     ok(schedule(db, "rm", "s"))
     assert ok(schedule(db, "ls")) == ""
 

@@ -366,7 +366,7 @@ def test_sighup_brings_new_settings_into_force(db):
     done(db, *jobs)
     stop(run)
     said = run.output()
-    assert "settings reloaded" in said and 'setting "lease" has changed: needs a restart' in said
+    assert "settings reloaded" in said and "setting 'lease' has changed: needs a restart" in said
     assert " debug: " in said and said.index("serves queue a with 1 runner; looks") < said.index(
         "serves queues a,b with 3 runners; looks"
     )
@@ -376,7 +376,7 @@ def test_sighup_brings_new_settings_into_force(db):
 @pytest.mark.parametrize(
     "text, why",
     [
-        ("runners = none\n", 'setting "runners": value "none" is not a whole number or a range'),
+        ("runners = none\n", "setting 'runners': value 'none' is not a whole number or a range"),
         ('interval_floor = "2s"\ninterval_ceiling = "1s"\n', "interval_ceiling is 1000 ms"),
         ("runners = {", "syntax error"),
         ('plugin_dir = "/nonexistent/plugins"\n', None),
@@ -457,14 +457,14 @@ def test_a_signal_that_comes_early_does_not_kill_it(db):
         (
             ["--listen"],
             64,
-            'option "--listen" has no effect without --loop; hint: add --loop to run a service, or remove --listen',
+            "option '--listen' has no effect without --loop; hint: add --loop to run a service, or remove --listen",
         ),
         (
             ["--cnt", "0", "--interval-ceiling", "5s"],
             64,
-            'option "--interval-ceiling" has no effect without --loop; hint: ',
+            "option '--interval-ceiling' has no effect without --loop; hint: ",
         ),
-        (["--gradual-decrease"], 64, 'option "--gradual-decrease" has no effect without --loop; hint: '),
+        (["--gradual-decrease"], 64, "option '--gradual-decrease' has no effect without --loop; hint: "),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(db, args, code, message):

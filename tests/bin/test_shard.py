@@ -87,7 +87,7 @@ def test_jobs_are_spread_found_by_their_ids_and_run_by_the_workers_of_their_shar
     assert where(waits) == "b" and f"waits for   {first}" in shards("show", str(waits)).stdout
     apart = next(job for job in jobs if where(job) == "a")
     assert (
-        f'job {first} is in shard "b", not in "a"'
+        f"job {first} is in shard 'b', not in 'a'"
         in shards("add", "noop", "--after", f"{apart},{first}", code=USAGE).stderr
     )
     assert (
@@ -138,13 +138,13 @@ def test_one_that_is_down_holds_up_only_what_is_its_own_and_one_is_drained(shard
     assert {where(job) for _ in range(8) for job in shards.ids("noop")} == {"a"}
     assert where(shards.ids("noop", "--key", "customer-17")[0]) == "a"
     refused = shards("add", "noop", "--key", "customer-18", code=UNAVAILABLE).stderr
-    assert 'shard "b", which has "customer-18": ' in refused
+    assert "shard 'b', which has 'customer-18': " in refused
     told = shards("status", "--json", code=UNAVAILABLE)
     assert {n: s is not None for n, s in json.loads(told.stdout).items()} == {
         "a": True,
         "b": False,
         "c": True,
-    } and 'shard "b"' in told.stderr
+    } and "shard 'b'" in told.stderr
     assert [("error" in s) for s in json.loads(shards("shard", "ls", "--json", code=UNAVAILABLE).stdout)] == [
         False,
         True,
@@ -210,13 +210,13 @@ def test_a_file_of_jobs_is_spread_by_line(shards, db, tmp_path):
     assert "line 3: no JSON object: [1]" in add([{}, {"key": "customer-18"}, "[1]\n"], code=65).stderr
     assert "line 2: job 17 is in none of the 3 shards" in add([{}, {"after": 17}], code=65).stderr
     told = add([{"key": "customer-18", "priority": "x"}, {"key": "customer-17"}, "\n", {"key": "customer-18"}], code=65)
-    assert "line 1: " in told.stderr and 'shard "b" returned no ids for 2 lines, the first is line 1' in told.stderr
+    assert "line 1: " in told.stderr and "shard 'b' returned no ids for 2 lines, the first is line 1" in told.stderr
     assert told.stdout.split()[0] == told.stdout.split()[2] == "-" and int(told.stdout.split()[1]) == ids[0]
     assert [shards.sql(n, "select count(*) from deferred.__deferred")[0][0] for n in "ab"] == before
     # One that is down takes what is its own, and nothing else.
     shards.other.stop("immediate")
     told = add([{"key": "customer-18"}, {}, {"key": "fresh", "concurrency_key": "customer-17"}], code=UNAVAILABLE)
-    assert 'shard "b" returned no ids for 1 line, the first is line 1' in told.stderr
+    assert "shard 'b' returned no ids for 1 line, the first is line 1" in told.stderr
     out = told.stdout.split()
     assert out[0] == "-" and {where(int(i)) for i in out[1:]} == {"a"}
     shards.other.start()
@@ -230,7 +230,7 @@ def test_a_database_is_the_one_that_the_config_file_means(shards, db):
     shards.numbers.update(a=7, c=1)
     shards.write()
     assert (
-        'shard "a" is number 7 in the config file, and its database is number 1'
+        "shard 'a' is number 7 in the config file, and its database is number 1"
         in shards("queue", "ls", "--shard", "a", code=CONFIG).stderr
     )
     assert "shard 1: the database is shard 3 already" in shards("migrate", "--shard", "c", code=1).stderr
@@ -242,8 +242,8 @@ def test_a_database_is_the_one_that_the_config_file_means(shards, db):
     shards.write()
     assert "shard 9: the database has given out job ids already" in shards("migrate", "--shard", "c", code=1).stderr
     assert db.defer("noop") == 2
-    assert 'shard "x" does not exist' in shards("status", "--shard", "x", code=CONFIG).stderr
-    assert 'shard "x" does not exist' in shards("--shard", "x", program="check_deferred", code=CONFIG).stderr
+    assert "shard 'x' does not exist" in shards("status", "--shard", "x", code=CONFIG).stderr
+    assert "shard 'x' does not exist" in shards("--shard", "x", program="check_deferred", code=CONFIG).stderr
     assert (
         "name two databases" in shards("--shard", "a", "--db", db.conninfo, program="check_deferred", code=USAGE).stderr
     )
@@ -260,14 +260,14 @@ def test_what_shows_one_shard_refuses_all_of_them(shards):
 @pytest.mark.parametrize(
     "section, told",
     [
-        ('shard "a" { conninfo = "x" }', 'shard "a" has no number from 1 to 899'),
-        ('shard "a" { number = 900 }', 'shard "a" has no number from 1 to 899'),
-        ('shard "a" { number = 1x }', 'shard "a" has no number from 1 to 899'),
+        ('shard "a" { conninfo = "x" }', "shard 'a' has no number from 1 to 899"),
+        ('shard "a" { number = 900 }', "shard 'a' has no number from 1 to 899"),
+        ('shard "a" { number = 1x }', "shard 'a' has no number from 1 to 899"),
         ('shard "../a" { number = 1 }', 'a name has 1 to 32 letters'),
-        ('shard "a" { number = 1 accepting = maybe }', 'value "maybe" of accepting is not 0 or 1'),
-        ('shard "a" { number = 1 }\nshard "b" { number = 1 }', 'shards "a" and "b" have the same number, 1'),
+        ('shard "a" { number = 1 accepting = maybe }', "value 'maybe' of accepting is not 0 or 1"),
+        ('shard "a" { number = 1 }\nshard "b" { number = 1 }', "shards 'a' and 'b' have the same number, 1"),
         ('shard "a" { number = 1 }\nshard "a" { number = 2 }', "appears twice"),
-        ('shard "a" { numbr = 1 }', 'setting "numbr" of shard "a" is unknown'),
+        ('shard "a" { numbr = 1 }', "setting 'numbr' of shard 'a' is unknown"),
     ],
 )
 def test_a_section_that_is_wrong_is_refused(db, section, told):

@@ -155,7 +155,7 @@ def test_a_function_that_crashes_is_paused_by_a_service_named_and_tried_again(db
     )
     assert db.run(["deferred", "function", "resume", "crash"]).returncode == 0
     gone = db.run(["deferred", "function", "resume", "crash"])
-    assert gone.returncode == 1 and 'function "crash" is not paused' in gone.stderr
+    assert gone.returncode == 1 and "function 'crash' is not paused" in gone.stderr
     assert db.one("select count(*) from deferred.__deferred_function") == 0
     check(db)
     assert db.one("select count(*) from deferred.__deferred_hot") == 0
@@ -235,12 +235,12 @@ def test_a_function_that_recovers_is_not_paused_any_more(db):
 
 def test_a_wrong_setting_is_named(db):
     for text, says in (
-        ('alert { command = "hook" }', 'setting "alert.command": value "hook" is not an absolute path'),
-        ('alert { late_queues = "mail" }', 'value "mail" is not a list such as "mail:2min, reports:6h"'),
+        ('alert { command = "hook" }', "setting 'alert.command': value 'hook' is not an absolute path"),
+        ('alert { late_queues = "mail" }', 'value \'mail\' is not a list such as \'mail:2min, reports:6h\''),
         ('alert { late_queues = "mail:1h, x:100d" }', "with spans up to 30d"),
-        ('alert { queue = "a b" }', 'value "a b" cannot be the name of a queue'),
-        ('alert { mail_to = "ops" }', 'value "ops" is not a list of addresses'),
-        ('function "deferred-alert" { command = {"/bin/true"} }', 'function "deferred-alert": a name has'),
+        ('alert { queue = "a b" }', "value 'a b' cannot be the name of a queue"),
+        ('alert { mail_to = "ops" }', "value 'ops' is not a list of addresses"),
+        ('function "deferred-alert" { command = {"/bin/true"} }', "function 'deferred-alert': a name has"),
     ):
         db.config(text)
         done = db.run(["deferred", "alert"])

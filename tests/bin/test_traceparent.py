@@ -91,14 +91,14 @@ def test_what_is_none_is_refused_and_quoted(db):
                 db.sql(statement, json.dumps(argument))
             assert (
                 e.value.pgcode == "22023"
-                and 'option "traceparent" has the invalid value' in str(e.value)
+                and "option 'traceparent' has the invalid value" in str(e.value)
                 and wrong[:20].split("\n")[0] in str(e.value)
             ), wrong
     assert db.one("select count(*) from deferred.__deferred") == 0
     refused = db.run(["deferred", "add", "noop", "--traceparent", "00-xyz"])
     assert (
         refused.returncode == DATA
-        and 'option "traceparent" has the invalid value "00-xyz"' in refused.stderr
+        and "option 'traceparent' has the invalid value '00-xyz'" in refused.stderr
         and refused.stdout == ""
     ), refused
 

@@ -419,12 +419,12 @@ def test_a_job_that_limits_hold_back(db, why):
     )
     assert why(keyed[1])[0] == (
         "key",
-        f'jobs with concurrency key "cust-7" run one after the other, and job {keyed[0]}, which is running, comes before it',
+        f"jobs with concurrency key 'cust-7' run one after the other, and job {keyed[0]}, which is running, comes before it",
         "1 job of that key comes before it",
         f"deferred why {keyed[0]}",
     )
     assert why(several[2])[0][1:3] == (
-        'of the jobs with concurrency key "cust-8" no more than 2 run at once',
+        "of the jobs with concurrency key 'cust-8' no more than 2 run at once",
         "2 are running",
     )
     do(db, why(second)[0][3])
@@ -685,7 +685,7 @@ def test_what_is_asked_for_wrongly(db):
         (["0"], 64, "job id"),
         (["1", "2"], 64, "is not expected"),
         (["1", "--queue", "q"], 64, "either a job id or --queue"),
-        (["--queue", "nosuch"], NOT_DONE, 'queue "nosuch" does not exist'),
+        (["--queue", "nosuch"], NOT_DONE, "queue 'nosuch' does not exist"),
     ):
         fails(db.run(["deferred", "why", *args]), code, text)
     job = db.defer("noop")

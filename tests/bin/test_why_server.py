@@ -101,7 +101,7 @@ def test_commits_that_no_standby_confirms(server):
     cause, sentence, figure, mend = why(db)[0]
     assert (cause, sentence) == (
         "database",
-        'commits wait for a synchronous standby, and none of "nobody" confirms them: nothing is recorded as done',
+        "commits wait for a synchronous standby, and none of 'nobody' confirms them: nothing is recorded as done",
     )
     assert figure.startswith("1 session waits, the first for ") and mend.startswith(
         "start the standby, or let the primary go on alone: "

@@ -46,10 +46,11 @@ PHRASES = re.compile(
 """,
     re.X,
 )
-# In messages: "is not a number", never "is no number"; values in double quotes; a remedy behind "hint: ".
+# In messages: "is not a number", never "is no number"; values in single quotes; a remedy behind "hint: ".
 MESSAGE_PHRASES = re.compile(
     r"""(?<![Tt]here\ )\b(?:is|are)\ no\ [a-z]+
-      | (?<!\()'%(?:\.\d+)?[sIL]' | %L | \bTry\ \\?["'] | \b(?:is|are)\ wanted\b
+      | (?:argument|file|function|option|queue|rule|schedule|setting|value)\ \\?"% | %L
+      | \bTry\ \\?["'] | \b(?:is|are)\ wanted\b
       | ^(?:unknown|unexpected)\ [a-z]+\ \\?["%] | \bhas\ too\b | \b1\ (?:jobs|attempts|rows)\b""",
     re.X,
 )

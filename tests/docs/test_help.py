@@ -140,7 +140,7 @@ def test_help_on_a_topic_without_man_names_the_package(tmp_path):
 def test_an_unknown_topic_is_an_error_that_lists_the_topics(topic):
     done = run(["deferred", "help", topic])
     assert done.returncode == 64 and done.stdout == ""
-    assert done.stderr.startswith(f'deferred: topic "{topic}" is unknown\nhint: ')
+    assert done.stderr.startswith(f"deferred: topic '{topic}' is unknown\nhint: ")
     assert "  deferred.conf(5)" in done.stderr
 
 

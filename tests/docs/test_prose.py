@@ -21,7 +21,7 @@ SENTENCE = " ".join(["a"] * 26)
         ("a.7", ".Pp\nOne two.\nThree four.\n.Bd -literal\nWho waits\n.Ed\n", []),
         ("a.c", f"/* The {SENTENCE[:30]}\n * {SENTENCE[31:]} */\n", [("long", 1)]),
         ("a.c", 'say("the value of this is no number");\n', [("messages", 1)]),
-        ("a.c", "say(\"the value '%s' is not a number\");\n", [("messages", 1)]),
+        ("a.c", 'say("the value \\"%s\\" is not a number");\n', [("messages", 1)]),
         ("a.c", 'say("Try \\"deferred add --help\\" to see all");\n', [("messages", 1)]),
         ("a.c", 'say("unknown setting \\"%s\\" is in the file");\n', [("messages", 1)]),
         ("a.c", "/* A list is no number. */\n", []),

@@ -85,7 +85,7 @@ def test_a_program_gains_rights_only_where_its_function_says_so(db, isolate):
     assert [row(db, job, "result")[0] for job in jobs] == ["1", "0", "1"]
     db.config(command(db, "keeps", look, "new_privileges = perhaps"))
     done = db.run(["check_deferred"])
-    assert done.returncode == 78 and 'new_privileges must be 0 or 1, not "perhaps"' in done.stderr
+    assert done.returncode == 78 and "new_privileges must be 0 or 1, not 'perhaps'" in done.stderr
 
 
 def no_new_privs(pid):
@@ -141,13 +141,13 @@ def test_a_program_that_others_can_write_is_refused(db, unsafe):
     UNSAFE[unsafe](folder)
     job, other = db.defer("tool"), db.defer("noop")
     said = drain(db)
-    assert re.search(r'function "tool": .*(is writable by others|belongs to user 5).*: refused', said), said
+    assert re.search(r"function 'tool': .*(is writable by others|belongs to user 5).*: refused", said), said
     assert db.log(job) == [] and db.log(other) == [(1, "ok")]
     why = db.run(["deferred", "why", job]).stdout
     assert "function tool is refused by the workers that have it" in why and folder in why, why
     doctor = db.run(["deferred", "doctor"])
     assert doctor.returncode and re.search(
-        r'fail .*function "tool": .*(is writable by others|belongs to user 5)', doctor.stdout
+        r"fail .*function 'tool': .*(is writable by others|belongs to user 5)", doctor.stdout
     )
 
 

@@ -193,7 +193,7 @@ def test_a_plugin_that_tells_of_functions_without_end_is_not_listened_to(db):
     job = db.defer("noop")
     run = db.spawn(["check_deferred", "--loop"])
     wait_for(lambda: db.log(job) == [(1, "ok")], 30)
-    assert 'plugin "flood_at_load.so" not loaded' in run.output()
+    assert "plugin 'flood_at_load.so' not loaded" in run.output()
     assert high_water_kb(run.pid) < 60 * 1024
     ledger_later(db, run)
 

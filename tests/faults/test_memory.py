@@ -79,7 +79,7 @@ def test_an_application_needs_no_reader_where_there_is_nothing_to_read(configure
     """And says which program is missing where there is something."""
     call = [os.path.join(harness.BUILD, "tests", "harness", "mail_call"), '{"to": [["ann@x.org", null]], "text": "t"}']
     answer = json.loads(configured.run(call, env={"DEFERRED_LIBEXEC_DIR": "/nowhere"}).stdout)
-    assert answer["code"] == -12 and '"/nowhere/deferred_config"' in answer["message"]
+    assert answer["code"] == -12 and "'/nowhere/deferred_config'" in answer["message"]
     configured.config("# nothing is set\n")
     answer = json.loads(configured.run(call, env={"DEFERRED_LIBEXEC_DIR": "/nowhere"}).stdout)
     assert answer["code"] != -12 and "no sender" in answer["message"]

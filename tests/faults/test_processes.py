@@ -675,7 +675,7 @@ def test_p20_a_plugin_that_is_truncated_is_missed_after_a_reload_until_it_is_who
     wait_for(lambda: "settings reloaded" in run.output(), 20)
     missed, other = db.defer("count_fds"), db.defer("noop")
     wait_for(lambda: db.log(other) == [(1, "ok")], 20, "functions of other plugins are run")
-    wait_for(lambda: 'plugin "unruly.so" not loaded' in run.output(), 20)
+    wait_for(lambda: "plugin 'unruly.so' not loaded" in run.output(), 20)
     wait_for(lambda: not claimed(db), 20)
     assert db.log(missed) == [], "what cannot be loaded costs no attempt"
     os.rename(plugin + ".kept", plugin)
@@ -736,10 +736,10 @@ def test_p21_a_function_of_two_plugins_is_refused_by_both_names_and_the_rest_is_
     served = [db.defer("noop") for _ in range(20)] + [db.defer("twin_a.twin")]
     refused = [db.defer("twin") for _ in range(3)] + [db.defer("echo")]
     done = check(db, "--cnt", "0", "--runners", "2", f"--isolate={isolate}")
-    both = 'function "twin" is both in plugin "twin_a.so" and in plugin "twin_b.so"'
+    both = "function 'twin' is both in plugin 'twin_a.so' and in plugin 'twin_b.so'"
     assert len(re.findall(f"{both}: refused, the rest is served", done.stderr)) == 1
     assert (
-        len(re.findall('function "echo" is both a command of the config file and in a plugin: refused', done.stderr))
+        len(re.findall("function 'echo' is both a command of the config file and in a plugin: refused", done.stderr))
         == 1
     )
     assert len(re.findall("job [0-9]+: function .* is both .*; left for workers that have one", done.stderr)) >= 1

@@ -28,13 +28,13 @@ def test_a_plugin_changed_in_place_harms_nothing_and_counts_from_the_next_start_
     os.truncate(plugin, 0)
     assert done(db, "count_fds") == ["ok"] * 3
     wait_for(
-        lambda: done(db, "print", 1) == ["ok"] and 'warning: plugin "unruly.so" has changed: runner' in run.output(), 10
+        lambda: done(db, "print", 1) == ["ok"] and "warning: plugin 'unruly.so' has changed: runner" in run.output(), 10
     )
     assert db.sql("select distinct plugin from deferred.__deferred_log") == known
 
     run.signal(signal.SIGHUP)
     wait_for(
-        lambda: done(db, "noop", 1) == ["ok"] and 'plugin "unruly.so" not loaded: cannot be loaded' in run.output(), 10
+        lambda: done(db, "noop", 1) == ["ok"] and "plugin 'unruly.so' not loaded: cannot be loaded" in run.output(), 10
     )
     shutil.copy(os.path.join(harness.BUILD, "tests", "plugins", "unruly.so"), plugin)
     run.signal(signal.SIGHUP)
@@ -46,7 +46,7 @@ def test_a_plugin_changed_in_place_harms_nothing_and_counts_from_the_next_start_
     assert done(db, "count_fds", 1) == ["ok"], "a fresh runner has it"
     os.unlink(plugin)
     wait_for(
-        lambda: done(db, "print", 1) == ["ok"] and 'warning: plugin "unruly.so" is gone: runner' in run.output(), 10
+        lambda: done(db, "print", 1) == ["ok"] and "warning: plugin 'unruly.so' is gone: runner" in run.output(), 10
     )
     run.signal(signal.SIGTERM)
     assert run.wait(20) == 0

@@ -71,7 +71,7 @@ def test_a_standby_that_is_away_is_named_and_waited_for_no_longer_than_asked(own
     assert shown.returncode == 0 and json.loads(shown.stdout), shown
     told(
         run,
-        r'warning: the server has not answered for [2-5] s: it waits for a synchronous standby to confirm a commit, and none of "nobody" does\n',
+        r"warning: the server has not answered for [2-5] s: it waits for a synchronous standby to confirm a commit, and none of 'nobody' does\n",
     )
     db.sql("alter system reset synchronous_standby_names")
     db.sql("select pg_reload_conf()")

@@ -30,7 +30,7 @@ def test_it_is_loaded_again_and_its_jobs_are_run(db, isolate):
     job, other = db.defer("steady"), db.defer("noop")
     [db.defer("sleep", '{"ms": 400}') for _ in range(6)]  # for both runners
     wait_for(
-        lambda: '"unsteady.so" not loaded: its runner died while loading it; trying again in 1 s' in run.output(), 20
+        lambda: "'unsteady.so' not loaded: its runner died while loading it; trying again in 1 s" in run.output(), 20
     )
     wait_for(lambda: db.log(other) == [(1, "ok")], 20, "the rest is served meanwhile")
     wait_for(lambda: db.log(job) == [(1, "ok")], 30, "and so is this one, by itself")
@@ -58,7 +58,7 @@ def test_nobody_is_told_to_install_it_meanwhile(db):
         return db.run(["deferred", "why", job]).stdout
 
     said = wait_for(lambda: "refused" in (text := why()) and text, 20, "its workers say why they do not take it")
-    assert 'plugin "unsteady.so" is not loaded, for a runner died while loading it' in said and "install" not in said
+    assert "plugin 'unsteady.so' is not loaded, for a runner died while loading it" in said and "install" not in said
     os.unlink(always)
     wait_for(lambda: db.log(job) == [(1, "ok")], 60, "it is run once the plugin loads")
     run.signal(signal.SIGTERM)

@@ -57,7 +57,7 @@ def test_a_service_keeps_its_word_when_settings_are_read_again(db):
     harness.wait_for(lambda: db.log(job) == [(1, "ok")], 20)
     db.config("allow_root = 0\n")
     run.signal(1)
-    harness.wait_for(lambda: 'setting "allow_root" has changed: needs a restart' in run.output(), 20)
+    harness.wait_for(lambda: "setting 'allow_root' has changed: needs a restart" in run.output(), 20)
     run.signal(15)
     assert run.wait() == 0
 

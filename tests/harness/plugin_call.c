@@ -167,7 +167,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (!(fn = plugin_find(set, argv[optind + 1]))) {
-		fprintf(stderr, "unknown function \"%s\"\n", argv[optind + 1]);
+		fprintf(stderr, "unknown function '%s'\n", argv[optind + 1]);
 		plugin_set_free(set);
 		return 1;
 	}

@@ -43,7 +43,7 @@ def test_with_a_wrong_key_file_it_is_not_ready_and_says_why_once(db):
     assert f.client().call("GET", "/mail/messages").status == 403
     assert f.plain("GET", "/readyz").status == 503
     said = errors(f)
-    assert len(said) == 1 and f'"{f.key_file}" is another key file' in said[0], said
+    assert len(said) == 1 and f"'{f.key_file}' is another key file" in said[0], said
     # Another trouble is told too, once; then the first again, for it is another than the last.
     write_key(f.key_file, "no key\n")
     harness.wait_for(lambda: len(errors(f)) == 2, what="the second reason")
@@ -65,7 +65,7 @@ def test_one_account_whose_keys_cannot_be_read_does_not_stop_the_others(db):
     harness.wait_for(lambda: f.client("second", key).call("GET", "/?comp=list").status == 403, 20)
     load_accounts_anew(f, 8)
     assert f.client().create("mail").status == 201 and f.plain("GET", "/readyz").status == 200
-    assert len(errors(f)) == 1 and 'key 1 of account "second" cannot be decrypted, and 1 more' in errors(f)[0], errors(
+    assert len(errors(f)) == 1 and "key 1 of account 'second' cannot be decrypted, and 1 more" in errors(f)[0], errors(
         f
     )
     db.sql("update deferred.__deferred_account set key2 = key1 where name = 'second'")

@@ -1191,7 +1191,7 @@ def test_sighup_opens_the_log_anew_and_tells_what_needs_a_restart(f, c):
     harness.wait_for(lambda: "settings reloaded" in f.program.output())
     c.put("mail")
     harness.wait_for(lambda: os.path.exists(f.access_log) and f.log())
-    assert 'setting "http.threads" has changed: needs a restart' in f.program.output()
+    assert "setting 'http.threads' has changed: needs a restart" in f.program.output()
     f.write_config("threads = many")
     f.program.signal(signal.SIGHUP)
     harness.wait_for(lambda: "the old ones stay" in f.program.output())
@@ -1247,13 +1247,13 @@ def test_a_start_that_cannot_be_says_why(db):
         return done.returncode, done.stderr
 
     rc, said = start("--listen", "256.1.1.1:x")
-    assert rc == 78 and 'cannot listen on "256.1.1.1:x"' in said
+    assert rc == 78 and "cannot listen on '256.1.1.1:x'" in said
     rc, said = start("--listen", "")
     assert rc == 78 and "no address to listen on is set" in said and "set http.listen or http.listen_tls" in said
     rc, said = start("--listen-tls", "127.0.0.1:0")
-    assert rc == 78 and 'setting "http.tls_certificate" is missing' in said
+    assert rc == 78 and "setting 'http.tls_certificate' is missing" in said
     rc, said = start("--tls-certificate", "/nowhere", "--tls-key", "/nowhere", "--listen-tls", "127.0.0.1:0")
-    assert rc == 78 and 'cannot use certificate "/nowhere"' in said
+    assert rc == 78 and "cannot use certificate '/nowhere'" in said
     rc, said = start("--access-log", "/nowhere/x")
     assert rc == 73 and "/nowhere/x" in said
     rc, said = start("--threads", "0")
@@ -1341,7 +1341,7 @@ def test_a_key_that_others_can_read_is_refused(db, mode):
     )
     os.chmod(key, mode)
     done = db.run(["deferred_http"])
-    assert done.returncode == 78 and f'key "{key}" is open to others (mode {mode:04o}): chmod 600 it' in done.stderr
+    assert done.returncode == 78 and f"key '{key}' is open to others (mode {mode:04o}): chmod 600 it" in done.stderr
 
 
 def test_https_shows_its_certificate_and_exchanges_it_under_way(db):

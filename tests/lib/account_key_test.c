@@ -52,7 +52,7 @@ static void a_key_comes_back_under_the_same_name_number_and_master_only(void **s
 	assert_memory_not_equal(again, cipher, len);
 	assert_int_equal(account_key_decrypt(master, "acct", 1, cipher, len, out, &out_len, &err), DEFERRED_ECONFIG);
 	assert_int_equal(account_key_decrypt(master, "acc", 2, cipher, len, out, &out_len, NULL), DEFERRED_ECONFIG);
-	assert_non_null(strstr(err.message, "key 1 of account \"acct\""));
+	assert_non_null(strstr(err.message, "key 1 of account 'acct'"));
 	assert_non_null(strstr(err.hint, "rotate acct --key 1"));
 	master[31] = 1;
 	assert_int_equal(account_key_decrypt(master, "acct", 2, cipher, len, out, &out_len, NULL), DEFERRED_ECONFIG);
@@ -137,7 +137,7 @@ static void the_key_file_is_made_once_and_is_ours_alone(void **state)
 	assert_int_equal(account_key_load(file, again, &err), 0);
 	assert_memory_equal(master, again, sizeof(master));
 	assert_int_equal(account_key_make("/nonexistent/folder/key", &err), DEFERRED_ESYSTEM);
-	assert_non_null(strstr(err.message, "\"/nonexistent/folder/key\""));
+	assert_non_null(strstr(err.message, "'/nonexistent/folder/key'"));
 }
 
 static void expect_refusal(const char *what)

@@ -88,7 +88,7 @@ static void assert_refused(const char *dir, const char *path, const char *words)
 	if (fd >= 0)
 		fail_msg("\"%s\" is opened", path);
 	if (!strstr(why, words))
-		fail_msg("\"%s\" is refused with \"%s\", not \"%s\"", path, why, words);
+		fail_msg("\"%s\" is refused with \"%s\", not '%s'", path, why, words);
 }
 
 static void test_files_below_the_folder_open(void **state)

@@ -285,57 +285,57 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		const char *says;
 	} bad[] = {
 		{ NULL, "{}", { 0 }, "the function is missing" },
-		{ "", "{}", { 0 }, "function name \"\" is invalid" },
-		{ "1x", "{}", { 0 }, "function name \"1x\" is invalid" },
-		{ "a b", "{}", { 0 }, "function name \"a b\" is invalid" },
+		{ "", "{}", { 0 }, "function name '' is invalid" },
+		{ "1x", "{}", { 0 }, "function name '1x' is invalid" },
+		{ "a b", "{}", { 0 }, "function name 'a b' is invalid" },
 		{ "f", "{", { 0 }, "invalid JSON" },
 		{ "f", "", { 0 }, "invalid JSON" },
 		{ "f", "{} x", { 0 }, "invalid JSON" },
 		{ "f", "\"\xff\"", { 0 }, "invalid JSON" },
 		{ "f", "\"\xed\xa0\x80\"", { 0 }, "invalid JSON" },
-		{ "f", NULL, { .queue = "" }, "queue name \"\" is invalid" },
-		{ "f", NULL, { .queue = "a b" }, "queue name \"a b\" is invalid" },
-		{ "f", NULL, { .queue = "-a" }, "queue name \"-a\" is invalid" },
-		{ "f", NULL, { .label = "\xc3" }, "option \"label\" is not valid UTF-8" },
-		{ "f", NULL, { .key = "\xff" }, "option \"key\" is not valid UTF-8" },
-		{ "f", NULL, { .key = "" }, "option \"key\" is empty" },
-		{ "f", NULL, { .priority = 32768 }, "option \"priority\" is out of range: 32768" },
+		{ "f", NULL, { .queue = "" }, "queue name '' is invalid" },
+		{ "f", NULL, { .queue = "a b" }, "queue name 'a b' is invalid" },
+		{ "f", NULL, { .queue = "-a" }, "queue name '-a' is invalid" },
+		{ "f", NULL, { .label = "\xc3" }, "option 'label' is not valid UTF-8" },
+		{ "f", NULL, { .key = "\xff" }, "option 'key' is not valid UTF-8" },
+		{ "f", NULL, { .key = "" }, "option 'key' is empty" },
+		{ "f", NULL, { .priority = 32768 }, "option 'priority' is out of range: 32768" },
 		{ "f",
 		  NULL,
 		  { .delay_ms = -1 },
-		  "option \"delay_ms\" is out of range: -1 ms (0 to 3155760000000, a hundred years)" },
-		{ "f", NULL, { .delay_ms = INT64_MAX }, "option \"delay_ms\" is out of range" },
-		{ "f", NULL, { .expires_ms = -5 }, "option \"expires_ms\" is out of range" },
-		{ "f", NULL, { .timeout_ms = -5 }, "option \"timeout_ms\" is out of range" },
-		{ "f", NULL, { .backoff_floor_ms = -5 }, "option \"backoff_floor_ms\" is out of range" },
-		{ "f", NULL, { .backoff_ceiling_ms = -5 }, "option \"backoff_ceiling_ms\" is out of range" },
-		{ "f", NULL, { .backoff_exponent = 0.5 }, "\"backoff_exponent\" is out of range: 0.5" },
-		{ "f", NULL, { .backoff_exponent = NAN }, "\"backoff_exponent\" is out of range" },
-		{ "f", NULL, { .max_attempts = -1 }, "\"max_attempts\" is negative" },
+		  "option 'delay_ms' is out of range: -1 ms (0 to 3155760000000, a hundred years)" },
+		{ "f", NULL, { .delay_ms = INT64_MAX }, "option 'delay_ms' is out of range" },
+		{ "f", NULL, { .expires_ms = -5 }, "option 'expires_ms' is out of range" },
+		{ "f", NULL, { .timeout_ms = -5 }, "option 'timeout_ms' is out of range" },
+		{ "f", NULL, { .backoff_floor_ms = -5 }, "option 'backoff_floor_ms' is out of range" },
+		{ "f", NULL, { .backoff_ceiling_ms = -5 }, "option 'backoff_ceiling_ms' is out of range" },
+		{ "f", NULL, { .backoff_exponent = 0.5 }, "'backoff_exponent' is out of range: 0.5" },
+		{ "f", NULL, { .backoff_exponent = NAN }, "'backoff_exponent' is out of range" },
+		{ "f", NULL, { .max_attempts = -1 }, "'max_attempts' is negative" },
 		{ "f",
 		  NULL,
 		  { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 },
-		  "\"on_duplicate\" has the unknown value 3" },
-		{ "f", NULL, { .concurrency = 2 }, "\"concurrency\" is 2, but \"concurrency_key\" is missing" },
-		{ "f", NULL, { .concurrency_key = "k", .concurrency = -1 }, "\"concurrency\" is out of range: -1" },
+		  "'on_duplicate' has the unknown value 3" },
+		{ "f", NULL, { .concurrency = 2 }, "'concurrency' is 2, but 'concurrency_key' is missing" },
+		{ "f", NULL, { .concurrency_key = "k", .concurrency = -1 }, "'concurrency' is out of range: -1" },
 		{ "f",
 		  NULL,
 		  { .concurrency_key = "k", .concurrency = 10001 },
-		  "\"concurrency\" is out of range: 10001" },
-		{ "f", NULL, { .concurrency_key = "" }, "option \"concurrency_key\" is empty" },
-		{ "f", NULL, { .concurrency_key = "\xff" }, "option \"concurrency_key\" is not valid UTF-8" },
+		  "'concurrency' is out of range: 10001" },
+		{ "f", NULL, { .concurrency_key = "" }, "option 'concurrency_key' is empty" },
+		{ "f", NULL, { .concurrency_key = "\xff" }, "option 'concurrency_key' is not valid UTF-8" },
 		{ NULL, "{}", { .label = "for no queue" }, "the function is missing" },
-		{ NULL, "{", { .queue = "q" }, "params of function \"message\"" },
+		{ NULL, "{", { .queue = "q" }, "params of function 'message'" },
 		{ "f", NULL, { .tags = empty_tag }, "tags[1] is empty" },
 		{ "f", NULL, { .tags = torn_tag }, "tags[0] is not valid UTF-8" },
-		{ "f", NULL, { .tags = long_tag }, "tags[1] has 101 characters, more than 100: \"0123" },
-		{ "f", NULL, { .tags = many_tags }, "more than 32 tags, the first is \"t\"" },
-		{ "f", NULL, { .after_len = 1 }, "\"after\" is NULL, but after_len is 1" },
-		{ "f", NULL, { .after = &no_job, .after_len = 1001 }, "\"after\" names 1001 jobs, more than 1000" },
+		{ "f", NULL, { .tags = long_tag }, "tags[1] has 101 characters, more than 100: '0123" },
+		{ "f", NULL, { .tags = many_tags }, "more than 32 tags, the first is 't'" },
+		{ "f", NULL, { .after_len = 1 }, "'after' is NULL, but after_len is 1" },
+		{ "f", NULL, { .after = &no_job, .after_len = 1001 }, "'after' names 1001 jobs, more than 1000" },
 		{ "f", NULL, { .after = &no_job, .after_len = 1 }, "after[0]: 0 is not the id of a job" },
 		{ "f", NULL, { .after = &no_condition, .after_len = 1 }, "after[0]: condition 3 is unknown" },
 		{ "f", NULL, { .after = &no_name, .after_len = 1 }, "after[0]: the name is empty" },
-		{ "f", NULL, { .traceparent = "00-1" }, "\"traceparent\" has the invalid value \"00-1\"" },
+		{ "f", NULL, { .traceparent = "00-1" }, "'traceparent' has the invalid value '00-1'" },
 		{ "f", NULL, { .reserved = { 7 } }, "reserved[0] is not zero" },
 	};
 	struct deferred *d = open_at(conninfo);
@@ -1652,7 +1652,7 @@ static void a_job_waits_for_others_alone_and_among_many(void **state)
 	assert_int_equal(deferred_defer_flow_conn(db, NULL, NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_defer_flow(NULL, "{}", NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_defer_flow(d, "{}", NULL, &err), DEFERRED_EDB);
-	assert_string_equal(err.message, "flow: \"jobs\" and \"then\" must be JSON arrays");
+	assert_string_equal(err.message, "flow: 'jobs' and 'then' must be JSON arrays");
 	deferred_close(d);
 }
 
@@ -1708,7 +1708,7 @@ static void a_flow_is_opened_filled_and_closed(void **state)
 	assert_int_equal(deferred_flow_close(NULL, 1, &err), DEFERRED_EINVAL);
 	opts.flow = -1;
 	assert_int_equal(deferred_defer(d, "a", NULL, &opts, NULL, &err), DEFERRED_EINVAL);
-	assert_string_equal(err.message, "a: option \"flow\" is not the number of a flow: -1");
+	assert_string_equal(err.message, "a: option 'flow' is not the number of a flow: -1");
 	deferred_close(d);
 }
 

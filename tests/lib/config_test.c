@@ -149,14 +149,14 @@ static void a_wrong_value_names_the_variable_or_option(void **state)
 
 	(void)state;
 	assert_int_equal(config_override(config, "cnt", "many", "--cnt", &err), DEFERRED_ECONFIG);
-	assert_string_equal(err.message, "option \"--cnt\": value \"many\" is not a whole number (0 to 1000000000)");
+	assert_string_equal(err.message, "option '--cnt': value 'many' is not a whole number (0 to 1000000000)");
 	assert_int_equal(config_int(config, "cnt"), 1);
 	config_free(config);
 	memset(&err, 0, sizeof(err));
 	setenv("DEFERRED_MAIL_PORT", "65536", 1);
 	assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
 	assert_string_equal(err.message,
-			    "environment variable DEFERRED_MAIL_PORT: value \"65536\" is out of range (0 to 65535)");
+			    "environment variable DEFERRED_MAIL_PORT: value '65536' is out of range (0 to 65535)");
 	unsetenv("DEFERRED_MAIL_PORT");
 }
 
@@ -223,19 +223,19 @@ static void no_setting_takes_a_variable_that_is_not_set(void **state)
 
 			snprintf(text, sizeof(text), "cnt = 1\n%.*s %s %s = \"a${NOPE}\" %s\n", len, s->name,
 				 dot ? "{" : "", dot ? dot + 1 : s->name, dot ? "}" : "");
-			snprintf(place, sizeof(place), "2: setting \"%s\"", s->name);
+			snprintf(place, sizeof(place), "2: setting '%s'", s->name);
 			assert_unset(text, place);
 		}
 		assert_unset("function \"x\" { command = {\"/bin/true\", b, \"${NOPE}\"} }\n",
-			     "1: setting \"function.command\"");
+			     "1: setting 'function.command'");
 		assert_unset("mail { to = 'x' }\nfunction \"x\" {\ncommand = /bin/true\ntimeout = ${NOPE} }\n",
-			     "4: setting \"function.timeout\"");
-		assert_unset("settings \"p\" {\n# ${NOPE}\n a = \"${HOME}${NOPE}\"\n}\n", "3: setting \"settings.a\"");
+			     "4: setting 'function.timeout'");
+		assert_unset("settings \"p\" {\n# ${NOPE}\n a = \"${HOME}${NOPE}\"\n}\n", "3: setting 'settings.a'");
 		assert_unset("schedule \"s\" { rule = \"@daily\" params =\n\"${NOPE}\" }\n",
-			     "2: setting \"schedule.params\"");
+			     "2: setting 'schedule.params'");
 		assert_unset("shard \"s\" { number = 1 conninfo = \"dbname=${NOPE}\" }\n",
-			     "1: setting \"shard.conninfo\"");
-		assert_unset("function \"${NOPE}\" { command = {/bin/true} }\n", "1: setting \"function\"");
+			     "1: setting 'shard.conninfo'");
+		assert_unset("function \"${NOPE}\" { command = {/bin/true} }\n", "1: setting 'function'");
 		setenv("NOPE", "", 1);
 	}
 	unsetenv("NOPE");
@@ -273,7 +273,7 @@ static void a_file_that_cannot_be_read_is_an_error_only_if_it_was_named(void **s
 	char expected[256];
 
 	(void)state;
-	snprintf(expected, sizeof(expected), "cannot read config file \"%s/none\": No such file or directory", dir);
+	snprintf(expected, sizeof(expected), "cannot read config file '%s/none': No such file or directory", dir);
 	snprintf(file, sizeof(file), "%s/none", dir);
 	assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
 	assert_string_equal(err.message, expected);

@@ -16,13 +16,13 @@ static void the_first_cause_is_kept(void **state)
 	struct deferred_error err = { 0 };
 
 	(void)state;
-	assert_int_equal(error_set(&err, DEFERRED_EINVAL, "here", "queue \"%s\": bad", "q"), DEFERRED_EINVAL);
+	assert_int_equal(error_set(&err, DEFERRED_EINVAL, "here", "queue '%s': bad", "q"), DEFERRED_EINVAL);
 	assert_int_equal(error_set(&err, DEFERRED_EDB, "there", "later"), DEFERRED_EDB);
 	error_hint(&err, "first");
 	error_hint(&err, "second");
 	assert_int_equal(err.code, DEFERRED_EINVAL);
 	assert_string_equal(err.where, "here");
-	assert_string_equal(err.message, "queue \"q\": bad");
+	assert_string_equal(err.message, "queue 'q': bad");
 	assert_string_equal(err.hint, "first");
 	assert_string_equal(err.sqlstate, "");
 }
@@ -87,8 +87,8 @@ static void errno_becomes_the_end_of_the_message(void **state)
 
 	(void)state;
 	errno = ENOENT;
-	assert_int_equal(error_errno(&err, DEFERRED_ESYSTEM, "open", "file \"%s\"", "x"), DEFERRED_ESYSTEM);
-	assert_string_equal(err.message, "file \"x\": No such file or directory");
+	assert_int_equal(error_errno(&err, DEFERRED_ESYSTEM, "open", "file '%s'", "x"), DEFERRED_ESYSTEM);
+	assert_string_equal(err.message, "file 'x': No such file or directory");
 }
 
 static void nobody_has_to_pass_an_error(void **state)

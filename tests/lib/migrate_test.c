@@ -120,7 +120,7 @@ static void a_database_without_schema_is_refused_with_the_remedy(void **state)
 
 	assert_int_equal(version_of(*state), 0);
 	assert_int_equal(migrate_check(*state, &err), DEFERRED_ESCHEMA);
-	assert_non_null(strstr(err.message, "has no schema \"deferred\""));
+	assert_non_null(strstr(err.message, "has no schema 'deferred'"));
 	assert_string_equal(err.hint, "run: deferred migrate");
 }
 
@@ -267,7 +267,7 @@ static void a_failed_step_leaves_nothing_and_names_itself(void **state)
 	command(*state, "create schema deferred");
 	assert_int_equal(migrate_run(*state, count_item, &n, &err), DEFERRED_EDB);
 	assert_int_equal(n.steps + n.sources, 0);
-	assert_non_null(strstr(err.message, "migration 1 \"tables\": schema \"deferred\" already exists"));
+	assert_non_null(strstr(err.message, "migration 1 'tables': schema \"deferred\" already exists"));
 	assert_string_equal(err.sqlstate, "42P06");
 	assert_false(pg_in_transaction(*state));
 	assert_int_equal(version_of(*state), 0);

@@ -121,13 +121,13 @@ static void what_was_read_is_quoted(void **state)
 	static const struct {
 		const char *text, *told;
 	} told[] = {
-		{ "{\"n\": ]", "column 7, after \"{\"n\": ]\": " },
-		{ "", "column 0, after \"\": " },
+		{ "{\"n\": ]", "column 7, after '{\"n\": ]': " },
+		{ "", "column 0, after '': " },
 		{ "[\"h\xc3\xa9 2345678901234567890123456789012345\", x",
-		  ", after \" 2345678901234567890123456789012345\", x\": " },
-		{ "\"a\tb\"", ", after \"\"a\": " },
-		{ "[1,\n\t2,\n\t]", "line 3 column 2, after \"[1,  2,  ]\": " },
-		{ "\"ab\xff\"", ", after \"\"ab" },
+		  ", after ' 2345678901234567890123456789012345\", x': " },
+		{ "\"a\tb\"", ", after '\"a': " },
+		{ "[1,\n\t2,\n\t]", "line 3 column 2, after '[1,  2,  ]': " },
+		{ "\"ab\xff\"", ", after '\"ab" },
 	};
 
 	(void)state;

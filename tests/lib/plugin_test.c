@@ -108,7 +108,7 @@ static void assert_load_fails_with(int code, unsigned int owner, const char *tex
 	assert_int_equal(try_load(&set, owner, &err), code);
 	assert_null(set);
 	if (!strstr(err.message, text))
-		fail_msg("\"%s\" is not in \"%s\"", text, err.message);
+		fail_msg("'%s' is not in '%s'", text, err.message);
 	assert_true(err.hint[0]);
 }
 
@@ -120,7 +120,7 @@ static void assert_load_fails(unsigned int owner, const char *text)
 static void assert_refused(const char *text)
 {
 	if (!strstr(refusals, text))
-		fail_msg("\"%s\" is not in \"%s\"", text, refusals);
+		fail_msg("'%s' is not in '%s'", text, refusals);
 }
 
 /* Let a path belong to somebody who is not trusted. */
@@ -354,7 +354,7 @@ static void a_function_of_two_plugins_is_refused_by_both_names_and_the_rest_is_f
 	assert_string_equal(plugin_find(set, "twin_b.twin")->file, "two.so");
 	assert_non_null(plugin_find(set, "noop"));
 	plugin_each_clash(set, note_clash, clashes);
-	assert_string_equal(clashes, "twin: function \"twin\" is both in plugin \"one.so\" and in plugin \"two.so\"\n");
+	assert_string_equal(clashes, "twin: function 'twin' is both in plugin 'one.so' and in plugin 'two.so'\n");
 	plugin_set_free(set);
 }
 
@@ -370,8 +370,8 @@ static void a_copy_beside_the_original_names_both_files(void **state)
 	assert_null(plugin_find(set, "noop"));
 	assert_null(plugin_find(set, "sample.noop"));
 	plugin_each_clash(set, note_clash, clashes);
-	assert_non_null(strstr(clashes, "sample.noop: function \"sample.noop\" is both in plugin \"sample.so\" and in "
-					"plugin \"sample_old.so\"\n"));
+	assert_non_null(strstr(clashes, "sample.noop: function 'sample.noop' is both in plugin 'sample.so' and in "
+					"plugin 'sample_old.so'\n"));
 	plugin_set_free(set);
 }
 
@@ -388,7 +388,7 @@ static void one_plugin_is_loaded_by_its_name(void **state)
 	assert_non_null(plugin_find(set, "echo"));
 	plugin_set_free(set);
 	assert_int_equal(plugin_load_one(&set, dir, "wrong_abi", geteuid(), &err), DEFERRED_EPLUGIN);
-	assert_non_null(strstr(err.message, "/plugins/wrong_abi.so\": made for plugin ABI 2"));
+	assert_non_null(strstr(err.message, "/plugins/wrong_abi.so': made for plugin ABI 2"));
 	error_clear(&err);
 	assert_int_equal(plugin_load_one(&set, dir, "missing", geteuid(), &err), DEFERRED_EPLUGIN);
 	assert_non_null(strstr(err.message, "No such file or directory"));
@@ -401,7 +401,7 @@ static void a_missing_folder_is_an_error_that_names_it(void **state)
 {
 	(void)state;
 	snprintf(dir, sizeof(dir), "%s/missing", top);
-	assert_load_fails(geteuid(), "/missing\": No such file or directory");
+	assert_load_fails(geteuid(), "/missing': No such file or directory");
 }
 
 static void a_file_in_place_of_the_folder_is_an_error(void **state)
@@ -420,7 +420,7 @@ static void a_file_writable_by_others_is_refused(void **state)
 	put("plugins/sample", "sample.so");
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		assert_int_equal(chmod(path_of("sample.so"), modes[i]), 0);
-		assert_load_fails(geteuid(), "/sample.so\" is writable by others");
+		assert_load_fails(geteuid(), "/sample.so' is writable by others");
 	}
 }
 
@@ -433,7 +433,7 @@ static void a_folder_writable_by_others_is_refused_even_if_sticky(void **state)
 		struct deferred_error err = { 0 };
 
 		assert_int_equal(chmod(dir, modes[i]), 0);
-		assert_load_fails(geteuid(), "/plugins\" is writable by others");
+		assert_load_fails(geteuid(), "/plugins' is writable by others");
 		assert_int_equal(plugin_dir_check(dir, geteuid(), &err), DEFERRED_EPLUGIN);
 	}
 }

@@ -71,10 +71,10 @@ static void a_password_is_found_in_either_form_of_a_connection_string(void **sta
 	(void)state;
 	for (size_t i = 0; i < sizeof(with_password) / sizeof(with_password[0]); i++)
 		if (!secret_in_conninfo(with_password[i]))
-			fail_msg("no password in \"%s\"", with_password[i]);
+			fail_msg("no password in '%s'", with_password[i]);
 	for (size_t i = 0; i < sizeof(without_password) / sizeof(without_password[0]); i++)
 		if (secret_in_conninfo(without_password[i]))
-			fail_msg("a password in \"%s\"", without_password[i]);
+			fail_msg("a password in '%s'", without_password[i]);
 }
 
 static void an_argument_with_a_password_is_overwritten_whole_and_no_other(void **state)

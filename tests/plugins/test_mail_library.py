@@ -203,7 +203,7 @@ def test_the_label_is_that_of_the_mail_or_its_subject(mail_call, db):
     [
         ({**MAIL, "to": []}, "no recipient"),
         ({**MAIL, "text": None}, "neither text nor html"),
-        ({**MAIL, "to": [["ann", None]]}, 'to: "ann" is not a mail address'),
+        ({**MAIL, "to": [["ann", None]]}, "to: 'ann' is not a mail address"),
         ({**MAIL, "to": [["ann@x.org\r\nRCPT TO:<v@x.org>", None]]}, "to has a control character"),
         ({**MAIL, "from": ["a@b", "x\ny"]}, "from has a control character"),
         ({**MAIL, "subject": "a\rb"}, "subject has a control character"),
@@ -226,7 +226,7 @@ def test_a_malformed_mail_is_neither_stored_nor_sent(mail_call, db, mail, words,
 def test_a_mail_with_options_no_job_can_have_is_not_sent(mail_call):
     """Not even where it needs no job, for the same call would be refused with `mail.defer = 1`."""
     answer = mail_call(MAIL, args=["-k", ""])
-    assert answer["code"] == EINVAL and 'option "key" is empty' in answer["message"]
+    assert answer["code"] == EINVAL and "option 'key' is empty" in answer["message"]
     assert mail_call.server.commands() == []
 
 

@@ -307,7 +307,7 @@ def test_the_sender_comes_from_the_settings_where_the_mail_names_none(send):
         and 'mail { from = "you@example.org" }' in outcome.error
     )
     wrong = send(mail, settings={"mail.from": "nobody"})
-    assert (wrong.returned, wrong.error) == ("unready", 'mail.from: "nobody" is not a mail address')
+    assert (wrong.returned, wrong.error) == ("unready", "mail.from: 'nobody' is not a mail address")
     assert send({**mail, "to": "x"}).returned == "dead"
 
 
@@ -682,7 +682,7 @@ def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_mail(call, tmp_pa
         settings={"mail.port": server.port, "mail.timeout": 10000, "mail.attachment_dir": tmp_path},
     )
     server.stop()
-    assert outcome.returned == "dead" and outcome.error == f'cannot read attachment "{path}": it has become shorter'
+    assert outcome.returned == "dead" and outcome.error == f"cannot read attachment '{path}': it has become shorter"
     assert server.taken == 0 and outcome.removed == []
 
 
@@ -697,7 +697,7 @@ def test_what_is_no_readable_file_is_named(send, tmp_path):
         ("/dev/zero", "outside of the folder"),
     ):
         outcome = send({**MAIL, "attachments": [{"path": str(path)}]})
-        assert outcome.returned == "dead" and f'"{path}"' in outcome.error and words in outcome.error
+        assert outcome.returned == "dead" and f"'{path}'" in outcome.error and words in outcome.error
     assert send.server.commands() == []
 
 
@@ -725,7 +725,7 @@ def test_attachments_lie_below_the_folder_of_the_setting(send, tmp_path):
         )
         assert (
             outcome.returned == "dead"
-            and f'below mail.attachment_dir "{allowed}": it ' in outcome.error
+            and f"below mail.attachment_dir '{allowed}': it " in outcome.error
             and outcome.removed == []
         )
     assert send.server.commands() == []
@@ -1060,7 +1060,7 @@ def test_what_is_no_address_is_refused(send, address):
         ("nonsense", "not an object"),
         ({}, "no recipient"),
         ({**MAIL, "to": None}, "no recipient"),
-        ({**MAIL, "subjct": "x"}, 'unknown field "subjct"'),
+        ({**MAIL, "subjct": "x"}, "unknown field 'subjct'"),
         ({**MAIL, "subject": 1}, "subject: no string"),
         ({**MAIL, "to": 1}, "to: an address is"),
         ({**MAIL, "to": {"mail": "a@b", "name": "x"}}, "unknown member"),

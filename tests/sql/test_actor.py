@@ -128,7 +128,7 @@ def test_what_dies_in_any_queue_needs_a_grant_for_all(db, operator):
 
     assert (
         dead(queue="default") is None
-        and 'to queue "other"' in dead(queue="other")
+        and "to queue 'other'" in dead(queue="other")
         and "to every queue" in dead(fn="may")
     )
     db.sql("reset session authorization")

@@ -202,14 +202,14 @@ def test_a_queue_is_named_once(db):
     refused(
         db,
         pgerror.InvalidParameterValue,
-        'option "queue" and the argument queue "a" are both given',
+        "option 'queue' and the argument queue 'a' are both given",
         "select deferred.defer('f', queue => 'a', opts => '{\"queue\": \"b\"}')",
     )
     refused(
-        db, pgerror.InvalidParameterValue, 'queue name "a b" is invalid', "select deferred.defer('f', queue => 'a b')"
+        db, pgerror.InvalidParameterValue, "queue name 'a b' is invalid", "select deferred.defer('f', queue => 'a b')"
     )
     refused(db, pgerror.InvalidParameterValue, "the function is missing", "select deferred.defer(null)")
-    refused(db, pgerror.NullValueNotAllowed, 'params of function "f" are NULL', "select deferred.defer('f', null)")
+    refused(db, pgerror.NullValueNotAllowed, "params of function 'f' are NULL", "select deferred.defer('f', null)")
     assert db.one("select count(*) from deferred.__deferred") == 2
 
 
@@ -236,14 +236,14 @@ def test_every_option_lands_in_the_row(db):
 
 def test_a_bad_option_is_named(db):
     for opts, says in [
-        ({"que": 1}, 'option "que" is unknown'),
+        ({"que": 1}, "option 'que' is unknown"),
         ({"delay": "5 parsecs"}, "is not a time span"),
         ({"delay": "-5s"}, "is not a time span"),
         ({"timeout": "1e3"}, "is not a time span"),
         ({"expires": ""}, "is not a time span"),
         ({"timeout": 0}, "out of range"),
         ({"priority": "high"}, "is not a number"),
-        ({"priority": 40000}, 'option "priority" is out of range: 40000'),
+        ({"priority": 40000}, "option 'priority' is out of range: 40000"),
         ({"max_attempts": 0}, "out of range"),
         ({"max_attempts": "1; drop table x"}, "is not a number"),
         ({"backoff_exponent": 0.5}, "out of range"),
@@ -252,7 +252,7 @@ def test_a_bad_option_is_named(db):
         ({"queue": ""}, "queue name"),
         ({"key": ""}, "out of range"),
         ({"label": "x" * 1001}, "out of range"),
-        ({"key": "k", "on_duplicate": "maybe"}, 'option "on_duplicate" has the invalid value'),
+        ({"key": "k", "on_duplicate": "maybe"}, "option 'on_duplicate' has the invalid value"),
         ({"run_at": "soon"}, "soon"),
         ([], "opts must be a JSON object, but a JSON array was given"),
         ("text", "opts must be a JSON object, but a JSON string was given"),
@@ -276,11 +276,11 @@ def test_time_spans_are_read_as_in_c(db):
     said = db.sql("select s, pg_temp.refusal(s) from unnest(%s) s", bad)
     long = {text: said for text, said in said if "36525d" in said}
     assert set(long) == {"999999999999", "36525d 1ms", "999999999999d", "9999999999 days"}
-    assert all(f'option "delay": time span "{text}" is too long' in said for text, said in long.items())
+    assert all(f"option 'delay': time span '{text}' is too long" in said for text, said in long.items())
     assert len(said) == len(bad) and not [
         s
         for s in said
-        if s[0] not in long and not (f'"{s[0]}" is not a time span' in s[1] and "5s" in s[1] and "5 minutes" in s[1])
+        if s[0] not in long and not (f"'{s[0]}' is not a time span" in s[1] and "5s" in s[1] and "5 minutes" in s[1])
     ]
     job = db.one("""select deferred.defer('f', '{}', '{"delay": "1 day 02:00:00", "timeout": "5 minutes"}')""")
     assert db.one(
@@ -368,7 +368,7 @@ def test_a_bad_function_name_is_refused(db):
         ("{", "invalid input syntax for type json"),
         ("", "invalid input syntax for type json"),
         ("[" * 600 + "]" * 600, "nest deeper than 512 levels"),
-        ('"' + "x" * (10 << 20) + '"', 'bytes, but queue "default" allows 1048576'),
+        ('"' + "x" * (10 << 20) + '"', "bytes, but queue 'default' allows 1048576"),
         (None, "are NULL"),
     ],
     ids=["unfinished", "empty", "deep", "10 MB", "NULL"],
@@ -428,7 +428,7 @@ def test_keys_skip_refuse_and_replace(db):
     refused(
         db,
         pgerror.UniqueViolation,
-        'has key "k" already',
+        "has key 'k' already",
         "select deferred.defer('f', '{}', %s::json)",
         '{"key": "k", "on_duplicate": "error"}',
     )
@@ -474,7 +474,7 @@ def test_the_functions_work_where_a_backslash_escapes(db):
     connection.autocommit = True
     params = json.dumps({"a": "[" * 600})
     ask(connection, "select deferred.defer('f', %s::json, '{\"delay\": \"1.5s\", \"backoff_exponent\": 1.5}')", params)
-    with pytest.raises(psycopg2.Error, match='"1x5s" is not a time span'):
+    with pytest.raises(psycopg2.Error, match="'1x5s' is not a time span"):
         ask(connection, "select deferred.defer('f', '{}', '{\"delay\": \"1x5s\"}')")
     connection.close()
 
@@ -482,12 +482,12 @@ def test_the_functions_work_where_a_backslash_escapes(db):
 @pytest.mark.parametrize(
     "opts, says",
     [
-        ({"key": ""}, 'option "key" is out of range: 0 characters'),
+        ({"key": ""}, "option 'key' is out of range: 0 characters"),
         ({"key": "\u4e00" * 1000}, "1000 characters, 3000 bytes"),
-        ({"max_attempts": 0}, 'option "max_attempts" is out of range: 0'),
-        ({"timeout": "0"}, 'option "timeout" is out of range: 0 ms'),
-        ({"backoff_exponent": 0.5}, 'option "backoff_exponent" is out of range: 0.5'),
-        ({"on_duplicate": "nope"}, 'option "on_duplicate" has the invalid value "nope"'),
+        ({"max_attempts": 0}, "option 'max_attempts' is out of range: 0"),
+        ({"timeout": "0"}, "option 'timeout' is out of range: 0 ms"),
+        ({"backoff_exponent": 0.5}, "option 'backoff_exponent' is out of range: 0.5"),
+        ({"on_duplicate": "nope"}, "option 'on_duplicate' has the invalid value 'nope'"),
     ],
 )
 def test_an_option_out_of_range_is_named_with_its_value(db, opts, says):
@@ -643,7 +643,7 @@ def test_one_bad_among_many_stores_none(db):
     for bad, says in [
         ({"fn": "a b"}, "function name"),
         ({"params": {}}, "the function is missing"),
-        ({"fn": "f", "que": 1}, 'option "que" is unknown'),
+        ({"fn": "f", "que": 1}, "option 'que' is unknown"),
         ({"fn": "f", "delay": "x"}, "is not a time span"),
         ({"fn": "f", "queue": "a b"}, "queue name"),
         (7, "must be a JSON object, but a JSON number was given"),
@@ -718,7 +718,7 @@ def test_grants_limit_a_role_to_functions_and_queues(db):
     ):
         with pytest.raises(pgerror.InsufficientPrivilege) as caught:
             ask(producer, query)
-        assert 'role "deferred_producer" may not defer' in str(caught.value)
+        assert "role 'deferred_producer' may not defer" in str(caught.value)
     assert db.hot() == 3
     assert db.one("select count(*) from deferred.__deferred_queue where name = 'any'") == 1
     defer(db, "system")  # another role is not limited

@@ -77,7 +77,7 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
 
     wrong = {
         "a flow must be a JSON object, but a JSON array was given": [],
-        'option "job" is unknown': {"job": []},
+        "option 'job' is unknown": {"job": []},
         "must be JSON arrays": {"jobs": {}},
         "no jobs": {"jobs": []},
         "more than 8 callbacks": {"jobs": [job()], "then": [{"fn": "b"}] * 9},
@@ -85,21 +85,21 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
         "job 1 has no function": {"jobs": [{"name": "a"}]},
         "a name that is not a text": {"jobs": [job(name=5)]},
         "a name that is not a text of 1": {"jobs": [job(name="")]},
-        'two jobs have the name "a"': {"jobs": [job(), job()]},
-        'job "a" waits for "b", which is listed after it': {"jobs": [job(after="b"), job(name="b", after="a")]},
-        'job "a" waits for "a", which is listed after it': {"jobs": [job(after=["a"])]},
-        'job 2 waits for "c", but no job': {"jobs": [job(), {"fn": "b", "after": ["c"]}]},
-        'waits for "a" twice': {"jobs": [job(), job(name="b", after=["a", "a"])]},
-        "job 2: option \"aftr\" is unknown": {"jobs": [job(), job(name="b", aftr=1)]},
+        "two jobs have the name 'a'": {"jobs": [job(), job()]},
+        "job 'a' waits for 'b', which is listed after it": {"jobs": [job(after="b"), job(name="b", after="a")]},
+        "job 'a' waits for 'a', which is listed after it": {"jobs": [job(after=["a"])]},
+        "job 2 waits for 'c', but no job": {"jobs": [job(), {"fn": "b", "after": ["c"]}]},
+        "waits for 'a' twice": {"jobs": [job(), job(name="b", after=["a", "a"])]},
+        "job 2: option 'aftr' is unknown": {"jobs": [job(), job(name="b", aftr=1)]},
         "job 10000000 does not exist": {"jobs": [job(after=[10**7])]},
         "waits for 1001 jobs": {
             "jobs": [job(name=str(n)) for n in range(1001)] + [job(after=[str(n) for n in range(1001)])]
         },
         "callback 1 needs": {"jobs": [job()], "then": [{"fn": "b", "on": "fail"}]},
-        'job 1 has the option "on"': {"jobs": [job(on="ok")]},
-        f'flow: job 2: job {key} has key "taken"': {"jobs": [job(), job(name="b", key="taken")]},
-        'flow: job 2: job [0-9]+ has key "same"': {"jobs": [job(key="same"), job(name="b", key="same")]},
-        'flow: job 1: job [0-9]+ has key "same"': {
+        "job 1 has the option 'on'": {"jobs": [job(on="ok")]},
+        f"flow: job 2: job {key} has key 'taken'": {"jobs": [job(), job(name="b", key="taken")]},
+        "flow: job 2: job [0-9]+ has key 'same'": {"jobs": [job(key="same"), job(name="b", key="same")]},
+        "flow: job 1: job [0-9]+ has key 'same'": {
             "jobs": [job(key="same"), job(name="b", key="same", on_duplicate="replace")]
         },
         "flow: job 2: its queue is full": {"jobs": [job(queue="full"), job(name="b", queue="full")]},
@@ -116,7 +116,7 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
         {"job": "a", "x": 1},
     ):
         wrong[
-            f'job 2: option "after" has the invalid value "{json.dumps(after)}"'.replace("[", "\\[").replace("{", "\\{")
+            f"job 2: option 'after' has the invalid value '{json.dumps(after)}'".replace("[", "\\[").replace("{", "\\{")
         ] = {"jobs": [job(), {"fn": "b", "after": [after]}]}
     for says, flow in wrong.items():
         with pytest.raises(
@@ -349,7 +349,7 @@ def test_the_first_that_fails_has_the_rest_cancelled(db):
     clean(db)
     with pytest.raises(
         pgerror.InvalidParameterValue,
-        match='option "on_failure" has the invalid value "stop"\nHINT:  use continue .* or cancel ',
+        match="option 'on_failure' has the invalid value 'stop'\nHINT:  use continue .* or cancel ",
     ):
         defer_flow(db, {"on_failure": "stop", "jobs": [step("a")]})
 

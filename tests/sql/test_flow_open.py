@@ -173,9 +173,9 @@ def test_what_is_wrong_is_refused(db):
         with pytest.raises((pgerror.NoDataFound, pgerror.ObjectNotInPrerequisiteState), match=why):
             db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "a", "flow": flow}]))
     for value in ("x", -1, 0, True, "1 or 2", [1]):
-        with pytest.raises(pgerror.InvalidParameterValue, match='option "flow" is not the number of a flow'):
+        with pytest.raises(pgerror.InvalidParameterValue, match="option 'flow' is not the number of a flow"):
             add(db, value)
-        with pytest.raises(pgerror.InvalidParameterValue, match='option "flow" is not the number of a flow'):
+        with pytest.raises(pgerror.InvalidParameterValue, match="option 'flow' is not the number of a flow"):
             db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "a", "flow": value}]))
     flow = open_flow(db)
     with pytest.raises(pgerror.InvalidParameterValue, match="a message"):
@@ -183,9 +183,9 @@ def test_what_is_wrong_is_refused(db):
     for wrong, why in (
         ([], "a flow must be a JSON object, but a JSON array was given"),
         ({"jobs": []}, "no jobs"),
-        ({"then": [{"fn": "a", "oops": 1}]}, 'option "oops" is unknown'),
+        ({"then": [{"fn": "a", "oops": 1}]}, "option 'oops' is unknown"),
         ({"then": [{"fn": "a", "timeout": "x"}]}, "timeout"),
-        ({"jobs": [{"fn": "a", "flow": 1}]}, 'has the option "flow"'),
+        ({"jobs": [{"fn": "a", "flow": 1}]}, "has the option 'flow'"),
         ({"then": 1}, "must be JSON arrays"),
     ):
         with pytest.raises(pgerror.InvalidParameterValue, match=why):
@@ -392,7 +392,7 @@ def test_a_callback_whose_key_is_taken_is_refused_by_a_retry_which_says_so(db):
     db.sql("select deferred.flow_retry(%s)", flow)
     db.sql("select deferred.__flow_retry_some()")
     assert db.sql("select ready, waiting, refused, why from deferred.__deferred_flow_retry") == [
-        (1, 0, 1, f'job {callback} cannot be retried: key "k" is in use by job {taken}')
+        (1, 0, 1, f"job {callback} cannot be retried: key 'k' is in use by job {taken}")
     ]
     end(db, job)
     settle(db)

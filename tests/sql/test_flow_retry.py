@@ -147,7 +147,7 @@ def test_who_cannot_come_back_stays_and_the_answer_says_so(db):
     settle(db)
     other = db.defer("f", key="k")
     db.sql("delete from deferred.__deferred_log where job_id = %s", d)
-    assert retry(db, flow) == (1, 0, 2, f'job {a} cannot be retried: key "k" is in use by job {other}')
+    assert retry(db, flow) == (1, 0, 2, f"job {a} cannot be retried: key 'k' is in use by job {other}")
     assert states(db, a, b, c) == ["dead", "cancelled", "ready"]
     assert db.one("select count(*) from deferred.__deferred_hot where id = %s", d) == 0
     end(db, other)

@@ -102,7 +102,7 @@ def test_neither_error_nor_replace_meets_the_job_of_another_role(db, roles):
     ann, bob = roles
     theirs = defer(db, bob, key="k")
     mine = defer(db, ann, key="k", on_duplicate="error")
-    with pytest.raises(pgerror.UniqueViolation, match=f'job {mine} of queue "default" has key "k" already'):
+    with pytest.raises(pgerror.UniqueViolation, match=f"job {mine} of queue 'default' has key 'k' already"):
         defer(db, ann, key="k", on_duplicate="error")
     again = defer(db, ann, key="k", on_duplicate="replace")
     assert db.sql("select id from deferred.__deferred_hot order by id") == [(theirs,), (again,)]
@@ -115,7 +115,7 @@ def test_a_full_queue_takes_no_job_for_a_key_of_somebody_else(db, roles):
     db.sql("select deferred.__queue_set('q', '{\"max_length\": 1}', true)")
     theirs = defer(db, bob, key="k", queue="q")
     assert defer(db, bob, key="k", queue="q") == theirs
-    with pytest.raises(psycopg2.Error, match='queue "q" is full'):
+    with pytest.raises(psycopg2.Error, match="queue 'q' is full"):
         defer(db, ann, key="k", queue="q")
 
 
@@ -247,7 +247,7 @@ def test_an_expired_job_that_runs_keeps_its_key(db, worker):  # noqa: F811
     (job,) = w.take()
     db.sql("update deferred.__deferred_hot set expires_at = clock_timestamp() - interval '1 s'")
     assert db.defer("f", key="k") == first
-    with pytest.raises(psycopg2.Error, match='has key "k" already'):
+    with pytest.raises(psycopg2.Error, match="has key 'k' already"):
         db.defer("f", key="k", on_duplicate="error")
     with pytest.raises(psycopg2.Error, match="is running and cannot be replaced"):
         replace(db)

@@ -272,7 +272,7 @@ def test_a_job_deferred_with_a_delay_takes_its_place_when_it_is_due(db, worker):
 
 
 def test_a_message_has_no_concurrency_key_and_is_never_a_workers(db, worker):
-    with pytest.raises(psycopg2.Error, match='option "concurrency_key" is not allowed for a message'):
+    with pytest.raises(psycopg2.Error, match="option 'concurrency_key' is not allowed for a message"):
         db.sql("""select deferred.defer(null, '{}', '{"queue": "q", "concurrency_key": "k"}')""")
     job, message = many(db, 2, concurrency_key="k")
     db.sql("update deferred.__deferred_hot set fn = null where id = %s", message)
@@ -494,7 +494,7 @@ def test_a_full_queue_refuses_or_drops(db):
         "select deferred.defer('f', '{}', '{\"queue\": \"q\"}')",
         "select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"q\"}]')",
     ):
-        with pytest.raises(psycopg2.Error, match=r'queue "q" is full \(max_length 3\)') as e:
+        with pytest.raises(psycopg2.Error, match=r"queue 'q' is full \(max_length 3\)") as e:
             db.sql(sql)
         assert e.value.pgcode == "53400"
     assert db.defer("f", queue="q", key="k") == jobs[2]  # it is there already
@@ -544,13 +544,13 @@ def test_a_bound_function_needs_the_right_to_it(db):
     db.sql("drop role if exists messenger")
     db.sql("create role messenger; grant deferred_producer to messenger")
     db.sql("insert into deferred.__deferred_grant values ('messenger', null, 'other')")
-    with pytest.raises(psycopg2.Error, match='may not defer "handle" to queue "bound"'):
+    with pytest.raises(psycopg2.Error, match="may not defer 'handle' to queue 'bound'"):
         db.sql("set role messenger; select deferred.defer(null, '{}', '{\"queue\": \"bound\"}')")
     db.sql("reset role")
     # Nor is a message that calls nothing the call the role is granted.
     setq(db, "plain")
     for queue in "plain", "new":
-        with pytest.raises(psycopg2.Error, match=f'may not defer messages to queue "{queue}"'):
+        with pytest.raises(psycopg2.Error, match=f"may not defer messages to queue '{queue}'"):
             db.sql(f"set role messenger; select deferred.defer(null, '{{}}', '{{\"queue\": \"{queue}\"}}')")
         db.sql("reset role")
     db.sql("set role messenger; select deferred.defer('other', '{}', '{\"queue\": \"plain\"}'); reset role")
@@ -627,7 +627,7 @@ def test_a_removed_queue_forgets_its_settings_and_comes_back_with_a_job(db, work
     assert db.sql("select paused, max_running, weight, removed_at from deferred.__deferred_queue where name = 'q'") == [
         (False, None, 1, None)
     ]
-    with pytest.raises(psycopg2.Error, match='"default" cannot be removed'):
+    with pytest.raises(psycopg2.Error, match="'default' cannot be removed"):
         db.sql("select deferred.__queue_rm('default')")
 
 
@@ -654,7 +654,7 @@ def test_a_removed_queue_forgets_its_settings_and_comes_back_with_a_job(db, work
         ('{"max_length": 0}', "out of range"),
         ('{"max_running": "many"}', "many"),
         ('{"backoff_floor_ms": 10, "backoff_ceiling_ms": 5}', "is below backoff_floor"),
-        ('{"colour": 1}', 'setting "colour" of queue'),
+        ('{"colour": 1}', "setting 'colour' of queue"),
         ('[]', "JSON array"),
         ('{"backoff_exponent": "NaN"}', "NaN"),
         ('{"max_attempts": 1.5}', "1.5"),

@@ -58,7 +58,7 @@ def test_a_mail_is_deferred_with_the_rights_and_in_the_transaction_of_the_caller
     db.sql("insert into deferred.__deferred_grant values ('deferred_producer', null, 'noop')")
     viewer = as_role(db, "deferred_viewer")
     for connection, says in (
-        (as_role(db, "deferred_producer"), 'role "deferred_producer" may not defer'),
+        (as_role(db, "deferred_producer"), "role 'deferred_producer' may not defer"),
         (viewer, "permission denied"),
     ):
         with pytest.raises(pgerror.InsufficientPrivilege, match=says):
@@ -72,21 +72,21 @@ def test_what_cannot_be_sent_is_refused_and_named(db):
         ("null::text, 's', 't'", "the recipient is missing"),
         ("'{}'::text[], 's', 't'", "the recipient is missing"),
         ("'ann@x.org', 's'", "text and html are both missing"),
-        ("'ann', 's', 't'", 'to: "ann" is not a mail address'),
+        ("'ann', 's', 't'", "to: 'ann' is not a mail address"),
         ("array['ann@x.org', null], 's', 't'", "to: an address is NULL"),
-        ("'ann@x.org', 's', 't', cc => array['a b@x.org']", 'cc: "a b@x.org" has a character'),
+        ("'ann@x.org', 's', 't', cc => array['a b@x.org']", "cc: 'a b@x.org' has a character"),
         ("'ann@x.org', 's', 't', bcc => array['.b@x.org']", "bcc: "),
-        ("'ann@x.org', 's', 't', \"from\" => 'x'", 'from: "x" is not a'),
+        ("'ann@x.org', 's', 't', \"from\" => 'x'", "from: 'x' is not a"),
         ("'ann@x.org', 's', 't', reply_to => 'x@y>'", "reply_to: "),
         ("'ann@x.org,bob@x.org', 's', 't'", "to: "),
         (r"E'Ann\r\nBcc: <eve@x.org>', 's', 't'", "has a control character"),
         (r"'a@x.org', E's\nBcc: eve@x.org', 't'", "subject: has a control"),
         ("'ann@x.org', 's', 't', headers => '[]'", "headers must be a JSON object, but a JSON array"),
         ("'ann@x.org', 's', 't', attachments => '{}'", "attachments must be a JSON array, but a JSON object"),
-        ("'ann@x.org', 's', 't', headers => '{\"Bcc\": \"eve@x.org\"}'", 'headers: "Bcc" is not among'),
-        ("'ann@x.org', 's', 't', headers => '{\"X-A\": \"a\\r\\nBcc: eve@x.org\"}'", 'headers: "X-A" has a control'),
-        ("'ann@x.org', 's', 't', headers => '{\"X-A\": 5}'", 'headers: "X-A" is not text'),
-        ("'ann@x.org', 's', 't', opts => '{\"quue\": \"mail\"}'", 'option "quue" is unknown'),
+        ("'ann@x.org', 's', 't', headers => '{\"Bcc\": \"eve@x.org\"}'", "headers: 'Bcc' is not among"),
+        ("'ann@x.org', 's', 't', headers => '{\"X-A\": \"a\\r\\nBcc: eve@x.org\"}'", "headers: 'X-A' has a control"),
+        ("'ann@x.org', 's', 't', headers => '{\"X-A\": 5}'", "headers: 'X-A' is not text"),
+        ("'ann@x.org', 's', 't', opts => '{\"quue\": \"mail\"}'", "option 'quue' is unknown"),
     ]:
         with pytest.raises(pgerror.InvalidParameterValue) as caught:
             db.sql(CALL + arguments + ")")

@@ -1021,7 +1021,7 @@ def test_a_consumer_in_sql_claims_and_gives_back(db, c):
         db.sql("select deferred.release(%s, %s)", *rows[0][:2])
     assert db.sql("select attempt from deferred.claim(%s)", Q) == [(1,)]
     assert c.deletes((Q, *rows[1][:2])) == [OK]  # one receipt for both
-    with pytest.raises(psycopg2.Error, match='queue "acct.none" does not exist'):
+    with pytest.raises(psycopg2.Error, match="queue 'acct.none' does not exist"):
         db.sql("select * from deferred.claim('acct.none')")
     for args in ((0, 1000), (1001, 1000), (1, 0), (1, 604800001), (None, 1)):
         with pytest.raises(psycopg2.errors.NumericValueOutOfRange):

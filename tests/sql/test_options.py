@@ -68,8 +68,8 @@ def test_an_option_is_taken_or_refused_on_purpose(db, way):
                 cursor.execute(statement, (json.dumps({option: value, **TOGETHER.get(option, {})}),))
                 unknown = False
             except psycopg2.Error as e:
-                unknown = f'option "{option}" is unknown' in str(e) or any(
-                    f'option "{o}" is unknown' in str(e) for o in TOGETHER.get(option, {})
+                unknown = f"option '{option}' is unknown" in str(e) or any(
+                    f"option '{o}' is unknown" in str(e) for o in TOGETHER.get(option, {})
                 )
                 assert unknown or option == "flow", str(e)
             connection.rollback()

@@ -54,8 +54,8 @@ def test_a_producer_adds_a_thousand_queues_and_no_more(db, role):
         defer(app, "one-more")
     text = str(refused.value)
     assert (
-        '"one-more"' in text
-        and f'role "app_{db.name}" may not add more than 1000 queues' in text
+        "'one-more'" in text
+        and f"role 'app_{db.name}' may not add more than 1000 queues" in text
         and "queue set NAME --create" in text
         and "__deferred_quota" in text
     )

@@ -152,16 +152,16 @@ def test_an_alert_is_deferred_while_a_producer_is_adding_its_queue(db, roles):
         (
             "select deferred.defer('f', '{}', null, 'new')",
             "select deferred.defer('f', '{}', null, 'new')",
-            'queue "new"',
+            "queue 'new'",
             "two",
         ),
         (
             "select deferred.schedule('new', '@daily', 'f')",
             "select deferred.schedule('new', '@daily', 'f')",
-            'schedule "new"',
+            "schedule 'new'",
             "two",
         ),
-        ("select deferred.schedule_pause('own')", "select deferred.schedule_pause('own')", 'schedule "own"', "one"),
+        ("select deferred.schedule_pause('own')", "select deferred.schedule_pause('own')", "schedule 'own'", "one"),
     ],
 )
 def test_who_waits_for_a_transaction_that_stays_open_is_told_whose_it_is(db, roles, held, call, kind, waiting):
@@ -171,7 +171,7 @@ def test_who_waits_for_a_transaction_that_stays_open_is_told_whose_it_is(db, rol
         said = refused_at_once(db, roles[waiting], call)
         pid = open_one.connection.info.backend_pid
         assert said.startswith(
-            f"{kind} is locked by process {pid} of role \"{pg_user(open_one)}\", in a transaction open since 2"
+            f"{kind} is locked by process {pid} of role '{pg_user(open_one)}', in a transaction open since 2"
         )
 
 
@@ -186,7 +186,7 @@ def test_an_operator_who_waits_is_refused_with_the_holder_named(db, roles):
         open_one.execute(f"select deferred.schedule_pause('own'), deferred.cancel({job})")
         pid = open_one.connection.info.backend_pid
         for act, object_ in (
-            ("'pause', null, null, 'ann', null, null, 'own'", 'schedule "own"'),
+            ("'pause', null, null, 'ann', null, null, 'own'", "schedule 'own'"),
             (f"'cancel', {job}, null, 'ann', null", f"job {job}"),
         ):
             with acting(db, roles["oper"]) as oper:

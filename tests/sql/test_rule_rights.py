@@ -352,7 +352,7 @@ def test_only_members_of_the_owner_run_a_rule(db, owner):
     env = {"DEFERRED_DB": f"{db.conninfo} user={other}"}
     for args in (["run", "r"], ["test", "r"], ["rm", "r"]):
         result = db.run(["deferred", "rule", *args], env=env)
-        assert result.returncode == 77 and f'belongs to role "{owner}"' in result.stderr, result
+        assert result.returncode == 77 and f"belongs to role '{owner}'" in result.stderr, result
     assert db.hot() == 0
     db.sql(f"grant {owner} to {other}")
     result = db.run(["deferred", "rule", "run", "r"], env=env)

@@ -170,7 +170,7 @@ def test_a_role_has_as_many_schedules_as_its_quota_says(db, role):  # noqa: F811
         cursor.connection.commit()
         with pytest.raises(psycopg2.errors.ConfigurationLimitExceeded) as refused:
             cursor.execute("select deferred.schedule('more', '@daily', 'f')")
-        assert f'role "app_{db.name}" may not add more than 1000 schedules' in str(refused.value)
+        assert f"role 'app_{db.name}' may not add more than 1000 schedules" in str(refused.value)
         assert "__deferred_quota" in str(refused.value)
         cursor.connection.rollback()
         cursor.execute("select deferred.schedule('s7', '@hourly', 'f')")  # those that are there change as ever
@@ -211,14 +211,14 @@ def test_who_may_not_defer_any_more_fails_alone_and_others_have_no_part_in_a_sch
     schedule(db, "mine")
     tick(db, T + HOUR)
     assert (ticks(db), ticks(db, "t"), ticks(db, "mine")) == ([(1, "failed")], [(1, "queued")], [(1, "queued")])
-    assert 'may not defer "f"' in db.one("select last_error from deferred.__deferred_schedule where name = 's'")
+    assert "may not defer 'f'" in db.one("select last_error from deferred.__deferred_schedule where name = 's'")
     # Nor is somebody else's schedule a way around it: that of a role one is a member of.
     db.sql(f"grant other_{db.name} to app_{db.name}")
     with app.cursor() as cursor, other.cursor() as stranger:
         stranger.execute("select deferred.schedule('theirs', '0 * * * *', 'f')")
         other.commit()
         for call in ("schedule_run('theirs')", "schedule_backfill('theirs', now() - interval '2h', now())"):
-            with pytest.raises(psycopg2.errors.InsufficientPrivilege, match='may not defer "f"'):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege, match="may not defer 'f'"):
                 cursor.execute(f"select deferred.{call}")
             app.rollback()
     db.sql("select deferred.unschedule('theirs')")

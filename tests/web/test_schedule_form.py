@@ -139,7 +139,7 @@ def test_what_is_refused_has_the_words_of_the_command_and_stays_in_the_form(web,
     for name, value in (("timeout", "30"), ("late", "5")):
         by_command = db.run(["deferred", "schedule", "set", "n", "@daily", "noop", "--" + name, value]).stderr
         what, hint = refused(send(web, **{**typed, name: value})).rstrip(")").split(" (")
-        assert what == f'{name} "{value}" has no unit' and by_command.startswith(f"deferred: {what}\nhint: {hint}\n")
+        assert what == f"{name} '{value}' has no unit" and by_command.startswith(f"deferred: {what}\nhint: {hint}\n")
     assert "secret" in refused(send(web, **{**typed, "params": '{"a": secret}'}))
     assert db.sql("select from deferred.__deferred_schedule") == []
     rows = db.sql("select refused from deferred.__deferred_action order by id")
@@ -150,17 +150,17 @@ def test_a_form_neither_replaces_nor_undoes_what_others_set(web, db):
     assert send(web, name="n", rule="@daily", fn="noop")[0] == 303
     assert (
         refused(send(web, name="n", rule="@hourly", fn="noop"))
-        == 'schedule "n" exists already (change it on its page, or choose another name)'
+        == "schedule 'n' exists already (change it on its page, or choose another name)"
     )
     form = fields_of(web.page("/schedule?name=n"))
     assert send(web, **{**form, "rule": "@weekly"})[0] == 303
     assert (
-        refused(send(web, **{**form, "rule": "@monthly"})) == 'schedule "n" was changed meanwhile (load its form again)'
+        refused(send(web, **{**form, "rule": "@monthly"})) == "schedule 'n' was changed meanwhile (load its form again)"
     )
     assert db.sql("select rule from deferred.__deferred_schedule") == [("@weekly",)]
     form = fields_of(web.page("/schedule?name=n"))
     db.sql("delete from deferred.__deferred_schedule")
-    assert 'schedule "n" does not exist' in refused(send(web, **form)) and web.ask("/schedule?name=n")[0] == 404
+    assert "schedule 'n' does not exist" in refused(send(web, **form)) and web.ask("/schedule?name=n")[0] == 404
     # A schedule of another role, or of a file, is not changed here.
     db.sql("select deferred.schedule('theirs', '@daily', 'noop')")
     db.sql(
@@ -173,9 +173,9 @@ def test_a_form_neither_replaces_nor_undoes_what_others_set(web, db):
     )
     assert "belongs to role" in refused(send(web, name="theirs", rule="@hourly", fn="noop", version=version))
     db.sql(f"update deferred.__deferred_schedule set owner = '{web.login('opal')}'::regrole where name = 'filed'")
-    assert "comes from &quot;jobs.conf&quot;: change it there" in web.page("/schedule?name=filed")
+    assert "comes from &#39;jobs.conf&#39;: change it there" in web.page("/schedule?name=filed")
     form = fields_of(web.page("/schedule?name=filed"))
-    assert 'comes from "jobs.conf"' in refused(send(web, **{**form, "rule": "@hourly"}))
+    assert "comes from 'jobs.conf'" in refused(send(web, **{**form, "rule": "@hourly"}))
     assert {r[0] for r in db.sql("select rule from deferred.__deferred_schedule")} == {"@daily"}
 
 

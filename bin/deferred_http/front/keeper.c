@@ -90,7 +90,7 @@ static void judge_keys(struct keeper *k, size_t n, size_t unreadable, struct def
 		k->complaint[0] = '\0';
 	} else if (unreadable == n * SIGN_KEYS) {
 		error_set(&err, DEFERRED_ECONFIG, "accounts",
-			  "\"%s\" is another key file than the accounts' keys were encrypted with: all requests are "
+			  "'%s' is another key file than the accounts' keys were encrypted with: all requests are "
 			  "refused",
 			  k->key_file);
 		error_hint(&err, "get that one back, from a copy or from another machine that serves them");

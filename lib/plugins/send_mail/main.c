@@ -182,8 +182,8 @@ static const char *remedy(const struct sending *s, CURLcode code)
 	case CURLE_USE_SSL_FAILED:
 		return "; mail { tls = \"starttls\" } wants a server that offers it: often mail { port = 587 }";
 	case CURLE_SSL_CONNECT_ERROR:
-		return "; mail { tls } and mail { port } have to fit each other: \"tls\" and 465, \"starttls\" and "
-		       "587, \"none\" and 25; and "
+		return "; mail { tls } and mail { port } have to fit each other: 'tls' and 465, 'starttls' and "
+		       "587, 'none' and 25; and "
 		       "mail { ca_file } names certificates to trust";
 	default:
 		break;

@@ -410,7 +410,7 @@ static size_t on_read(char *out, size_t size, size_t n, void *data)
 		return 0;
 	got = pread(a->fd, out, want, (off_t)a->offset);
 	if (got <= 0) {
-		fail(a->sending, 0, "cannot read attachment \"%.300s\": %s", a->path,
+		fail(a->sending, 0, "cannot read attachment '%.300s': %s", a->path,
 		     got < 0 ? strerror(errno) : "it has become shorter");
 		return CURL_READFUNC_ABORT;
 	}

@@ -34,7 +34,7 @@ static int add_address(struct sending *s, struct addresses *list, const char *fi
 		return fail(s, DEFERRED_DEAD, "%s: the %s has a control character", field,
 			    in_mail ? "address" : "name");
 	if (wrong)
-		return fail(s, DEFERRED_DEAD, "%s: \"%.*s\" %s", field, (int)(mail_len < 200 ? mail_len : 200), mail,
+		return fail(s, DEFERRED_DEAD, "%s: '%.*s' %s", field, (int)(mail_len < 200 ? mail_len : 200), mail,
 			    wrong);
 	if (!(v = realloc(list->v, (list->len + 1) * sizeof(*v))))
 		return fail(s, DEFERRED_FAILED, "out of memory");
@@ -106,7 +106,7 @@ static int add_address_json(struct sending *s, struct addresses *list, const cha
 	if (json_is_string(value))
 		return add_address_text(s, list, field, json_string_value(value));
 	if ((key = unknown_key(value, known)))
-		return fail(s, DEFERRED_DEAD, "%s: unknown member \"%.100s\" of an address", field, key);
+		return fail(s, DEFERRED_DEAD, "%s: unknown member '%.100s' of an address", field, key);
 	if (!json_is_string(mail) || (label && !name && !json_is_null(label)))
 		return fail(s, DEFERRED_DEAD, "%s: an address is \"a@b\" or {\"mail\": \"a@b\", \"label\": \"Name\"}",
 			    field);
@@ -121,7 +121,7 @@ static int add_address_setting(struct sending *s, struct addresses *list, const 
 
 	if (rc == DEFERRED_OK && list->v[list->len - 1].utf8)
 		return fail(s, DEFERRED_UNREADY,
-			    "%s: \"%.200s\" has letters outside of ASCII, which not every server takes", name, text);
+			    "%s: '%.200s' has letters outside of ASCII, which not every server takes", name, text);
 	return rc == DEFERRED_DEAD ? DEFERRED_UNREADY : rc;
 }
 
@@ -178,11 +178,11 @@ static int take_own_headers(struct sending *s)
 
 		*h = (struct own_header){ .name = key, .text = json_string_value(value) };
 		if ((wrong = mail_header_wrong(key, h->text, &h->plain)))
-			return fail(s, DEFERRED_DEAD, "headers: \"%.100s\" %s",
+			return fail(s, DEFERRED_DEAD, "headers: '%.100s' %s",
 				    mail_line_wrong(key, strlen(key)) ? "?" : key, wrong);
 		for (size_t i = 0; i < s->own_len; i++)
 			if (strcasecmp(s->own[i].name, key) == 0)
-				return fail(s, DEFERRED_DEAD, "headers: \"%s\" is there twice", key);
+				return fail(s, DEFERRED_DEAD, "headers: '%s' is there twice", key);
 		s->own_len++;
 	}
 	return DEFERRED_OK;
@@ -229,21 +229,21 @@ static int open_attachment(struct sending *s, struct attachment *a)
 
 	if (!dir)
 		return fail(s, DEFERRED_DEAD,
-			    "attachment \"%.300s\" is refused: files are sent from the folder of the setting "
-			    "mail.attachment_dir only, which is not set; \"content\" needs none",
+			    "attachment '%.300s' is refused: files are sent from the folder of the setting "
+			    "mail.attachment_dir only, which is not set; 'content' needs none",
 			    a->path);
 	if (dir[0] != '/' || stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
-		return fail(s, DEFERRED_UNREADY, "mail.attachment_dir \"%.300s\" is not the absolute path of a folder",
+		return fail(s, DEFERRED_UNREADY, "mail.attachment_dir '%.300s' is not the absolute path of a folder",
 			    dir);
 	a->fd = beneath_open(dir, a->path, O_RDONLY, 0, &why);
 	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
-		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, why);
+		return fail(s, DEFERRED_FAILED, "cannot read attachment '%.300s': %s", a->path, why);
 	if (a->fd < 0)
 		return fail(s, DEFERRED_DEAD,
-			    "cannot read attachment \"%.300s\" below mail.attachment_dir \"%.200s\": %s", a->path, dir,
+			    "cannot read attachment '%.300s' below mail.attachment_dir '%.200s': %s", a->path, dir,
 			    why);
 	if (fstat(a->fd, &st) < 0)
-		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\": %s", a->path, strerror(errno));
+		return fail(s, DEFERRED_FAILED, "cannot read attachment '%.300s': %s", a->path, strerror(errno));
 	a->size = (size_t)st.st_size;
 	return DEFERRED_OK;
 }
@@ -259,7 +259,7 @@ static int take_content(struct sending *s, struct attachment *a, const char *tex
 	if (!a->decoded)
 		return fail(s, DEFERRED_FAILED, "out of memory");
 	if (!base64_decode(base64, a->decoded, &a->size))
-		return fail(s, DEFERRED_DEAD, "attachment \"%.100s\" has content_base64 that is not Base64", a->name);
+		return fail(s, DEFERRED_DEAD, "attachment '%.100s' has content_base64 that is not Base64", a->name);
 	return DEFERRED_OK;
 }
 
@@ -300,7 +300,7 @@ static int take_message(struct sending *s, struct attachment *a)
 	char *text;
 
 	if (!a->content && !(a->content = a->decoded = read_attachment(a)))
-		return fail(s, DEFERRED_FAILED, "cannot read attachment \"%.300s\"", a->path);
+		return fail(s, DEFERRED_FAILED, "cannot read attachment '%.300s'", a->path);
 	if (!is_seven_bit(a->content, a->size)) {
 		a->type = "application/octet-stream";
 		return DEFERRED_OK;
@@ -348,7 +348,7 @@ static int take_attachment(struct sending *s, const json_t *value)
 	if (!json_is_object(value))
 		return fail(s, DEFERRED_DEAD, "attachments: one is not an object");
 	if (key)
-		return fail(s, DEFERRED_DEAD, "attachments: unknown member \"%.100s\"", key);
+		return fail(s, DEFERRED_DEAD, "attachments: unknown member '%.100s'", key);
 	if ((rc = take_text(s, value, "path", &a->path, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "name", &a->name, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "type", &a->type, true)) != DEFERRED_OK ||
@@ -362,7 +362,7 @@ static int take_attachment(struct sending *s, const json_t *value)
 	if (!wrong && a->cid)
 		wrong = repeated_cid(s, a->cid);
 	if (wrong)
-		return fail(s, DEFERRED_DEAD, "attachment \"%.255s\" %s",
+		return fail(s, DEFERRED_DEAD, "attachment '%.255s' %s",
 			    a->name   ? a->name
 			    : a->path ? a->path
 				      : "",
@@ -452,7 +452,7 @@ static void weigh_envelope(struct sending *s)
 static int check_reply_to(struct sending *s)
 {
 	if (s->reply_to.len && s->reply_to.v[0].utf8)
-		return fail(s, DEFERRED_DEAD, "reply_to: \"%s\" " MAIL_REPLY_TO_WRONG, s->reply_to.v[0].mail);
+		return fail(s, DEFERRED_DEAD, "reply_to: '%s' " MAIL_REPLY_TO_WRONG, s->reply_to.v[0].mail);
 	return DEFERRED_OK;
 }
 
@@ -528,7 +528,7 @@ static int take_message_id(struct sending *s)
 		len -= 2;
 	}
 	if ((wrong = mail_message_id_wrong(given, len)))
-		return fail(s, DEFERRED_DEAD, "message_id: \"%.*s\" %s", (int)(len < 250 ? len : 250), given, wrong);
+		return fail(s, DEFERRED_DEAD, "message_id: '%.*s' %s", (int)(len < 250 ? len : 250), given, wrong);
 	snprintf(s->message_id, sizeof(s->message_id), "%.*s", (int)len, given);
 	return DEFERRED_OK;
 }
@@ -541,7 +541,7 @@ static int take_sender(struct sending *s)
 	if (rc != DEFERRED_OK || s->from.len)
 		return rc;
 	return fail(s, DEFERRED_UNREADY,
-		    "no sender: the mail has no \"from\", and the config file no mail { from = \"you@example.org\" }");
+		    "no sender: the mail has no 'from', and the config file no mail { from = \"you@example.org\" }");
 }
 
 int take_params(struct sending *s)
@@ -568,7 +568,7 @@ int take_params(struct sending *s)
 		return fail(s, DEFERRED_DEAD, "params are not an object: %s",
 			    s->params ? "another JSON value" : why.text);
 	if ((key = unknown_key(s->params, known)))
-		return fail(s, DEFERRED_DEAD, "unknown field \"%.100s\"", key);
+		return fail(s, DEFERRED_DEAD, "unknown field '%.100s'", key);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		if ((rc = take_addresses(s, lists[i].field, lists[i].list, lists[i].max)) != DEFERRED_OK)
 			return rc;

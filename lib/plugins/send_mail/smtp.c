@@ -133,11 +133,11 @@ static int read_password(struct sending *s, char *password, size_t size)
 	if (!path)
 		return DEFERRED_OK;
 	if (!(f = fopen(path, "re")))
-		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file \"%.300s\": %s", path,
+		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file '%.300s': %s", path,
 			    strerror(errno));
 	if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
 		fclose(f);
-		return fail(s, DEFERRED_UNREADY, "mail.password_file \"%.300s\" " SECRET_FILE_WRONG, path,
+		return fail(s, DEFERRED_UNREADY, "mail.password_file '%.300s' " SECRET_FILE_WRONG, path,
 			    (unsigned int)st.st_mode & 07777);
 	}
 	if (!fgets(password, (int)size, f))
@@ -196,7 +196,7 @@ static int set_up(struct sending *s, struct curl_slist *rcpt, FILE *message)
 	snprintf(s->where, sizeof(s->where), "%s%.250s%s:%ld", v6 ? "[" : "", host, v6 ? "]" : "", port);
 	if (!url_text_ok(host) || port < 1 || port > 65535 || (helo && !url_text_ok(helo)))
 		return fail(s, DEFERRED_UNREADY,
-			    "the settings mail.host, mail.port and mail.helo name no server: \"%s\"", s->where);
+			    "the settings mail.host, mail.port and mail.helo name no server: '%s'", s->where);
 	/* Neither on loopback: whoever gets the port first would get the password. */
 	if (user && !implicit && !starttls && setting_number(s, "mail.plain_login", 0) != 1)
 		return fail(s, DEFERRED_UNREADY,

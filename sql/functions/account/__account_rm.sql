@@ -6,7 +6,7 @@ begin
     delete from deferred.__deferred_account a where a.name = $1;
     if not found then
         raise exception using errcode = '42704',
-            message = format('account "%s" does not exist', left($1, 200)),
+            message = format('account ''%s'' does not exist', left($1, 200)),
             hint = 'list the accounts: deferred account ls';
     end if;
 end

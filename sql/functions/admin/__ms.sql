@@ -22,12 +22,12 @@ begin
     end if;
     if v > 3155760000000 then
         raise exception using errcode = '22023',
-            message = format('option "%s": time span "%s" is too long', name, left(span, 200)),
+            message = format('option ''%s'': time span ''%s'' is too long', name, left(span, 200)),
             hint = 'use at most 36525d, a hundred years';
     end if;
     if v is null then
         raise exception using errcode = '22023',
-            message = format('option "%s": "%s" is not a time span', name, left(span, 200)),
+            message = format('option ''%s'': ''%s'' is not a time span', name, left(span, 200)),
             hint = 'write a number and a unit: 200ms, 5s, 10min, 2h, 30d; or an interval: 5 minutes, 01:30:00, 1 day 02:00:00';
     end if;
     return round(v);

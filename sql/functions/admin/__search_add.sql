@@ -8,12 +8,12 @@ declare
 begin
     if p_term is distinct from 'label' and coalesce(p_term not like 'params.%', true) then
         raise exception using errcode = '22023',
-            message = format('search term "%s" cannot have an index', left(p_term, 64)),
+            message = format('search term ''%s'' cannot have an index', left(p_term, 64)),
             hint = 'use label, or params. and the keys of a value, such as params.customer.id';
     end if;
     if p_term <> 'label' and (octet_length(p_term) > 200 or cardinality(v_keys) not between 1 and 16 or '' = any (v_keys) or p_term ~ '[[:cntrl:]]') then
         raise exception using errcode = '22023',
-            message = format('search term "%s" cannot have an index', left(p_term, 64)),
+            message = format('search term ''%s'' cannot have an index', left(p_term, 64)),
             hint = 'use 1 to 16 keys of at most 200 bytes in total, none of them empty or with '
                    'control characters';
     end if;

@@ -55,11 +55,11 @@ as $$
           where h.due_at is null and not h.limited and h.fn is not null) b
     where b.n <> 1
   union all
-    select 'I9: a lane has one place', null, format('queue "%s", priority %s: %s places',
+    select 'I9: a lane has one place', null, format('queue ''%s'', priority %s: %s places',
                                                     p.queue, p.priority, count(*))
     from deferred.__deferred_place p group by p.queue, p.priority having count(*) > 1
   union all
-    select 'I7: a hot row has its job''s keys', h.id, format('key "%s", concurrency key "%s"',
+    select 'I7: a hot row has its job''s keys', h.id, format('key ''%s'', concurrency key ''%s''',
                                                              h.key, h.concurrency_key)
     from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id
     where h.key is distinct from deferred.__own_key(d.created_by, d.key)
@@ -112,7 +112,8 @@ as $$
       and exists (select from deferred.__deferred_log l where l.job_id = m.job and l.final and l.outcome <> 'ok' and (l.finished_at <= f.retried_at) is not true and (l.attempt > 0 or l.error not like 'skipped: %'))
       and not exists (select from deferred.__deferred_ended n where n.id = m.job and n.what = 'f')
   union all
-    select 'I8: a job is as deferred.defer() stores it', d.id, format('function "%s", queue "%s"',
+    select 'I8: a job is as deferred.defer() stores it', d.id,
+           format('function ''%s'', queue ''%s''',
                                                                       d.fn, d.queue)
     from deferred.__deferred d
     where (d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and d.fn <> 'deferred-alert')  -- __alert_job.sql

@@ -15,12 +15,12 @@ as $$
           and l.mode = 'RowExclusiveLock' and l.granted
           and l.pid is distinct from pg_backend_pid())
     select coalesce(string_agg(w.who, ' or ' order by w.who), 'another transaction')
-    from (select format('process %s of role "%s"%s',
+    from (select format('process %s of role ''%s''%s',
                         a.pid, a.usename, ', in a transaction open since '
                         || to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS')) as who
           from holder h join pg_stat_activity a on a.pid = h.pid
           union all
-          select format('the prepared transaction "%s" of role "%s", prepared at %s',
+          select format('the prepared transaction ''%s'' of role ''%s'', prepared at %s',
                         x.gid, x.owner,
                         to_char(x.prepared, 'YYYY-MM-DD HH24:MI:SS'))
           from pg_prepared_xacts x where x.transaction = p_xid or exists (

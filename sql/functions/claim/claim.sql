@@ -12,7 +12,7 @@ begin
     end if;
     if not exists (select from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null) then
         raise exception using errcode = '42704',
-            message = format('queue "%s" does not exist', left($1, 200)),
+            message = format('queue ''%s'' does not exist', left($1, 200)),
             hint = 'the first job deferred to a queue adds it, or: deferred queue set NAME '
                    '--create';
     end if;

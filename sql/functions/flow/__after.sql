@@ -13,7 +13,7 @@ begin
     end if;
     if jsonb_array_length(p_parents) not between 1 and 1000 then
         raise exception using errcode = '22023',
-            message = format('option "after" names %s jobs, but 1 to 1000 are allowed',
+            message = format('option ''after'' names %s jobs, but 1 to 1000 are allowed',
                              jsonb_array_length(p_parents)),
             hint = 'let intermediate jobs wait for 1000 of them each, and this job for the '
                    'intermediate jobs';
@@ -26,7 +26,7 @@ begin
         if jsonb_typeof(v_item) <> 'object' or v_item - array['job', 'on', 'as'] <> '{}' or v_kind is null
            or (v_item->>'job' ~ '^[0-9]{1,18}$') is not true or length(v_item->>'as') not between 1 and 100 then
             raise exception using errcode = '22023',
-                message = format('option "after" has the invalid value "%s"',
+                message = format('option ''after'' has the invalid value ''%s''',
                                  left(v_item::text, 200)),
                 hint = 'write 17, [17, 18] or [{"job": 17, "on": "failed", "as": "pack"}]; "on" '
                        'is ok, failed or ended';
@@ -38,7 +38,7 @@ begin
            or (not exists (select from deferred.__deferred_hot h where h.id = v_parent)
                and not exists (select from deferred.__deferred_log l where l.job_id = v_parent and l.final)) then
             raise exception using errcode = '22023',
-                message = format('option "after": job %s does not exist', v_parent),
+                message = format('option ''after'': job %s does not exist', v_parent),
                 hint = 'a job waits for jobs and messages of its own role that were deferred '
                        'earlier and have not been purged';
         end if;
@@ -46,7 +46,7 @@ begin
         on conflict do nothing;
         if not found then
             raise exception using errcode = '22023',
-                message = format('option "after" names job %s twice', v_parent),
+                message = format('option ''after'' names job %s twice', v_parent),
                 hint = 'name each job once';
         end if;
     end loop;

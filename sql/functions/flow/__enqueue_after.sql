@@ -21,7 +21,7 @@ begin
     if v_id > v_mark and exists (select from deferred.__deferred_hot h where h.id = v_id and h.xid = pg_current_xact_id()) then
         if fn is null then
             raise exception using errcode = '22023',
-                message = 'options "after" and "flow" are not allowed for a message',
+                message = 'options ''after'' and ''flow'' are not allowed for a message',
                 hint = 'name a function, or leave both options out';
         end if;
         if after is not null then

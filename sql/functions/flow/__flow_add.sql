@@ -14,7 +14,7 @@ begin
                    where u.id > p_mark and h.xid = pg_current_xact_id() order by h.id);
     if exists (select from deferred.__deferred_hot h where h.id = any (v_ids) and h.fn is null) then
         raise exception using errcode = '22023',
-            message = 'option "flow" is not allowed for a message',
+            message = 'option ''flow'' is not allowed for a message',
             hint = 'name a function, or leave the option out';
     end if;
     insert into deferred.__deferred_member (flow, job, part)
@@ -29,7 +29,7 @@ begin
     limit 1;
     if found then
         raise exception using errcode = '22023',
-            message = format('option "after": job %s was deferred after flow %s was closed',
+            message = format('option ''after'': job %s was deferred after flow %s was closed',
                              v_wrong.parent, p_flow),
             hint = 'a job of a closed flow waits for jobs of the flow, or for jobs older than '
                    'the callbacks of the flow, so that no cycle can arise';

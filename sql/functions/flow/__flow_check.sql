@@ -10,25 +10,25 @@ begin
             hint = 'for example {"jobs": [{"name": "pack", "fn": "pack"}, {"fn": "mail", "after": ["pack"]}], "then": [{"fn": "report", "on": "ended"}]}';
     elsif exists (select from json_object_keys(flow) k where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent')) then
         raise exception using errcode = '22023',
-            message = format('flow: option "%s" is unknown',
+            message = format('flow: option ''%s'' is unknown',
                              (select left(k, 200) from json_object_keys(flow) k where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent') limit 1)),
             hint = 'known options: jobs, then, on_failure, label, traceparent';
     elsif coalesce(flow->>'on_failure', 'continue') not in ('continue', 'cancel') then
         raise exception using errcode = '22023',
-            message = format('flow: option "on_failure" has the invalid value "%s"',
+            message = format('flow: option ''on_failure'' has the invalid value ''%s''',
                              left(flow->>'on_failure', 200)),
             hint = 'use continue (skip only what waits for the failed job) or cancel (cancel the '
                    'rest of the flow)';
     elsif (json_typeof(flow->'jobs') is distinct from 'array' and (flow->'jobs' is not null or not open)) or json_typeof(coalesce(flow->'then', '[]')) <> 'array' then
         raise exception using errcode = '22023',
-            message = 'flow: "jobs" and "then" must be JSON arrays',
+            message = 'flow: ''jobs'' and ''then'' must be JSON arrays',
             hint = 'for example {"jobs": [{"fn": "pack"}], "then": [{"fn": "report", "on": '
                    '"ended"}]}';
     elsif json_array_length(flow->'jobs') = 0 or json_array_length(coalesce(flow->'then', '[]')) > 8 or length(flow->>'label') > 1000 then
         raise exception using errcode = '22023',
             message = 'flow: no jobs, more than 8 callbacks, or a label of more than 1000 '
                       'characters',
-            hint = 'give at least one job, at most 8 callbacks ("then"), and a label of at most '
+            hint = 'give at least one job, at most 8 callbacks (''then''), and a label of at most '
                    '1000 characters';
     end if;
     for v in
@@ -39,10 +39,10 @@ begin
             when i.job->>'fn' is null then 'has no function (a flow cannot contain messages)'
             when i.job->'name' is not null and (json_typeof(i.job->'name') = 'string' and length(i.job->>'name') between 1 and 100) is not true
                 then 'has a name that is not a text of 1 to 100 characters'
-            when i.callback and (i.job->'after' is not null or i.job->>'on' not in ('ok', 'failed', 'ended')) then 'needs "on" (ok, failed or ended), and cannot have "after"'
-            when not i.callback and i.job->'on' is not null then 'has the option "on", which '
+            when i.callback and (i.job->'after' is not null or i.job->>'on' not in ('ok', 'failed', 'ended')) then 'needs ''on'' (ok, failed or ended), and cannot have ''after'''
+            when not i.callback and i.job->'on' is not null then 'has the option ''on'', which '
                                                                  'only callbacks have'
-            when i.job->'flow' is not null then 'has the option "flow", which is for jobs that '
+            when i.job->'flow' is not null then 'has the option ''flow'', which is for jobs that '
                                                 'are added later' end as wrong) w
         where w.wrong is not null order by i.n limit 1
     loop
@@ -54,11 +54,11 @@ begin
         select i.job->>'name' as name from deferred.__flow_items(flow) i where i.job->'name' is not null group by 1 having count(*) > 1 limit 1
     loop
         raise exception using errcode = '22023',
-            message = format('flow: two jobs have the name "%s"', v.name),
+            message = format('flow: two jobs have the name ''%s''', v.name),
             hint = 'give each job a name of its own';
     end loop;
     for v in
-        select case when c.job->>'name' is not null then format('job "%s"', c.job->>'name') else format('job %s', e.n) end as which, e.*, p.n as parent,
+        select case when c.job->>'name' is not null then format('job ''%s''', c.job->>'name') else format('job %s', e.n) end as which, e.*, p.n as parent,
                count(*) over (partition by e.n) as many, count(*) over (partition by e.n, coalesce(e.name, e.job)) as same
         from deferred.__flow_edges(flow) e
         join deferred.__flow_items(flow) c on c.n = e.n
@@ -69,18 +69,18 @@ begin
             and (v.job is null or v.job ~ '^[0-9]{1,18}$')) is not true
            or (json_typeof(v.item) = 'object' and v.item::jsonb - array['job', 'on', 'as'] <> '{}') then
             raise exception using errcode = '22023',
-                message = format('flow: %s: option "after" has the invalid value "%s"',
+                message = format('flow: %s: option ''after'' has the invalid value ''%s''',
                                  v.which, left(v.item::text, 200)),
                 hint = 'write ["pack", 17, {"job": "mail", "on": "failed", "as": "m"}]; "on" is '
                        'ok, failed or ended';
         elsif v.name is not null and v.parent is null then
             raise exception using errcode = '22023',
-                message = format('flow: %s waits for "%s", but no job of the flow has this name',
+                message = format('flow: %s waits for ''%s'', but no job of the flow has this name',
                                  v.which, left(v.name, 200)),
                 hint = 'name another job of the flow, or give the id of an older job as a number';
         elsif v.parent >= v.n then
             raise exception using errcode = '22023',
-                message = format('flow: %s waits for "%s", which is listed after it',
+                message = format('flow: %s waits for ''%s'', which is listed after it',
                                  v.which, v.name),
                 hint = 'list each job after the jobs it waits for, so that no cycle can arise';
         elsif v.many > 1000 or v.same > 1 then
@@ -89,7 +89,7 @@ begin
                                                               'than 1000',
                                                               v.which, v.many)
                 else format('flow: %s waits for %s twice',
-                            v.which, coalesce('"' || v.name || '"', v.job)) end,
+                            v.which, coalesce('''' || v.name || '''', v.job)) end,
                 hint = 'a job waits for at most 1000 jobs, each named once';
         end if;
     end loop;

@@ -20,7 +20,7 @@ begin
     order by u.n limit 1;
     if found then
         raise exception using errcode = case when v.id is null then '53400' else '23505' end,
-            message = concat('flow: ', v.which, ': ', case when v.id is null then 'its queue is full' else format('job %s has key "%s" already', v.id, v.key) end),
+            message = concat('flow: ', v.which, ': ', case when v.id is null then 'its queue is full' else format('job %s has key ''%s'' already', v.id, v.key) end),
             hint = 'nothing was stored; defer the whole flow again when the queue has room or '
                    'the key is free';
     end if;

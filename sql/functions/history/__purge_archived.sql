@@ -7,14 +7,14 @@ declare
 begin
     if not exists (select from deferred.__asides() a where a.name = aside) then
         raise exception using errcode = '22023',
-            message = format('table "%s" was not set aside for the archive', aside),
+            message = format('table ''%s'' was not set aside for the archive', aside),
             hint = 'run deferred purge with --archive';
     end if;
     execute format('lock table deferred.%I in access exclusive mode', aside);
     execute format('select count(*) from deferred.%I', aside) into v_rows;
     if v_rows is distinct from rows_written then
         raise exception using errcode = '55000',
-            message = format('table "deferred.%s" has %s rows, but %s were archived',
+            message = format('table ''deferred.%s'' has %s rows, but %s were archived',
                              aside, v_rows, rows_written),
             hint = 'run deferred purge with --archive again';
     end if;

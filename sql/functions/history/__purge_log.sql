@@ -13,7 +13,7 @@ declare
 begin
     if not exists (select from pg_inherits i where i.inhrelid = part and i.inhparent = 'deferred.__deferred_log'::regclass) then
         raise exception using errcode = '22023',
-            message = format('table "%s" is not a partition of the log', part),
+            message = format('table ''%s'' is not a partition of the log', part),
             hint = 'run deferred purge';
     end if;
     update deferred.__deferred_upkeep u set log_from = least(v_cutoff + interval '1 minute', clock_timestamp())  -- ahead: not each step anew

@@ -5,8 +5,9 @@ as $$
 begin
     if not deferred.__rule_may_defer($1, $2, $3) then
         raise exception using errcode = '42501',
-            message = format('role "%s" may not defer "%s" to %s',
-                             deferred.__actor(), $3, coalesce('queue "' || $2 || '"', 'every queue')),
+            message = format('role ''%s'' may not defer ''%s'' to %s',
+                             deferred.__actor(), $3,
+                             coalesce('queue ''' || $2 || '''', 'every queue')),
             hint = 'an administrator allows it with a row in the table '
                    'deferred.__deferred_grant, see deferred-queue(1)';
     end if;

@@ -42,20 +42,20 @@ begin
         if (v_fn is null and $3 is null) or length(v_fn) > 127 or v_fn !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
             raise exception using errcode = '22023',
                 message = case when v_fn is null then 'the function is missing'
-                               else format('function name "%s" is invalid', left(v_fn, 200)) end,
+                               else format('function name ''%s'' is invalid', left(v_fn, 200)) end,
                 hint = case when v_fn is null
                             then 'name a function; only a message has none, and needs a queue'
-                            else 'a name has 1 to 127 letters, digits, "_" and ".", and begins '
-                                 'with a letter or "_"' end;
+                            else 'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins '
+                                 'with a letter or ''_''' end;
         end if;
         if $2 is null then
             raise exception using errcode = '22004',
-                message = format('params of function "%s" are NULL', v_fn),
+                message = format('params of function ''%s'' are NULL', v_fn),
                 hint = 'pass ''{}'' for a call without params';
         end if;
         if $5 not between -32768 and 32767 then
             raise exception using errcode = '22003',
-                message = format('option "priority" is out of range: %s', $5),
+                message = format('option ''priority'' is out of range: %s', $5),
                 hint = 'use -32768 to 32767; jobs with a larger priority run earlier';
         end if;
         if not deferred.__times_ok($7, $9, $6, $8)
@@ -76,18 +76,18 @@ begin
                          ('backoff_exponent', true, $16::text, '1 to 100')) as o(name, bad, value, takes)
             where o.bad limit 1;
             raise exception using errcode = '22003',
-                message = format('option "%s" is out of range: %s', v_old.name, v_old.value),
+                message = format('option ''%s'' is out of range: %s', v_old.name, v_old.value),
                 hint = 'use ' || v_old.takes;
         end if;
         if $11 not in ('skip', 'error', 'replace') then
             raise exception using errcode = '22023',
-                message = format('option "on_duplicate" has the invalid value "%s"',
+                message = format('option ''on_duplicate'' has the invalid value ''%s''',
                                  left($11, 200)),
                 hint = 'use skip, error or replace';
         end if;
         if v_fn is null and $17 is not null then
             raise exception using errcode = '22023',
-                message = 'option "concurrency_key" is not allowed for a message',
+                message = 'option ''concurrency_key'' is not allowed for a message',
                 hint = 'concurrency keys are for calls; set max_running of the queue to limit '
                        'how many messages are claimed at once';
         end if;
@@ -95,7 +95,7 @@ begin
             raise exception using errcode = '22003',
                 message = format('concurrency %s of key %s is out of range',
                                  coalesce($18::text, 'NULL'),
-                                 coalesce('"' || left($17, 200) || '"', 'NULL')),
+                                 coalesce('''' || left($17, 200) || '''', 'NULL')),
                 hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
         end if;
         if $19 is not null then
@@ -125,29 +125,30 @@ begin
         if not (select bool_or((g.queue is null or g.queue = v_queue) and (g.fn is null or (g.fn = v_fn) is true))
                 from deferred.__deferred_grant g where g.role in (v_actor, session_user)) then
             raise exception using errcode = '42501',
-                message = format('role "%s" may not defer %s to queue "%s"', v_actor,
-                                 coalesce('"' || v_fn || '"', 'messages'), v_queue),
+                message = format('role ''%s'' may not defer %s to queue ''%s''', v_actor,
+                                 coalesce('''' || v_fn || '''', 'messages'), v_queue),
                 hint = 'an administrator allows it with a row in the table '
                        'deferred.__deferred_grant, see deferred-queue(1)';
         end if;
         if v_max_bytes is null then
             if v_queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
                 raise exception using errcode = '22023',
-                    message = format('queue name "%s" is invalid', left(v_queue, 200)),
-                    hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
+                    message = format('queue name ''%s'' is invalid', left(v_queue, 200)),
+                    hint = 'a name has 1 to 88 letters, digits, ''_'', ''.'' and ''-''';
             end if;
             perform deferred.__queue_add(v_queue, v_actor);
             v_max_bytes := 1048576;
         end if;
         if octet_length($2::text) > v_max_bytes then
             raise exception using errcode = '54000',
-                message = format('params of function "%s" have %s bytes, but queue "%s" allows %s',
+                message = format('params of function ''%s'' have %s bytes, but queue ''%s'' '
+                                 'allows %s',
                                  v_fn, octet_length($2::text), v_queue, v_max_bytes),
                 hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of the queue';
         end if;
         if octet_length($2::text) > 512 and not deferred.__depth_ok($2) then
             raise exception using errcode = '54000',
-                message = format('params of function "%s" nest deeper than 512 levels', v_fn),
+                message = format('params of function ''%s'' nest deeper than 512 levels', v_fn),
                 hint = 'pass nested data as text';
         end if;
         if v_ttl_ms is not null and v_expires is null then
@@ -165,7 +166,7 @@ begin
            and ($10 is null or not exists (select from deferred.__deferred_hot h where h.queue = v_queue and h.key = v_key)) then
             if v_drop then return null; end if;
             raise exception using errcode = '53400',
-                message = format('queue "%s" is full (max_length %s)', v_queue, v_max_length),
+                message = format('queue ''%s'' is full (max_length %s)', v_queue, v_max_length),
                 hint = 'defer again later, or raise max_length of the queue';
         end if;
     end if;
@@ -195,7 +196,7 @@ begin
                     return v_old.id;
                 elsif $11 = 'error' then
                     raise exception using errcode = '23505',
-                        message = format('job %s of queue "%s" has key "%s" already',
+                        message = format('job %s of queue ''%s'' has key ''%s'' already',
                                          v_old.id, v_queue, $10),
                         hint = 'use another key, or on_duplicate skip or replace';
                 end if;
@@ -204,7 +205,7 @@ begin
             continue when v_free is null or (v_old.expired and not v_free);
             if not v_free then
                 raise exception using errcode = '55006',
-                    message = format('job %s with key "%s" is running and cannot be replaced',
+                    message = format('job %s with key ''%s'' is running and cannot be replaced',
                                      v_old.id, $10),
                     hint = 'defer again when the job has ended, or use another key';
             end if;

@@ -13,7 +13,7 @@ begin
     end if;
     if queue is not null and o ? 'queue' then
         raise exception using errcode = '22023',
-            message = format('option "queue" and the argument queue "%s" are both given',
+            message = format('option ''queue'' and the argument queue ''%s'' are both given',
                              left(queue, 200)),
             hint = 'name the queue once';
     end if;
@@ -22,7 +22,7 @@ begin
     end if;
     if o - options <> '{}' then
         raise exception using errcode = '22023',
-            message = format('option "%s" is unknown',
+            message = format('option ''%s'' is unknown',
                              (select left(k, 200) from jsonb_object_keys(o - options) k limit 1)),
             hint = 'known options: ' || array_to_string(options, ', ');
     end if;
@@ -35,12 +35,12 @@ begin
            or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$')
         limit 1;
         raise exception using errcode = '22023',
-            message = format('option "%s" is not a number: "%s"', bad.k, left(bad.v, 200)),
+            message = format('option ''%s'' is not a number: ''%s''', bad.k, left(bad.v, 200)),
             hint = 'write a number without quotes, such as 3';
     end if;
     if o ? 'flow' and (o->>'flow' ~ '^[1-9][0-9]{0,17}$') is not true then
         raise exception using errcode = '22023',
-            message = format('option "flow" is not the number of a flow: "%s"',
+            message = format('option ''flow'' is not the number of a flow: ''%s''',
                              left(o->>'flow', 200)),
             hint = 'pass the number that deferred.flow_open() returned, or the id of a job of '
                    'the flow';

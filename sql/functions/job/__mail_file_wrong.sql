@@ -29,19 +29,21 @@ begin
     into f
     from (select e.key, e.value, e.value #>> '{}' as text from json_each(file) e) m;
     return case
-        when f.unknown is not null then format('has the unknown member "%s"', left(f.unknown, 100))
+        when f.unknown is not null
+            then format('has the unknown member ''%s''', left(f.unknown, 100))
         when f.repeated then 'has a member twice'
         when f.wrong = 'delete_after_send'
             then 'has a delete_after_send that is neither true nor false'
         when f.wrong is not null then format('has a %s that is not text', f.wrong)
         when f.control then 'has a control character in its path, name, type or cid'
-        when f.sources <> 1 then 'needs one of "content", "content_base64" and "path"'
+        when f.sources <> 1 then 'needs one of ''content'', ''content_base64'' and ''path'''
         when f.path !~ '^/' then 'has a path that is not absolute'
         when coalesce(f.name, '') = '' and coalesce(f.path ~ '/$', true) then 'has no name'
         when f.name like '%/%' or octet_length(f.name) > 255
             then 'has a name with a slash, or longer than 255 bytes'
         when f.cid !~ '^[A-Za-z0-9._@+-]{1,200}$'
-            then 'has a cid that is not 1 to 200 letters, digits, ".", "_", "-", "+" and "@"'
+            then 'has a cid that is not 1 to 200 letters, digits, ''.'', ''_'', ''-'', ''+'' '
+                 'and ''@'''
         when f.cid is not null and not has_html then 'has a cid without html that could show it'
         when rtrim(f.base64, '=') ~ '[^A-Za-z0-9+/]' or length(rtrim(f.base64, '=')) % 4 = 1
              or (right(f.base64, 1) = '=' and (length(f.base64) % 4 <> 0

@@ -7,7 +7,7 @@ as $$
              or type !~ format('^[A-Za-z0-9]%s*/[A-Za-z0-9]%s*( *;|$)', t.letter, t.letter)
             then 'has a type that is not TYPE/SUBTYPE'
         when type !~ format('^[^ ;]*(%s)*$', t.parameter)
-            then 'has a type whose parameters are not "; NAME=VALUE"'
+            then 'has a type whose parameters are not ''; NAME=VALUE'''
         when type ~* '^multipart/' or type ~* '^message/' and type !~* '^message/(rfc822|global)( *;|$)'
             then 'has a type that a file cannot have'
         when is_text and type ~* '^text/'

@@ -34,7 +34,7 @@ begin
     return v_new;
 exception when unique_violation then
     raise exception using errcode = '23505',
-        message = format('job %s cannot be retried: key "%s" is in use by %s',
+        message = format('job %s cannot be retried: key ''%s'' is in use by %s',
                          p_id, d.key, coalesce('job ' || (
                              select x.id from deferred.__deferred_hot x
                              where x.queue = d.queue

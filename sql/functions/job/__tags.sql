@@ -16,7 +16,7 @@ begin
     -- Before anything is made of them: the array is as long as params may be.
     if json_array_length(tags) > 1000 then
         raise exception using errcode = '22003',
-            message = format('option "tags" has %s tags, more than 32: %s...',
+            message = format('option ''tags'' has %s tags, more than 32: %s...',
                              json_array_length(tags), left(tags::text, 200)),
             hint = 'a job has at most 32 tags of 1 to 100 characters';
     end if;
@@ -25,10 +25,10 @@ begin
     where json_typeof(e.tag) <> 'string' or length(e.tag #>> '{}') not between 1 and 100 order by e.n limit 1;
     if found then
         raise exception using errcode = case when bad.kind = 'string' then '22003' else '22023' end,
-            message = case when bad.kind = 'string' then format('option "tags": tag %s has %s '
+            message = case when bad.kind = 'string' then format('option ''tags'': tag %s has %s '
                                                                 'characters: %s',
                                                                 bad.n, bad.chars, left(bad.text, 200))
-                           else format('option "tags": tag %s must be a text, but a JSON %s was '
+                           else format('option ''tags'': tag %s must be a text, but a JSON %s was '
                                        'given: %s',
                                        bad.n, bad.kind, left(bad.text, 200)) end,
             hint = 'a job has at most 32 tags of 1 to 100 characters';
@@ -36,7 +36,7 @@ begin
     v_tags := array(select e.tag from json_array_elements_text(tags) with ordinality as e(tag, n) group by e.tag order by min(e.n));
     if cardinality(v_tags) > 32 then
         raise exception using errcode = '22003',
-            message = format('option "tags" has %s tags, more than 32: %s...',
+            message = format('option ''tags'' has %s tags, more than 32: %s...',
                              cardinality(v_tags), left(tags::text, 200)),
             hint = 'a job has at most 32 tags of 1 to 100 characters';
     end if;

@@ -6,7 +6,7 @@ as $$
 begin
     if traceparent collate "C" !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' then
         raise exception using errcode = '22023',
-            message = format('option "traceparent" has the invalid value "%s"',
+            message = format('option ''traceparent'' has the invalid value ''%s''',
                              left(traceparent, 200)),
             hint = 'use the form of W3C Trace Context in lower case: '
                    '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01; neither id is all '

@@ -25,7 +25,7 @@ begin
     limit 1;
     if found then
         raise exception using errcode = '22023',
-            message = format('job %s: option "%s" is unknown', bad.n, left(bad.name, 200)),
+            message = format('job %s: option ''%s'' is unknown', bad.n, left(bad.name, 200)),
             hint = 'known besides fn and params: ' || array_to_string(deferred.__job_options(), ', ');
     end if;
     if jobs::text like any (array['%"after"%', '%"flow"%', E'%\\\\u%']) then

@@ -15,7 +15,7 @@ declare
 begin
     if cardinality($1 || $6 || $7) is not distinct from 0 or num_nonnulls($1, $6, $7) = 0 then
         raise exception using errcode = '22023',
-            message = 'the recipient is missing: "to", cc and bcc are empty',
+            message = 'the recipient is missing: ''to'', cc and bcc are empty',
             hint = 'select deferred.send_mail(''ann@example.org'', ''subject'', ''text'')';
     end if;
     if cardinality($1 || $6 || $7) > 10000 then
@@ -36,14 +36,14 @@ begin
     if found then
         raise exception using errcode = '22023',
             message = format('%s: %s %s', bad.field,
-                             coalesce('"' || left(bad.address, 200) || '"',
+                             coalesce('''' || left(bad.address, 200) || '''',
                                       'an address'), bad.wrong),
             hint = 'write ann@example.org or Ann <ann@example.org>; pass several addresses as an '
                    'array';
     end if;
     if substring($8 from '[^<]*$') ~ E'[^\\u0001-\\u007f]' then
         raise exception using errcode = '22023', message = format(
-            'reply_to: "%s" has characters outside of ASCII, and some readers could not answer',
+            'reply_to: ''%s'' has characters outside of ASCII, and some readers could not answer',
             left($8, 200)), hint = 'give an address in ASCII';
     end if;
     if $2 ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' then
@@ -71,7 +71,7 @@ begin
         where h.wrong is not null limit 1;
         if found then
             raise exception using errcode = '22023',
-                message = format('headers: "%s" %s', left(bad.key, 200), bad.wrong),
+                message = format('headers: ''%s'' %s', left(bad.key, 200), bad.wrong),
                 hint = 'use In-Reply-To, References, Auto-Submitted, Precedence, List-Unsubscribe, '
                        'or a header that begins with X-';
         end if;
@@ -101,7 +101,7 @@ begin
     if length(v_id) > 250 or v_id !~ '^[^@]+@[^@]+$'
        or v_id ~ E'[^\\u0021-\\u007e]|[]<>()[,;:\\\\"]' then
         raise exception using errcode = '22023',
-            message = format('message_id: "%s" is not LEFT@RIGHT of at most 250 ASCII characters',
+            message = format('message_id: ''%s'' is not LEFT@RIGHT of at most 250 ASCII characters',
                              left($11, 250)), hint = 'for example order-17@shop.example';
     end if;
     if $12 is not null and ($12 !~* E'^BEGIN:VCALENDAR\\r?\\n'

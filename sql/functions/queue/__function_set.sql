@@ -10,14 +10,14 @@ begin
     select k into v_unknown from json_object_keys(settings) k where k not in ('max_running', 'rate', 'burst', 'on_dead') limit 1;
     if found then
         raise exception using errcode = '22023',
-            message = format('setting "%s" of function "%s" is unknown',
+            message = format('setting ''%s'' of function ''%s'' is unknown',
                              left(v_unknown, 200), left($1, 200)),
             hint = 'known settings: max_running, rate, burst, on_dead';
     end if;
     if $1 is null or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
         raise exception using errcode = '22023',
-            message = format('function name "%s" is invalid', left($1, 200)),
-            hint = 'a name has 1 to 127 letters, digits, "_" and ".", and begins with a letter or "_"';
+            message = format('function name ''%s'' is invalid', left($1, 200)),
+            hint = 'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
     end if;
     if settings::jsonb ? 'on_dead' then
         perform deferred.__on_dead_set('function', $1, settings->>'on_dead');
@@ -33,7 +33,7 @@ begin
     v_new := json_populate_record(v_new, settings);
     if v_new.burst is not null and v_new.rate is null then
         raise exception using errcode = '22023',
-            message = format('function "%s" has a burst of %s but no rate', $1, v_new.burst),
+            message = format('function ''%s'' has a burst of %s but no rate', $1, v_new.burst),
             hint = 'set the rate too, or unset the burst';
     end if;
     if v_broken then
@@ -48,7 +48,7 @@ begin
     on conflict (name) do update set max_running = excluded.max_running, rate = excluded.rate, burst = excluded.burst;
 exception when check_violation then
     raise exception using errcode = '22003',
-        message = format('function "%s": a setting is out of range: %s',
+        message = format('function ''%s'': a setting is out of range: %s',
                          $1, left(settings::text, 300)),
         hint = 'max_running is at least 1, rate 1e-7 to 1e6 per second, burst 1 to 1000000';
 end

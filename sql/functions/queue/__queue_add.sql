@@ -15,7 +15,8 @@ begin
             select * into v from deferred.__queue_quota(creator::text);
             if not v.allowed then
                 raise exception using errcode = '53400',
-                    message = format('queue "%s" does not exist, and role "%s" may not add more '
+                    message = format('queue ''%s'' does not exist, and role ''%s'' may not add '
+                                     'more '
                                      'than %s queues',
                                      queue, creator, v.quota),
                     hint = 'an administrator adds the queue (deferred queue set NAME --create), '

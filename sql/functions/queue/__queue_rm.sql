@@ -4,7 +4,7 @@ as $$
 #variable_conflict use_column
 begin
     if $1 = 'default' then
-        raise exception using errcode = '55000', message = 'queue "default" cannot be removed',
+        raise exception using errcode = '55000', message = 'queue ''default'' cannot be removed',
             hint = 'jobs without a queue go there; to empty it: deferred queue clear default';
     end if;
     update deferred.__deferred_queue q
@@ -14,7 +14,7 @@ begin
     where q.name = $1 and q.removed_at is null;
     if not found then
         raise exception using errcode = '42704',
-            message = format('queue "%s" does not exist', left($1, 200)),
+            message = format('queue ''%s'' does not exist', left($1, 200)),
             hint = 'list the queues: deferred queue ls';
     end if;
     delete from deferred.__deferred_on_dead o where (o.kind, o.name) = ('queue', $1);

@@ -22,15 +22,15 @@ begin
     limit 1;
     if found then
         raise exception using errcode = '22023',
-            message = format('setting "%s" of queue "%s" is unknown',
+            message = format('setting ''%s'' of queue ''%s'' is unknown',
                              left(v_unknown, 200), left($1, 200)),
             hint = 'deferred-queue(1) lists the settings';
     end if;
     if $3 then
         if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
             raise exception using errcode = '22023',
-                message = format('queue name "%s" is invalid', left($1, 200)),
-                hint = 'a name has 1 to 88 letters, digits, "_", "." and "-"';
+                message = format('queue name ''%s'' is invalid', left($1, 200)),
+                hint = 'a name has 1 to 88 letters, digits, ''_'', ''.'' and ''-''';
         end if;
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
         update deferred.__deferred_queue q set removed_at = null, created_by = null where q.name = $1 and q.removed_at is not null;
@@ -38,7 +38,7 @@ begin
     select * into v_old from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
     if not found then
         raise exception using errcode = '42704',
-            message = format('queue "%s" does not exist', left($1, 200)),
+            message = format('queue ''%s'' does not exist', left($1, 200)),
             hint = 'the first job deferred to a queue adds it, or: deferred queue set NAME '
                    '--create';
     end if;
@@ -56,18 +56,18 @@ begin
     v_new.weight := coalesce(v_new.weight, 1);
     if v_new.burst is not null and v_new.rate is null then
         raise exception using errcode = '22023',
-            message = format('queue "%s" has a burst of %s but no rate', $1, v_new.burst),
+            message = format('queue ''%s'' has a burst of %s but no rate', $1, v_new.burst),
             hint = 'set the rate too, or unset the burst';
     end if;
     if v_new.max_dequeue is not null and length($1) > 81 then
         raise exception using errcode = '22023',
-            message = format('queue "%s": the name is too long for max_dequeue', $1),
+            message = format('queue ''%s'': the name is too long for max_dequeue', $1),
             hint = 'messages go to the queue NAME-poison, so the name may have at most 81 '
                    'characters';
     end if;
     if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
         raise exception using errcode = '22023',
-            message = format('queue "%s": backoff_ceiling %s ms is below backoff_floor %s ms', $1,
+            message = format('queue ''%s'': backoff_ceiling %s ms is below backoff_floor %s ms', $1,
             v_new.backoff_ceiling_ms, v_new.backoff_floor_ms),
             hint = 'raise backoff_ceiling or lower backoff_floor';
     end if;
@@ -90,7 +90,7 @@ exception
         perform deferred.__locked('queue', $1);
     when check_violation then
         raise exception using errcode = '22003',
-            message = format('queue "%s": a setting is out of range: %s',
+            message = format('queue ''%s'': a setting is out of range: %s',
                              $1, left(settings::text, 300)),
             hint = 'deferred-queue(1) lists the settings with their ranges';
 end

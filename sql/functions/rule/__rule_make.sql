@@ -10,13 +10,13 @@ declare
 begin
     if not has_database_privilege(r.owner, current_database(), 'temporary') then
         raise exception using errcode = '42501',
-            message = format('rule "%s": its owner "%s" may not create temporary objects',
+            message = format('rule ''%s'': its owner ''%s'' may not create temporary objects',
                              r.name, v_owner),
             hint = format('grant temporary on database %I to %I', current_database(), v_owner);
     end if;
     if not pg_has_role(r.owner, 'deferred_producer', 'usage') then
         raise exception using errcode = '42501',
-            message = format('rule "%s": its owner "%s" may not defer jobs', r.name, v_owner),
+            message = format('rule ''%s'': its owner ''%s'' may not defer jobs', r.name, v_owner),
             hint = format('grant deferred_producer to %I', v_owner);
     end if;
     perform set_config('role', v_owner, true);

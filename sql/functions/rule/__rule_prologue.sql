@@ -10,12 +10,12 @@ as $$
     select array_agg(o.key) into v_columns from pg_catalog.json_object_keys(v_row) as o(key);
     if v_columns is null or not %3$L = any (v_columns) then
         raise exception using errcode = '22023',
-            message = format('rule "%%s": the query has no column "%%s"', %4$L, %3$L),
+            message = format('rule ''%%s'': the query has no column ''%%s''', %4$L, %3$L),
             hint = format('columns of the query: %%s', array_to_string(v_columns, ', '));
     end if;
     if (select count(distinct c.name) from unnest(v_columns) as c(name)) <> cardinality(v_columns) then
         raise exception using errcode = '22023',
-            message = format('rule "%%s": two columns of the query have the same name', %4$L),
+            message = format('rule ''%%s'': two columns of the query have the same name', %4$L),
             hint = format('columns of the query: %%s', array_to_string(v_columns, ', '));
     end if;
     select coalesce(string_agg(format('%%L::pg_catalog.json as %%I, ', p.value::text, p.key), ''), '') into v_extra

@@ -69,13 +69,13 @@ begin
     if (select count(*) <> 1 or not bool_and(p.prosecdef and p.proowner = r.owner and p.pronargs = 0 and p.xmin = pg_current_xact_id()::xid)
         from pg_proc p where p.pronamespace = pg_my_temp_schema() and p.proname = '__deferred_rule_rows') then
         raise exception using errcode = '55000',
-            message = format('rule "%s" was not opened in this transaction', r.name),
+            message = format('rule ''%s'' was not opened in this transaction', r.name),
             hint = 'run the rule with: deferred rule run NAME';
     end if;
     if not deferred.__rule_may_defer(v_owner, r.queue, r.fn) then
         raise exception using errcode = '42501',
-            message = format('rule "%s": its owner or the current role may not defer "%s" to '
-                             'queue "%s"',
+            message = format('rule ''%s'': its owner or the current role may not defer ''%s'' to '
+                             'queue ''%s''',
                              r.name, r.fn, r.queue),
             hint = 'an administrator allows it with a row in the table '
                    'deferred.__deferred_grant, see deferred-queue(1)';
@@ -102,7 +102,7 @@ begin
                case when s.bad is null and s.hot is null and (v_room is null or s.taken <= v_room) then nextval('deferred.__deferred_id_seq') end as id
         from (select t.n, t.key, t.params, t.hot, t.taken,
                      case when t.bad is null and t.hot is null and t.taken > v_room and not v_drop
-                          then format('queue "%s" is full (max_length %s)',
+                          then format('queue ''%s'' is full (max_length %s)',
                                       r.queue, v_max_length) else t.bad end as bad
               from (select row_number() over w as n, f.key, f.params, f.hot, f.bad,
                            count(*) filter (where v_room is not null and f.hot is null and f.bad is null) over (w rows unbounded preceding) as taken
@@ -113,7 +113,8 @@ begin
                                       when octet_length(f.key) > 2500
                                       then format('its key has %s bytes, at most 2500 are taken', octet_length(f.key))
                                       when octet_length(f.params::text) > v_max_bytes
-                                      then format('params have %s bytes, but queue "%s" allows %s',
+                                      then format('params have %s bytes, but queue ''%s'' '
+                                                  'allows %s',
                                                   octet_length(f.params::text), r.queue, v_max_bytes)
                                       when octet_length(f.params::text) > 512 and not deferred.__depth_ok(f.params)
                                       then 'params nest deeper than 512 levels' end as bad

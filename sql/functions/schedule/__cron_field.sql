@@ -14,7 +14,7 @@ begin
         m := regexp_match(upper(v_item), '^(?:([*])|([0-9]{1,2}|[A-Z]{3})(?:-([0-9]{1,2}|[A-Z]{3}))?)(?:/([0-9]{1,3}))?$');
         if m is null then
             raise exception using errcode = '22023',
-                message = format('schedule rule "%s": %s "%s" is invalid',
+                message = format('schedule rule ''%s'': %s ''%s'' is invalid',
                                  rule, what, left(v_item, 100)),
                 hint = case when v_item = '?' then 'write * for every value'
                             when v_item ~ '[WwHh#Ll]' then format('write numbers from %s to %s, '
@@ -33,26 +33,26 @@ begin
         v_step := coalesce(m[4]::integer, 1);
         if v_from is null or v_to is null or v_from < low or v_to > high then
             raise exception using errcode = '22023',
-                message = format('schedule rule "%s": %s "%s" is out of range (%s to %s)',
+                message = format('schedule rule ''%s'': %s ''%s'' is out of range (%s to %s)',
                                  rule, what, left(v_item, 100), low, high),
                 hint = format('write numbers from %s to %s%s',
                               low, high, ', or ' || array_to_string(names, ' '));
         end if;
         if v_from > v_to then
             raise exception using errcode = '22023',
-                message = format('schedule rule "%s": %s "%s" ends before it begins',
+                message = format('schedule rule ''%s'': %s ''%s'' ends before it begins',
                                  rule, what, left(v_item, 100)),
                 hint = format('write two ranges: %s-%s,%s-%s', v_from, high, low, v_to);
         end if;
         if v_step < 1 or v_step > high then
             raise exception using errcode = '22023',
-                message = format('schedule rule "%s": the step of %s "%s" is out of range',
+                message = format('schedule rule ''%s'': the step of %s ''%s'' is out of range',
                                  rule, what, left(v_item, 100)),
                 hint = format('use a step from 1 to %s', high);
         end if;
         if m[4] is not null and m[1] is null and m[3] is null then
             raise exception using errcode = '22023',
-                message = format('schedule rule "%s": %s "%s" has a step without a range',
+                message = format('schedule rule ''%s'': %s ''%s'' has a step without a range',
                                  rule, what, left(v_item, 100)),
                 hint = format('write %s-%s/%s', v_from, high, v_step);
         end if;

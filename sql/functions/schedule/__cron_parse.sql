@@ -19,7 +19,7 @@ declare
 begin
     if length(v_rule) > 1000 then
         raise exception using errcode = '22023',
-            message = format('schedule rule "%s..." is longer than 1000 characters',
+            message = format('schedule rule ''%s...'' is longer than 1000 characters',
                              left(v_rule, 100)),
             hint = 'split the rule into several schedules';
     end if;
@@ -29,14 +29,15 @@ begin
             v_ms := deferred.__ms('every', v_item);
         exception when invalid_parameter_value then
             raise exception using errcode = '22023',
-                message = format('schedule rule "%s": "%s" is not a time span', left(v_rule, 100),
+                message = format('schedule rule ''%s'': ''%s'' is not a time span',
+                                 left(v_rule, 100),
                                  left(v_item, 100)),
                 hint = 'write every 30s, every 5min or every 2h, or @hourly, @daily, @weekly or '
                        '@monthly';
         end;
         if v_ms not between 1000 and 31622400000 then
             raise exception using errcode = '22023',
-                message = format('schedule rule "%s": the time span is out of range', v_rule),
+                message = format('schedule rule ''%s'': the time span is out of range', v_rule),
                 hint = 'use every 1s to every 366d';
         end if;
         c.every_us := v_ms * 1000;
@@ -48,7 +49,7 @@ begin
                               when '@hourly' then '0 * * * *' end;
         if v_rule is null then
             raise exception using errcode = '22023',
-                message = format('schedule rule "%s" is unknown', left(rule, 100)),
+                message = format('schedule rule ''%s'' is unknown', left(rule, 100)),
                 hint = 'use @yearly, @monthly, @weekly, @daily, @midnight or @hourly';
         end if;
     end if;
@@ -56,11 +57,11 @@ begin
     v_fields := case when v_rule = '' then 0 else array_length(f, 1) end;
     if v_fields <> 5 then
         raise exception using errcode = '22023',
-            message = format('schedule rule "%s" has %s field%s instead of 5',
+            message = format('schedule rule ''%s'' has %s field%s instead of 5',
                              left(v_rule, 100), v_fields, case v_fields when 1 then '' else 's' end),
             hint = case when v_fields in (6, 7) then 'seconds and years are not supported; write '
                                                      'minute hour day month weekday, or every 30s'
-                        else 'write minute hour day month weekday, such as "30 2 * * *", or @daily, or every 90s' end;
+                        else 'write minute hour day month weekday, such as ''30 2 * * *'', or @daily, or every 90s' end;
     end if;
     c.minutes := deferred.__cron_field(left(rule, 100), f[1], 'minute', 0, 59, null);
     c.hours := deferred.__cron_field(left(rule, 100), f[2], 'hour', 0, 23, null);

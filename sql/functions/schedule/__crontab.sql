@@ -7,9 +7,9 @@ declare
 begin
     if c.every_us is not null or c.nth <> 0 or (c.days >> 32) <> 0 then
         raise exception using errcode = '22023',
-            message = format('crontab rule "%s" is not supported by cron', left($1, 100)),
-            hint = '"every", L and # are for deferred schedule; write minute hour day month '
-                   'weekday, such as "*/5 * * * *", or @hourly';
+            message = format('crontab rule ''%s'' is not supported by cron', left($1, 100)),
+            hint = '''every'', L and # are for deferred schedule; write minute hour day month '
+                   'weekday, such as ''*/5 * * * *'', or @hourly';
     end if;
     return c;
 end

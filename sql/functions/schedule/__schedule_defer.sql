@@ -9,7 +9,7 @@ begin
     v_id := deferred.__schedule_job(s, tick, tick);
     if v_id is null then
         raise exception using errcode = '53400',
-            message = format('queue "%s" is full and drops new jobs', s.queue),
+            message = format('queue ''%s'' is full and drops new jobs', s.queue),
             hint = 'run the schedule again later, or raise max_length of the queue';
     end if;
     return v_id;

@@ -21,12 +21,13 @@ begin
     end if;
     if s.id is null then
         raise exception using errcode = 'P0002',
-            message = format('schedule "%s" does not exist', left($1, 200)),
+            message = format('schedule ''%s'' does not exist', left($1, 200)),
             hint = 'list the schedules: deferred schedule ls';
     end if;
     if not deferred.__rule_is_mine(s.owner) then
         raise exception using errcode = '42501',
-            message = format('schedule "%s" belongs to role "%s", and role "%s" is not a member '
+            message = format('schedule ''%s'' belongs to role ''%s'', and role ''%s'' is not a '
+                             'member '
                              'of it',
                              s.name, s.owner, deferred.__actor()),
             hint = format('act as that role, or: grant %s to %I', s.owner, deferred.__actor());

@@ -15,18 +15,20 @@ declare
 begin
     if v_owner is null then
         raise exception using errcode = '42501',
-            message = format('schedule "%s": the role that owns it was dropped', s.name),
+            message = format('schedule ''%s'': the role that owns it was dropped', s.name),
             hint = 'remove the schedule, and set it again as another role';
     end if;
     if not pg_has_role(v_owner, 'deferred_producer', 'usage') then
         raise exception using errcode = '42501',
-            message = format('schedule "%s": its owner "%s" may not defer jobs', s.name, v_owner),
+            message = format('schedule ''%s'': its owner ''%s'' may not defer jobs',
+                             s.name, v_owner),
             hint = format('grant deferred_producer to %I', v_owner);
     end if;
     if not (select bool_or((g.queue is null or g.queue = s.queue) and (g.fn is null or g.fn = s.fn))
             from deferred.__deferred_grant g where g.role = v_owner) then
         raise exception using errcode = '42501',
-            message = format('role "%s" may not defer "%s" to queue "%s"', v_owner, s.fn, s.queue),
+            message = format('role ''%s'' may not defer ''%s'' to queue ''%s''',
+                             v_owner, s.fn, s.queue),
             hint = 'an administrator allows it with a row in the table '
                    'deferred.__deferred_grant, see deferred-queue(1)';
     end if;
@@ -37,7 +39,7 @@ begin
     end if;
     if octet_length(s.params::text) > q.params_max_bytes then
         raise exception using errcode = '54000',
-            message = format('params of function "%s" have %s bytes, but queue "%s" allows %s',
+            message = format('params of function ''%s'' have %s bytes, but queue ''%s'' allows %s',
                              s.fn, octet_length(s.params::text), s.queue, q.params_max_bytes),
             hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of '
                    'the queue';
@@ -45,7 +47,7 @@ begin
     if q.max_length is not null and deferred.__queue_length(s.queue, q.max_length) >= q.max_length then
         if q.on_full = 'drop' then return null; end if;
         raise exception using errcode = '53400',
-            message = format('queue "%s" is full (max_length %s)', s.queue, q.max_length),
+            message = format('queue ''%s'' is full (max_length %s)', s.queue, q.max_length),
             hint = 'raise max_length of the queue';
     end if;
     v_key := case s.overlap when 'queue' then 'schedule:' || s.name else s.opts->>'concurrency_key' end;

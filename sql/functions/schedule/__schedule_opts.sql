@@ -14,19 +14,20 @@ begin
     for k, v in select * from jsonb_each_text(v_all) loop
         if k <> all (jobs) then
             raise exception using errcode = '22023',
-                message = format('option "%s" is unknown', left(k, 200)),
+                message = format('option ''%s'' is unknown', left(k, 200)),
                 hint = 'known options: ' || array_to_string(own || jobs, ', ');
         end if;
         if (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
             raise exception using errcode = '22023',
-                message = format('option "%s" is not a number: "%s"', k, left(v, 200)),
+                message = format('option ''%s'' is not a number: ''%s''', k, left(v, 200)),
                 hint = 'write a number without quotes, such as 3';
         end if;
     end loop;
     perform deferred.__tags((v_all->'tags')::json);
     if (v_all->>'priority')::integer not between -32768 and 32767 then
         raise exception using errcode = '22003',
-            message = format('schedule "%s": priority %s is out of range', $1, v_all->>'priority'),
+            message = format('schedule ''%s'': priority %s is out of range',
+                             $1, v_all->>'priority'),
             hint = 'use -32768 to 32767; jobs with a larger priority run earlier';
     end if;
     if deferred.__ms('expires', v_all->>'expires') < 0
@@ -34,20 +35,21 @@ begin
               deferred.__ms('backoff_floor', v_all->>'backoff_floor'), deferred.__ms('backoff_ceiling', v_all->>'backoff_ceiling'),
               (v_all->>'backoff_exponent')::double precision) then
         raise exception using errcode = '22003',
-            message = format('schedule "%s": an option is out of range', $1),
+            message = format('schedule ''%s'': an option is out of range', $1),
             hint = 'label has at most 1000 characters; max_attempts, timeout and back-off delays '
                    'are above 0; backoff_exponent is 1 to 100';
     end if;
     if v_all ? 'concurrency_key' and overlap = 'queue' then
         raise exception using errcode = '22023',
-            message = format('schedule "%s": option "concurrency_key" contradicts overlap "queue"',
+            message = format('schedule ''%s'': option ''concurrency_key'' contradicts overlap '
+                             '''queue''',
                              $1),
-            hint = 'overlap "queue" has a key of its own; use overlap "allow" with your key';
+            hint = 'overlap ''queue'' has a key of its own; use overlap ''allow'' with your key';
     end if;
     if (v_all ? 'concurrency_key' or v_all ? 'concurrency')
        and not deferred.__concurrency_ok(v_all->>'concurrency_key', (v_all->>'concurrency')::integer) then
         raise exception using errcode = '22003',
-            message = format('schedule "%s": concurrency is out of range', $1),
+            message = format('schedule ''%s'': concurrency is out of range', $1),
             hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
     end if;
     return v_all::json;

@@ -18,7 +18,8 @@ begin
     end if;
     if v_n > v_quota then
         raise exception using errcode = '53400',
-            message = format('schedule "%s" does not exist, and role "%s" may not add more than '
+            message = format('schedule ''%s'' does not exist, and role ''%s'' may not add more '
+                             'than '
                              '%s schedules',
                              name, v_role, v_quota),
             hint = 'an administrator raises the quota in the table deferred.__deferred_quota, '

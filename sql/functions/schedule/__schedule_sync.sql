@@ -21,8 +21,8 @@ begin
         exception when data_exception then
             get stacked diagnostics v_hint = pg_exception_hint;
             raise exception using errcode = sqlstate,
-                message = case when sqlerrm like 'schedule "%' then sqlerrm
-                               else format('schedule "%s": %s', e->>'name', sqlerrm) end,
+                message = case when sqlerrm like 'schedule ''%' then sqlerrm
+                               else format('schedule ''%s'': %s', e->>'name', sqlerrm) end,
                 hint = v_hint;
         end;
     end loop;

@@ -44,7 +44,7 @@ begin
             v_id := deferred.__schedule_job(s, v_due, tick);
             if v_id is null then
                 raise exception using errcode = '53400',
-                    message = format('queue "%s" is full and drops new jobs', s.queue),
+                    message = format('queue ''%s'' is full and drops new jobs', s.queue),
                     hint = 'raise max_length of the queue';
             end if;
             s.last_job := v_id;

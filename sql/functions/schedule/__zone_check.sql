@@ -7,7 +7,7 @@ begin
     if zone <> 'UTC' and not exists (select from deferred.__deferred_schedule s where s.zone = $1)
        and (zone in ('localtime', 'posixrules', 'Factory') or not exists (select from pg_timezone_names n where n.name = $1)) then
         raise exception using errcode = '22023',
-            message = format('time zone "%s" is unknown', left(zone, 100)),
+            message = format('time zone ''%s'' is unknown', left(zone, 100)),
             hint = coalesce('did you mean ' || (select string_agg(x.name, ' or ' order by x.name)
                                   from (select n.name from pg_timezone_names n
                                         where n.name <> zone and lower(zone) in (lower(n.name), lower(split_part(n.name, '/', 2))) limit 3) x),

@@ -19,7 +19,7 @@ begin
         select x.* into s from deferred.__schedules() x where x.name = $1;
         if not found then
             raise exception using errcode = 'P0002',
-                message = format('schedule "%s" does not exist', $1),
+                message = format('schedule ''%s'' does not exist', $1),
                 hint = 'list the schedules: deferred schedule ls';
         end if;
         v_cron := s.cron;

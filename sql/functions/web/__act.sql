@@ -13,7 +13,7 @@ begin
        or not coalesce(case when $2 is not null then $1 in ('retry', 'run', 'cancel') when $3 is not null then $1 in ('pause', 'resume', 'set')
                             when $6 is not null then $1 = 'set' else $1 in ('pause', 'resume', 'run') end, false) then
         raise exception using errcode = '22023',
-            message = format('action "%s" is unknown', left($1, 100)),
+            message = format('action ''%s'' is unknown', left($1, 100)),
             hint = 'deferred_web and the database have different versions: run deferred migrate '
                    'of the newer one';
     end if;

@@ -5,7 +5,7 @@ as $$
 begin
     if not pg_has_role(deferred.__actor(), 'deferred_operator', 'member') then
         raise exception using errcode = '42501',
-            message = format('role "%s" may not act on jobs and queues', deferred.__actor()),
+            message = format('role ''%s'' may not act on jobs and queues', deferred.__actor()),
             hint = format('grant deferred_operator to %I', deferred.__actor());
     end if;
 end

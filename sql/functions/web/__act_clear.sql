@@ -13,9 +13,9 @@ begin
     jobs := 0;
     upto := coalesce(last_id, deferred.__message_last_id());
     if typed is distinct from queue then
-        refused := format('the typed name "%s" is not the name of the queue', left(typed, 200));
+        refused := format('the typed name ''%s'' is not the name of the queue', left(typed, 200));
     elsif not exists (select from deferred.__deferred_queue q where q.name = queue and q.removed_at is null) then
-        refused := format('queue "%s" does not exist', left(queue, 200));
+        refused := format('queue ''%s'' does not exist', left(queue, 200));
     else
         next_id := coalesce(from_id, 1);
         loop

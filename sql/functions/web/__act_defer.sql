@@ -20,7 +20,7 @@ begin
     if refused is null then
         begin
             job := deferred.defer(coalesce(fn, ''), v_params, (opts::jsonb || case when opts::jsonb ? 'key' then '{"on_duplicate": "error"}' else '{}' end::jsonb)::json);
-            if job is null then refused := format('queue "%s" is full and drops new jobs',
+            if job is null then refused := format('queue ''%s'' is full and drops new jobs',
                                                   coalesce(opts->>'queue', 'default')); end if;
         exception when data_exception or unique_violation or insufficient_privilege or configuration_limit_exceeded or program_limit_exceeded
                 or object_not_in_prerequisite_state then

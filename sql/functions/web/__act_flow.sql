@@ -6,7 +6,7 @@ as $$
 begin
     if verb not in ('retry', 'cancel') is not false or flow is null then
         raise exception using errcode = '22023',
-            message = format('action "%s" on a flow is unknown', left(verb, 100)),
+            message = format('action ''%s'' on a flow is unknown', left(verb, 100)),
             hint = 'deferred_web and the database have different versions: run deferred migrate '
                    'of the newer one';
     end if;

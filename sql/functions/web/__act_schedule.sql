@@ -13,12 +13,12 @@ begin
     exception when lock_not_available then
         perform deferred.__locked('schedule', $2);
     end;
-    if s.id is null then return format('schedule "%s" does not exist', left($2, 200)); end if;
+    if s.id is null then return format('schedule ''%s'' does not exist', left($2, 200)); end if;
     if $1 = 'run' then
         insert into deferred.__deferred_tick (schedule, tick, what, job_id, previous)
         values (s.id, v_now, 'by hand', deferred.__schedule_defer(s, v_now), s.queued_at);
     elsif s.paused = ($1 = 'pause') then
-        return format('schedule "%s" is %s',
+        return format('schedule ''%s'' is %s',
                       s.name, case when s.paused then 'paused already' else 'not paused' end);
     else
         if $1 = 'resume' then

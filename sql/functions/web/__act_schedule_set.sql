@@ -31,7 +31,7 @@ begin
                 s := deferred.__schedule_get($1, true);
                 if extract(epoch from s.changed_at)::text <> $2 then
                     raise exception using errcode = '55000',
-                        message = format('schedule "%s" was changed meanwhile', left($1, 200)),
+                        message = format('schedule ''%s'' was changed meanwhile', left($1, 200)),
                         hint = 'load its form again';
                 end if;
                 v_opts := v_opts || jsonb_strip_nulls(jsonb_build_object('tags', s.opts->'tags'));
@@ -39,7 +39,7 @@ begin
             if deferred.__schedule_set($1, $3, $4, v_params, v_opts::json, null) <> 'added'
                and v_new then
                 raise exception using errcode = '23505',
-                    message = format('schedule "%s" exists already', left($1, 200)),
+                    message = format('schedule ''%s'' exists already', left($1, 200)),
                     hint = 'change it on its page, or choose another name';
             end if;
         exception

@@ -14,7 +14,7 @@ declare
 begin
     if verb not in ('retry', 'cancel') is not false then
         raise exception using errcode = '22023',
-            message = format('action "%s" on many jobs is unknown', left(verb, 100)),
+            message = format('action ''%s'' on many jobs is unknown', left(verb, 100)),
             hint = 'deferred_web and the database have different versions: run deferred migrate '
                    'of the newer one';
     end if;

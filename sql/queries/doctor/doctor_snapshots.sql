@@ -9,7 +9,7 @@ from (select format('session %s of %s%s, %s', a.pid, a.usename, ' (' || nullif(a
       where a.datname = current_database() and a.backend_type = 'client backend' and coalesce(a.backend_xmin, a.backend_xid) is not null
         and a.pid <> pg_backend_pid()
       union all
-      select format('prepared transaction "%s" of %s',
+      select format('prepared transaction ''%s'' of %s',
                     p.gid, p.owner), extract(epoch from clock_timestamp() - p.prepared)::int8,
              format('rollback prepared %L', p.gid)
       from pg_catalog.pg_prepared_xacts p

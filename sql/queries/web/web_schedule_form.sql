@@ -13,10 +13,10 @@ cross join lateral (
                               else u.ms || 'ms' end) x(t)) span
 cross join lateral (
     select case when s.params is null
-                then format('schedule "%s" belongs to role %s, whose members alone may change it',
+                then format('schedule ''%s'' belongs to role %s, whose members alone may change it',
                             s.name, s.owner)
                 when s.source is not null
-                then format('schedule "%s" comes from "%s": change it there and sync',
+                then format('schedule ''%s'' comes from ''%s'': change it there and sync',
                             s.name, s.source) end as why) refused
 cross join lateral jsonb_each_text(jsonb_strip_nulls(coalesce(s.opts::jsonb - 'tags', '{}')
     || jsonb_build_object(

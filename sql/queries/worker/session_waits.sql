@@ -4,7 +4,7 @@
 -- returns one row: what for (text; NULL: nothing that is seen from here)
 -- locks: none
 select case when a.wait_event = 'SyncRep' then
-                format('a synchronous standby to confirm a commit, and none of "%s" does', current_setting('synchronous_standby_names'))
+                format('a synchronous standby to confirm a commit, and none of ''%s'' does', current_setting('synchronous_standby_names'))
             when cardinality(pg_blocking_pids(a.pid)) > 0 then
                 (select string_agg(format('a lock that session %s of %s%s has', b.pid, b.usename, ' (' || nullif(b.application_name, '') || ')'), '; ' order by b.pid)
                  from pg_catalog.pg_stat_activity b where b.pid = any (pg_blocking_pids(a.pid)))
