@@ -138,17 +138,18 @@ $(B)/flags: FORCE
 	@printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || \
 		printf '%s\n' '$(subst ','\'',$(FLAGS_NOW))' > $@
 
-# The header has only names. It keeps its time while they are the same: a changed text compiles one file.
-$(B)/gen/sql.h: $(B)/gen/sql.c
-	@awk -v mode=h -f sql/embed.awk $(SQL) > $@.$$$$ && \
-		if cmp -s $@.$$$$ $@; then rm $@.$$$$; else mv $@.$$$$ $@; fi
+# Headers keep their time while they are the same: a changed text compiles one file.
+SQL_H := $(B)/gen/sql.h $(patsubst sql/queries/%,$(B)/gen/rows/%.h,$(wildcard sql/queries/*))
 $(B)/gen/sql.c: $(SQL) sql/embed.awk
-	@mkdir -p $(@D)
-	$(call say,SQL)awk -v mode=c -f sql/embed.awk $(SQL) > $@.tmp && mv $@.tmp $@
-$(B)/obj/gen/sql.o: $(B)/gen/sql.c $(B)/gen/sql.h $(B)/flags
+	@mkdir -p $(@D)/rows $(@D)/new/rows
+	$(call say,SQL)awk -v to=$(@D)/new/ -f sql/embed.awk $(SQL) && cd $(@D)/new && \
+		for file in sql.h rows/*.h; do cmp -s $$file ../$$file || mv $$file ../$$file || exit; done && mv sql.c ..
+$(SQL_H): $(B)/gen/sql.c
+	@:
+$(B)/obj/gen/sql.o: $(B)/gen/sql.c $(SQL_H) $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -Wno-overlength-strings -c $< -o $@
-$(B)/obj/%.o: %.c $(B)/flags | $(B)/gen/sql.h
+$(B)/obj/%.o: %.c $(B)/flags | $(SQL_H)
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -c $< -o $@
 

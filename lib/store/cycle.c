@@ -2,9 +2,12 @@
 #include "store/cycle.h"
 
 #include "base/clock.h"
-#include "store/columns.h"
 #include "base/random.h"
+#include "rows/claim.h"
+#include "rows/history.h"
+#include "rows/worker.h"
 #include "store/args.h"
+#include "store/columns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,13 +312,16 @@ static void take_leases(struct store_cycle *cycle, const struct pg_result *res)
 		cycle->out_of_memory = true;
 		return;
 	}
-	for (size_t i = 0; i < pg_rows(res); i++)
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct job_renew_row r = job_renew_row(res, i);
+
 		cycle->leases[cycle->leases_len++] = (struct store_lease){
-			.id = pg_int(res, i, 0),
-			.receipt = pg_int(res, i, 1),
-			.left_ms = pg_int(res, i, 2),
-			.gone = pg_null(res, i, 0) ? JOB_HELD : gone_by(pg_text(res, i, 3, NULL)),
+			.id = r.id,
+			.receipt = r.receipt,
+			.left_ms = r.left_ms,
+			.gone = r.has_id ? gone_by(r.outcome) : JOB_HELD,
 		};
+	}
 	qsort(cycle->leases, cycle->leases_len, sizeof(*cycle->leases), compare_leases);
 }
 
@@ -378,9 +384,13 @@ static void take_parents(struct store_cycle *cycle, const struct pg_result *res)
 	cycle->parents = calloc(pg_rows(res) + 1, sizeof(*cycle->parents));
 	for (size_t i = 0; cycle->parents && i < pg_rows(res); i++) {
 		struct store_parents *p = &cycle->parents[cycle->parents_len++];
+		struct job_parents_row r = job_parents_row(res, i);
 
-		p->text = pg_null(res, i, 1) ? NULL : strdup(pg_text(res, i, 1, &p->len));
-		cycle->out_of_memory |= !p->text && !pg_null(res, i, 1);
+		if (!r.parents)
+			continue;
+		p->len = strlen(r.parents);
+		p->text = strdup(r.parents);
+		cycle->out_of_memory |= !p->text;
 	}
 	cycle->out_of_memory |= !cycle->parents;
 }
@@ -712,56 +722,51 @@ struct common {
 	int priority;
 };
 
-static void take_common(struct common *common, const struct pg_result *res, size_t i, int claimed_at)
+static void take_common(struct common *common, const struct job_claim_row *r)
 {
-	if (!pg_null(res, i, 1))
-		common->receipt = pg_int(res, i, 1);
-	if (pg_null(res, i, 14))
+	if (r->has_receipt)
+		common->receipt = r->receipt;
+	if (!r->queue)
 		return;
-	common->queue = pg_text(res, i, 14, NULL);
-	common->priority = (int)pg_int(res, i, 15);
-	common->lease_ms = pg_int(res, i, 16);
-	common->claimed_at = pg_int(res, i, claimed_at);
+	common->queue = r->queue;
+	common->priority = r->priority;
+	common->lease_ms = r->lease_ms;
+	common->claimed_at = r->claimed_at;
 }
 
-/* tick: the column that has it; the next one has the tick before, then come the trace context, which is none where some
- * other hand has stored what is no such thing, whether it may have waited for others, where its hot row is, and when it
- * was claimed. */
-static struct job *job_of(struct store_cycle *cycle, struct common *common, const struct pg_result *res, size_t i,
-			  int tick)
+/* Some other hand may have stored a trace context that is not valid: the job has none then. */
+static struct job *job_of(struct store_cycle *cycle, struct common *common, const struct job_claim_row *r)
 {
-	size_t params_len;
-	const char *params = pg_text(res, i, 13, &params_len);
 	struct job *job;
 
-	take_common(common, res, i, tick + 5);
-	job = job_new(common->queue, pg_text(res, i, 11, NULL), pg_text(res, i, 12, NULL), params, params_len);
+	take_common(common, r);
+	job = job_new(common->queue, r->fn, r->label, r->params, r->params_len);
 	if (!job) {
 		cycle->out_of_memory = true; /* the lease of that job runs out, and somebody takes it */
 		return NULL;
 	}
-	job->id = pg_int(res, i, 0);
+	job->id = r->id;
 	job->receipt = common->receipt;
-	job->tid = pg_tid(res, i, tick + 4);
-	job->attempt = (int32_t)pg_int(res, i, 2);
-	job->attempt_base = (int32_t)pg_int(res, i, 3);
-	job->max_attempts = (int32_t)pg_int(res, i, 4);
-	job->timeout_ms = pg_int(res, i, 5);
-	job->backoff_floor_ms = pg_int(res, i, 6);
-	job->backoff_ceiling_ms = pg_int(res, i, 7);
-	job->backoff_exponent = pg_float(res, i, 8);
-	job->created_at_us = pg_int(res, i, 9) + PG_EPOCH_US;
-	job->ready_at_us = pg_int(res, i, 10) + PG_EPOCH_US;
-	job->tick_us = pg_null(res, i, tick) ? 0 : pg_int(res, i, tick) + PG_EPOCH_US;
-	job->previous_tick_us = pg_null(res, i, tick + 1) ? 0 : pg_int(res, i, tick + 1) + PG_EPOCH_US;
-	job->wait_us = common->claimed_at > pg_int(res, i, 10) ? common->claimed_at - pg_int(res, i, 10) : 0;
+	job->tid = r->tid;
+	job->attempt = r->attempt;
+	job->attempt_base = r->attempt_base;
+	job->max_attempts = r->max_attempts;
+	job->timeout_ms = r->timeout_ms;
+	job->backoff_floor_ms = r->backoff_floor_ms;
+	job->backoff_ceiling_ms = r->backoff_ceiling_ms;
+	job->backoff_exponent = r->backoff_exponent;
+	job->created_at_us = r->created_at + PG_EPOCH_US;
+	job->ready_at_us = r->ready_since + PG_EPOCH_US;
+	job->tick_us = r->has_tick ? r->tick + PG_EPOCH_US : 0;
+	job->previous_tick_us = r->has_previous_tick ? r->previous_tick + PG_EPOCH_US : 0;
+	job->wait_us = common->claimed_at > r->ready_since ? common->claimed_at - r->ready_since : 0;
 	job->claimed_ns = job->lease_ns = cycle->sent_ns;
 	job->priority = common->priority;
 	job->lease_ms = job->granted_ms = common->lease_ms;
-	job->alone = pg_bool(res, i, 17);
-	job->asks = pg_bool(res, i, tick + 3);
-	if (traceparent_valid(pg_text(res, i, tick + 2, NULL)))
-		memcpy(job->traceparent, pg_text(res, i, tick + 2, NULL), sizeof(job->traceparent));
+	job->alone = r->alone;
+	job->asks = r->parents;
+	if (traceparent_valid(r->traceparent))
+		memcpy(job->traceparent, r->traceparent, sizeof(job->traceparent));
 	return job;
 }
 
@@ -772,17 +777,19 @@ static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 	if (pg_rows(res) == 0)
 		cycle->round[strcspn(cycle->round, "/")] = '\0'; /* the round has ended */
 	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct job_claim_limited_row limited = job_claim_limited_row(res, i);
+		struct job_claim_row r = job_claim_row(res, i);
 		struct job *job;
 
-		cycle->limited_seen = pg_int(res, i, 18);
-		cycle->limited_wait_ms = pg_int(res, i, 19);
-		snprintf(cycle->round, sizeof(cycle->round), "%s", pg_text(res, i, 27, NULL));
+		cycle->limited_seen = limited.seen;
+		cycle->limited_wait_ms = limited.wait_ms;
+		snprintf(cycle->round, sizeof(cycle->round), "%s", limited.round);
 		cycle->more |= strchr(cycle->round, '/') != NULL;
-		if (pg_null(res, i, 0) || !(job = job_of(cycle, &common, res, i, 21)))
+		if (r.id == 0 || !(job = job_of(cycle, &common, &r)))
 			continue;
 		job->limited = true;
-		if (!pg_null(res, i, 20))
-			job->start_by_ns = cycle->sent_ns + (uint64_t)pg_int(res, i, 20) * NS_PER_MS;
+		if (limited.has_start_ms)
+			job->start_by_ns = cycle->sent_ns + (uint64_t)limited.start_ms * NS_PER_MS;
 		*cycle->limited_tail = job;
 		cycle->limited_tail = &job->next;
 		cycle->limited_len++;
@@ -794,9 +801,10 @@ static void take_unlimited(struct store_cycle *cycle, const struct pg_result *re
 	struct common common = { "", 0, 0, 0, 0 };
 
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		struct job *job = job_of(cycle, &common, res, i, 19);
+		struct job_claim_row r = job_claim_row(res, i);
+		struct job *job = job_of(cycle, &common, &r);
 
-		cycle->cut |= pg_bool(res, i, 18);
+		cycle->cut |= r.cut;
 		if (!job)
 			continue;
 		lanes_add(&cycle->lanes, job->queue, job->priority);
@@ -806,6 +814,41 @@ static void take_unlimited(struct store_cycle *cycle, const struct pg_result *re
 		cycle->claimed_alone += job->alone;
 	}
 	put_in_order(cycle);
+}
+
+static void take_claimed(struct store_cycle *cycle, struct job_claimed_row r)
+{
+	cycle->busy = r.busy && cycle->claimed_len == 0;
+	cycle->look_us = r.look_us;
+	cycle->limits = r.limits;
+	cycle->waiting = r.waiting;
+	if (cycle->looks && !(r.more && !r.round))
+		snprintf(cycle->lanes_round, ROUND_MAX, "%s", r.round ? r.round : "");
+	cycle->more |= r.more || r.round;
+}
+
+static struct store_due due_of(struct job_next_due_row r)
+{
+	return (struct store_due){ .known = true,
+				   .next_ms = r.wait_ms,
+				   .first_us = r.has_due_at ? r.due_at : INT64_MAX,
+				   .now_us = r.now,
+				   .took_us = r.took_us,
+				   .tick_ms = r.has_tick_ms ? r.tick_ms : -1,
+				   .lease_ms = r.lease_ms };
+}
+
+static void take_ids(struct store_cycle *cycle, int tag, const struct pg_result *res)
+{
+	for (size_t i = 0; tag == TAG_RECORD && i < pg_rows(res); i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->recorded, job_finish_row(res, i).job_id);
+	for (size_t i = 0; tag == TAG_REFUSED && i < pg_rows(res); i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->refused, job_done_row(res, i).id);
+	for (size_t i = 0; tag == TAG_RELEASE && i < pg_rows(res); i++)
+		if (!job_release_row(res, i).released)
+			cycle->out_of_memory |= !store_ids_add(&cycle->locked, job_release_row(res, i).id);
+	for (size_t i = 0; tag == TAG_OPEN && i < pg_rows(res); i++)
+		cycle->out_of_memory |= !store_ids_add(&cycle->open, worker_open_row(res, i).xid);
 }
 
 /* The second transaction has ended, or the only one. */
@@ -819,66 +862,52 @@ static void take_end(struct store_cycle *cycle, bool committed)
 	}
 }
 
+/* Answers of one row. */
+static void take_one(struct store_cycle *cycle, int tag, const struct pg_result *res)
+{
+	if (tag == TAG_PROMOTE)
+		cycle->promoted = job_promote_row(res, 0).promoted;
+	if (tag == TAG_CLAIMED)
+		take_claimed(cycle, job_claimed_row(res, 0));
+	if (tag == TAG_NEXT_DUE)
+		cycle->due = due_of(job_next_due_row(res, 0));
+	if (tag == TAG_ARM) {
+		cycle->armed = worker_arm_row(res, 0).armed;
+		cycle->rank = worker_arm_row(res, 0).rank;
+	}
+	if (tag == TAG_PEEK)
+		cycle->work = run_probe_row(res, 0).work;
+	if (tag == TAG_WATCH)
+		cycle->unwatched |= !worker_disarm_row(res, 0).taken;
+	if (tag == TAG_KEEP)
+		cycle->kept = (struct store_kept){ .registered = worker_keep_row(res, 0).registered,
+						   .schema_version = worker_keep_row(res, 0).version };
+	if (tag == TAG_FOLD)
+		cycle->kept.fold_more = fold_kept_row(res, 0).more;
+}
+
 static void on_cycle(void *data, int tag, const struct pg_result *res)
 {
 	struct store_cycle *cycle = data;
 
 	if (tag == PG_COMMITTED || tag == PG_FAILED)
 		take_end(cycle, tag == PG_COMMITTED);
-	for (size_t i = 0; tag == TAG_RECORD && i < pg_rows(res); i++)
-		cycle->out_of_memory |= !store_ids_add(&cycle->recorded, pg_int(res, i, 0));
-	for (size_t i = 0; tag == TAG_REFUSED && i < pg_rows(res); i++)
-		cycle->out_of_memory |= !store_ids_add(&cycle->refused, pg_int(res, i, 0));
-	for (size_t i = 0; tag == TAG_RELEASE && i < pg_rows(res); i++)
-		if (!pg_bool(res, i, 1))
-			cycle->out_of_memory |= !store_ids_add(&cycle->locked, pg_int(res, i, 0));
+	take_ids(cycle, tag, res);
 	if (tag == TAG_RENEW)
 		take_leases(cycle, res);
 	if (tag == TAG_OUTCOMES)
 		store_take_outcomes(cycle->outcomes, cycle->outcomes_len, res);
 	if (tag == TAG_PARENTS)
 		take_parents(cycle, res);
-	if (tag == TAG_PROMOTE && pg_rows(res) == 1)
-		cycle->promoted = pg_int(res, 0, 0);
 	store_take_track(&cycle->track, tag, res);
 	if (tag == TAG_CLAIM)
 		take_unlimited(cycle, res);
-	if (tag == TAG_CLAIMED && pg_rows(res) == 1) {
-		cycle->busy = pg_bool(res, 0, 0) && cycle->claimed_len == 0;
-		cycle->look_us = pg_int(res, 0, 1);
-		cycle->limits = pg_bool(res, 0, 2);
-		cycle->waiting = pg_int(res, 0, 3);
-		if (cycle->looks && !(pg_bool(res, 0, 4) && pg_null(res, 0, 5)))
-			snprintf(cycle->lanes_round, ROUND_MAX, "%s",
-				 pg_null(res, 0, 5) ? "" : pg_text(res, 0, 5, NULL));
-		cycle->more |= pg_bool(res, 0, 4) || !pg_null(res, 0, 5);
-	}
 	if (tag == TAG_CLAIM_LIMITED)
 		take_limited(cycle, res);
-	if (tag == TAG_NEXT_DUE && pg_rows(res) == 1)
-		cycle->due = (struct store_due){ true,
-						 pg_int(res, 0, 0),
-						 pg_null(res, 0, 1) ? INT64_MAX : pg_int(res, 0, 1),
-						 pg_int(res, 0, 2),
-						 pg_int(res, 0, 3),
-						 pg_null(res, 0, 4) ? -1 : pg_int(res, 0, 4),
-						 pg_null(res, 0, 5) ? 0 : pg_int(res, 0, 5) };
-	if (tag == TAG_ARM && pg_rows(res) == 1) {
-		cycle->armed = pg_bool(res, 0, 0);
-		cycle->rank = (int)pg_int(res, 0, 1);
-	}
-	for (size_t i = 0; tag == TAG_OPEN && i < pg_rows(res); i++)
-		cycle->out_of_memory |= !store_ids_add(&cycle->open, pg_int(res, i, 0));
-	if (tag == TAG_PEEK && pg_rows(res) == 1)
-		cycle->work = pg_bool(res, 0, 1);
 	if (tag == TAG_LOST && !store_take_losses(&cycle->losses, res))
 		cycle->out_of_memory = true;
-	if (tag == TAG_WATCH && pg_rows(res) == 1)
-		cycle->unwatched |= !pg_bool(res, 0, 0);
-	if (tag == TAG_KEEP && pg_rows(res) == 1)
-		cycle->kept = (struct store_kept){ pg_bool(res, 0, 0), (int)pg_int(res, 0, 1), false };
-	if (tag == TAG_FOLD && pg_rows(res) == 1)
-		cycle->kept.fold_more = pg_bool(res, 0, 0);
+	if (pg_rows(res) == 1)
+		take_one(cycle, tag, res);
 }
 
 /* Of successes only those are told that were refused. */

@@ -185,7 +185,9 @@ def paragraphs(path, text):
     if kind in (".c", ".h"):
         ours = not path.endswith("/protocol/refusal.c")  # the words of a protocol
         return [(n, p, m and ours and not p.startswith("insert into")) for n, p, m in code(text, C_TOKEN, '"')]
-    if kind == ".sql":  # its messages are what it raises
+    if kind == ".sql":  # its messages are what it raises, and the lists in its head are not sentences
+        lists = r"(?m)^-- (?:params|returns): (?:.*,\n-- +)*.*$"
+        text = re.sub(lists, lambda m: "--" + "\n--" * m[0].count("\n"), text)
         raised = {
             text.count("\n", 0, at) + 1 for found in RAISE.finditer(text) for at in range(found.start(), found.end())
         }

@@ -123,9 +123,10 @@ def test_an_application_links_a_library_that_was_optimised_as_a_whole(tmp_path):
 
 def test_another_text_of_a_query_leaves_the_header_as_it_is(tmp_path):
     """Every file that sends a statement includes the header."""
+    head = "-- one: a query.\n-- params: none\n-- returns: n int4\n"
     queries = tmp_path / "queries"
     queries.mkdir()
-    (queries / "one.sql").write_text("select 1\n")
+    (queries / "one.sql").write_text(head + "select 1\n")
     header = tmp_path / "gen/sql.h"
 
     def made():
@@ -133,10 +134,10 @@ def test_another_text_of_a_query_leaves_the_header_as_it_is(tmp_path):
         return header.stat().st_mtime_ns, (tmp_path / "gen/sql.c").read_text()
 
     time, text = made()
-    (queries / "one.sql").write_text("select 2\n")
+    (queries / "one.sql").write_text(head + "select 2\n")
     os.utime(queries / "one.sql", ns=(time + 10**9, time + 10**9))
     again = made()
     assert again[0] == time and again[1] == text.replace("select 1", "select 2")
-    (queries / "two.sql").write_text("select 3\n")
+    (queries / "two.sql").write_text(head + "select 3\n")
     os.utime(queries / "two.sql", ns=(time + 2 * 10**9, time + 2 * 10**9))
     assert made()[0] > time and "sql_two" in header.read_text()

@@ -24,7 +24,7 @@ COMMON = (1, 14, 15, 16, -1)  # of job_claim: NULL where it is as in the row bef
 
 
 class Claimed:
-    """A row of job_claim."""
+    """A row of job_claim or job_claim_limited."""
 
     def __init__(self, row):
         (
@@ -46,7 +46,7 @@ class Claimed:
             self.priority,
             self.lease_ms,
         ) = row[:17]
-        self.tid, self.claimed_at = row[-2:]
+        self.tid, self.claimed_at = row[23:25]
 
 
 def filled(rows):
@@ -264,7 +264,7 @@ def ids(jobs):
 
 def stale(job):
     """The same job with a receipt that is not its."""
-    return Claimed([job.id, job.receipt ^ 1] + [None] * 15 + [job.tid, None])
+    return Claimed([job.id, job.receipt ^ 1] + [None] * 21 + [job.tid, None])
 
 
 def lapse(db, *jobs):

@@ -212,7 +212,7 @@ def replace(db, **opts):
 def take_limited(w):
     rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, 1, 1 << 24, 5, None)
     w.commit()
-    return [Claimed(r[:-1]) for r in rows if r[0]]
+    return [Claimed(r) for r in rows if r[0]]
 
 
 @pytest.mark.parametrize("how", ["free", "limited"])

@@ -32,9 +32,8 @@ class Limited(Worker):
         rows = self.ask(
             "job_claim_limited", queues, n, rated, self.id, lease_ms, max_attempts, known, seed, size, alone, round
         )
-        self.seen = rows[0][18] if rows else 0
-        self.wait_ms = rows[0][19] if rows else None
-        return [Claimed(r[:-1]) for r in rows if r[0] is not None]
+        self.seen, self.wait_ms = rows[0][25:27] if rows else (0, None)
+        return [Claimed(r) for r in rows if r[0] is not None]
 
     def take(self, *args, **kw):
         """Claim and commit; the ids."""

@@ -641,7 +641,7 @@ def test_limits_that_come_and_go_while_jobs_are_held_never_have_one_run_twice(db
                 rows = w.ask(
                     "job_claim_limited", None, rng.randint(1, 8), 100, w.id, MINUTE, 3, None, step, 1 << 24, 1000, None
                 )
-                got = [Claimed(r[:-1]) for r in rows if r[0] is not None]
+                got = [Claimed(r) for r in rows if r[0] is not None]
             if rng.random() < 0.2:
                 w.rollback()
                 continue

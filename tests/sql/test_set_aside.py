@@ -29,7 +29,7 @@ def limited(w, n=100, known=None, seed=1, queues=None, at=None):
     """Claim and commit; the jobs, and where the round is."""
     rows = w.ask("job_claim_limited", queues, n, n, w.id, MINUTE, 3, known, seed, 1 << 24, 1000, at)
     w.commit()
-    return [Claimed(r[:-1]) for r in rows if r[0]], rows[0][-1] if rows else None
+    return [Claimed(r) for r in rows if r[0]], rows[0][-1] if rows else None
 
 
 def set_aside(db):

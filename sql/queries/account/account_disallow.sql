@@ -1,5 +1,7 @@
 -- account_disallow: take functions from an account.
--- $1 account (text), $2 functions (text[]), each a name or PREFIX.*
--- returns one row: all that it has now, blanks between (text)
+-- params: account text, functions text[]
+-- returns: functions text
+-- $1 account, $2 functions, each a name or PREFIX.*.
+-- rows: one row: all that it has now, blanks between.
 -- locks: the row of the account
-select array_to_string(deferred.__account_disallow($1::text, $2::text[]), ' ')
+select array_to_string(deferred.__account_disallow($1::text, $2::text[]), ' ') as functions

@@ -1,9 +1,11 @@
 -- account_ls: all accounts.
--- no parameters
--- returns a row an account, by name: name (text), enabled (bool), keys (bytea, encrypted), service properties (json, NULL: none),
---   added, first and second key made (text), functions that it was given, blanks between (text)
+-- params: none
+-- returns: name text, enabled bool, key1 bytea, key2 bytea, properties json?, created text,
+--   key1_since text, key2_since text, functions text
+-- rows: a row an account, by name: name, enabled, keys (encrypted), service properties (NULL:
+--   none), added, first and second key made, functions that it was given, blanks between.
 -- locks: none
-select a.name, a.enabled, a.key1, a.key2, a.properties, to_char(a.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'),
-       to_char(a.key1_since, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), to_char(a.key2_since, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'),
-       array_to_string(a.functions, ' ')
+select a.name, a.enabled, a.key1, a.key2, a.properties, to_char(a.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created,
+       to_char(a.key1_since, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as key1_since, to_char(a.key2_since, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as key2_since,
+       array_to_string(a.functions, ' ') as functions
 from deferred.__account_ls() a

@@ -1,8 +1,11 @@
 -- admin_durability: what a commit of this session survives.
--- no parameters
--- returns one row: class (text: none, delayed, local, synchronous; waiting: synchronous, and nobody is there), the same as a sentence (text), the standbys
---   that are connected, as JSON: name, sync, bytes behind (text; NULL: none, or not seen), standbys that are not seen (int8)
--- locks: none. What a standby is called and how far it is is seen by members of pg_read_all_stats alone
+-- params: none
+-- returns: class text, sentence text, standbys text?, hidden int8
+-- rows: one row: class (none, delayed, local, synchronous; waiting: synchronous, and nobody is
+--   there), the same as a sentence, the standbys that are connected, as JSON: name, sync, bytes
+--   behind (NULL: none, or not seen), standbys that are not seen.
+-- locks: none. What a standby is called and how far it is is seen by members of pg_read_all_stats
+--   alone
 with standby as (
     select r.application_name as name, r.sync_state as sync, r.state is null as hidden,
            pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_lsn() end, r.replay_lsn)::int8 as behind
@@ -20,7 +23,7 @@ select c.class,
            when 'waiting' then format('waiting: commits wait for a standby of synchronous_standby_names (%s), and none is connected', current_setting('synchronous_standby_names'))
            else format('synchronous: a commit is with a standby too (synchronous_commit %s)', current_setting('synchronous_commit')) end
        || coalesce('; standbys: ' || t.names, '')
-       || case when t.hidden > 0 then format('; %s standby%s of which no more is seen without pg_read_all_stats', t.hidden, case when t.hidden = 1 then '' else 's' end) else '' end,
+       || case when t.hidden > 0 then format('; %s standby%s of which no more is seen without pg_read_all_stats', t.hidden, case when t.hidden = 1 then '' else 's' end) else '' end as sentence,
        t.standbys::text, t.hidden
 from told t
 cross join lateral (select case when current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') not in ('off', 'local')

@@ -1,6 +1,8 @@
 -- admin_migrate_applied: note that a function or view was applied, in its own transaction.
--- $1 name (text), $2 SHA-256 of the file, hexadecimal (text)
--- returns nothing. Locks: the row
+-- params: name text, checksum text
+-- returns: nothing
+-- $1 name, $2 SHA-256 of the file, hexadecimal.
+-- Locks: the row
 insert into deferred.__deferred_source as s (name, checksum)
 values ($1::text, $2::text)
 on conflict (name) do update set checksum = excluded.checksum, applied_at = excluded.applied_at

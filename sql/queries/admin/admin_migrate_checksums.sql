@@ -1,7 +1,8 @@
 -- admin_migrate_checksums: what deferred.__deferred_source would say of these files.
--- $1 text text[]
--- returns one row for each, in order: SHA-256, hexadecimal (text)
+-- params: texts text[]
+-- returns: checksum text
+-- rows: one row for each, in order: SHA-256, hexadecimal.
 -- locks: none
-select encode(sha256(convert_to(f.text, 'UTF8')), 'hex')
+select encode(sha256(convert_to(f.text, 'UTF8')), 'hex') as checksum
 from unnest($1::text[]) with ordinality as f(text, n)
 order by f.n

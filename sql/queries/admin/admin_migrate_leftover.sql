@@ -1,12 +1,16 @@
--- admin_migrate_leftover: what is to be dropped? With a name: all functions or the view of that name, which stand in the
--- way of others. Without: each function or view that has no file, and each function whose file was applied in this
--- transaction and now has other arguments. Besides: what else in the schema is built on them.
--- $1 a name (text, or NULL), $2 names of all files, text[]
--- returns one row for each, in the order in which they can be dropped: the statement (text), its position in $2 from 1
--- (int4; 0: no file has it), and what outside of the schema uses it (text; '': nothing does). What __deferred_source has
--- of files that went is deleted.
+-- admin_migrate_leftover: what is to be dropped? With a name: all functions or the view of that
+-- name, which stand in the way of others. Without: each function or view that has no file, and each
+-- function whose file was applied in this transaction and now has other arguments. Besides: what
+-- else in the schema is built on them.
+-- params: name text?, files text[]
+-- returns: statement text, n int4, used_by text
+-- $1 a name (or NULL), $2 names of all files.
+-- rows: one row for each, in the order in which they can be dropped: the statement, its position in
+--   $2 from 1 (0: no file has it), and what outside of the schema uses it ('': nothing does). What
+--   __deferred_source has of files that went is deleted.
 -- locks: none that others wait for
--- Files are applied below savepoints, whose numbers are later than that of the transaction: the age of such a row is below 0.
+-- Files are applied below savepoints, whose numbers are later than that of the transaction: the age
+--   of such a row is below 0.
 with recursive gone as (
     delete from deferred.__deferred_source s where s.name <> all ($2::text[])),
 made as (
@@ -31,10 +35,10 @@ leftover as (
     select m.*, l.depth + 1
     from leftover l join uses u on (u.refclassid, u.refobjid) = (l.class, l.oid) and (u.class, u.oid) <> (l.class, l.oid)
     join made m on (m.class, m.oid) = (u.class, u.oid))
-select 'drop ' || l.what, coalesce(array_position($2::text[], l.name), 0),
+select 'drop ' || l.what as statement, coalesce(array_position($2::text[], l.name), 0) as n,
        coalesce((select string_agg(pg_describe_object(u.class, u.oid, 0), ', ') from uses u
                  where (u.refclassid, u.refobjid) = (l.class, l.oid)
-                   and (u.class, u.oid) not in (select m.class, m.oid from made m)), '')
+                   and (u.class, u.oid) not in (select m.class, m.oid from made m)), '') as used_by
 from leftover l
 group by l.class, l.oid, l.what, l.name
 order by max(l.depth) desc

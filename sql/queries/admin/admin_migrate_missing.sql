@@ -1,6 +1,9 @@
--- admin_migrate_missing: what a schema lacks that a dump was restored to, where the roles were not there or the dump does not say who owns what.
--- $1 names of all functions and views, text[], as in deferred.__deferred_source
--- returns one row: what is missing (text, with "; " between); '': nothing, as far as can be told
+-- admin_migrate_missing: what a schema lacks after a dump was restored. The roles were not there, or
+-- the dump does not say who owns what.
+-- params: names text[]
+-- returns: missing text
+-- $1 names of all functions and views, as in deferred.__deferred_source.
+-- rows: one row: what is missing (with "; " between); '': nothing, as far as can be told.
 -- locks: none
 with role as (
     select n.name, r.oid
@@ -30,4 +33,4 @@ select concat_ws('; ',
      where not pg_has_role(w.oid, p.oid, 'member')),
     (select count(*) || ' tables, views and functions are not deferred_owner''s'
      from ours o where (select r.oid from role r where r.name = 'deferred_owner') = any (o.owners) is not true having count(*) > 0),
-    (select count(*) || ' functions may be called by everybody' from ours o where o.everybodys having count(*) > 0))
+    (select count(*) || ' functions may be called by everybody' from ours o where o.everybodys having count(*) > 0)) as missing

@@ -1,7 +1,9 @@
--- admin_migrate_revoke: what takes from functions and views what files gave them earlier: rights of our roles, and comments.
--- "create or replace" leaves both. Rights that others were given stay.
--- $1 names of the files to be applied, text[]
--- returns one row: statements with ";" between (text); '': there is nothing to take
+-- admin_migrate_revoke: what takes from functions and views what files gave them earlier: rights of
+-- our roles, and comments. "create or replace" leaves both. Rights that others were given stay.
+-- params: files text[]
+-- returns: statements text
+-- $1 names of the files to be applied.
+-- rows: one row: statements with ";" between; '': there is nothing to take.
 -- locks: none
 with made as (
     select 'routine ' || p.oid::regprocedure as what, p.proacl as rights, obj_description(p.oid, 'pg_proc') as comment
@@ -16,4 +18,4 @@ select concat_ws('; ',
      from made m cross join lateral aclexplode(m.rights) a join pg_roles r on r.oid = a.grantee
      where r.rolname in ('deferred_producer', 'deferred_worker', 'deferred_viewer', 'deferred_purger', 'deferred_http',
                          'deferred_reader', 'deferred_operator')),
-    (select string_agg(format('comment on %s is null', m.what), '; ') from made m where m.comment is not null))
+    (select string_agg(format('comment on %s is null', m.what), '; ') from made m where m.comment is not null)) as statements

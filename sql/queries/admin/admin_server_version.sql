@@ -1,5 +1,6 @@
 -- admin_server_version: which PostgreSQL is this?
--- no parameters
--- returns one row: its version as a number, 150004 for 15.4 (int4)
+-- params: none
+-- returns: version int4
+-- rows: one row: its version as a number, 150004 for 15.4.
 -- locks: none
-select current_setting('server_version_num')::int4
+select current_setting('server_version_num')::int4 as version

@@ -1,9 +1,11 @@
--- admin_status_dead: jobs that are dead now: those that were retried since are not. Looks at the newest $1 ends without success, and for the oldest
--- dead job at the oldest $1.
--- $1 ends to look at (int8)
--- returns one row: dead (int8), there may be more (bool), those of them that died in the last hour (int8), there may be more of these (bool),
---   seconds since the oldest died (int8, NULL: none was seen), the same as a JSON object (text)
--- locks: none. Index: __deferred_log_ended; then for each __deferred_hot_pkey and __deferred_log_job
+-- admin_status_dead: jobs that are dead now: those that were retried since are not. Looks at the
+-- newest $1 ends without success, and for the oldest dead job at the oldest $1.
+-- params: ends_max int8
+-- returns: dead int8, more bool, last_hour int8, last_hour_more bool, oldest_s int8?, json text
+-- rows: one row: dead, there may be more, those of them that died in the last hour, there may be
+--   more of these, seconds since the oldest died (NULL: none was seen), the same as a JSON object.
+-- locks: none. Index: __deferred_log_ended; then for each __deferred_hot_pkey and
+--   __deferred_log_job
 with newest as materialized (
     select l.job_id, l.finished_at, l.outcome from deferred.__deferred_log l
     where l.final and l.outcome <> 'ok' order by l.finished_at desc limit $1::int8 + 1),
@@ -31,5 +33,5 @@ figures as (
            deferred.__age_s(coalesce((select f.finished_at from first f),
                                    (select min(d.finished_at) from dead d))) as oldest_s
     from (select count(*) > $1 as more, min(n.finished_at) as since from newest n) s)
-select f.dead, f.more, f.last_hour, coalesce(f.last_hour_more, false), f.oldest_s, row_to_json(f)::text
+select f.dead, f.more, f.last_hour, coalesce(f.last_hour_more, false) as last_hour_more, f.oldest_s, row_to_json(f)::text as json
 from figures f

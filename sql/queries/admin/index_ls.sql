@@ -1,11 +1,12 @@
 -- index_ls: the indexes for searches.
--- no parameters
--- returns term (text), partitions that have it (int8), partitions (int8), bytes (int8), jobs that are in it, as the server estimates (int8), it is wanted (bool), each as a
---   JSON object (text); by term
+-- params: none
+-- returns: term text, built int8, parts int8, bytes int8, entries int8, wanted bool, json text
+-- rows: term, partitions that have it, partitions, bytes, jobs that are in it, as the server
+--   estimates, it is wanted, each as a JSON object; by term.
 -- locks: none
 select x.term, x.built, x.parts, x.bytes, x.entries, x.wanted,
        json_build_object('term', x.term, 'state', case when not x.wanted then 'going' when x.built < x.parts then 'partial' else 'built' end,
-                         'partitions_built', x.built, 'partitions', x.parts, 'bytes', x.bytes, 'jobs', x.entries)::text
+                         'partitions_built', x.built, 'partitions', x.parts, 'bytes', x.bytes, 'jobs', x.entries)::text as json
 from (select s.term, s.wanted, count(*) filter (where i.valid and not i.net) as built,
              count(*) filter (where not i.net) as parts, coalesce(sum(i.bytes), 0)::int8 as bytes,
              coalesce(sum(greatest(c.reltuples, 0)), 0)::int8 as entries

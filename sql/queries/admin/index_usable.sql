@@ -1,5 +1,6 @@
 -- index_usable: can a search use an index for this?
--- $1 label, or params. and keys with dots between (text)
--- returns one row (bool)
+-- params: term text
+-- returns: usable bool
+-- $1 label, or params. and keys with dots between.
 -- locks: none
-select deferred.__search_usable($1::text)
+select deferred.__search_usable($1::text) as usable

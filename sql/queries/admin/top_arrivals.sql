@@ -1,6 +1,11 @@
--- top_arrivals: jobs that arrived in the last minute, in 5, in 15, as far as the newest 5,000 tell; and the time.
--- $1 queue (text); NULL: all
--- returns one row: jobs in each (int8), there were more of the last 15 than were looked at (bool), the time (text), live workers (int8), the same as a JSON object (text)
+-- top_arrivals: jobs that arrived in the last minute, in 5, in 15, as far as the newest 5,000 tell;
+-- and the time.
+-- params: queue text
+-- returns: arrived_1 int8, arrived_5 int8, arrived_15 int8, more bool, as_of text, workers int8,
+--   json text
+-- $1 queue; NULL: all.
+-- rows: one row: jobs in each, there were more of the last 15 than were looked at, the time, live
+--   workers, the same as a JSON object.
 -- locks: none. Index: primary key of __deferred, __deferred_worker_alive
 with newest as materialized (
     select d.created_at, d.queue from deferred.__deferred d order by d.id desc limit 5000),
@@ -11,4 +16,4 @@ figures as (
            count(*) filter (where n.created_at > now() - interval '15 min') as arrived_15,
            (select count(*) = 5000 and min(x.created_at) > now() - interval '15 min' from newest x) as more
     from newest n where $1::text is null or n.queue = $1)
-select f.arrived_1, f.arrived_5, f.arrived_15, f.more, f.as_of, f.workers, row_to_json(f)::text from figures f
+select f.arrived_1, f.arrived_5, f.arrived_15, f.more, f.as_of, f.workers, row_to_json(f)::text as json from figures f

@@ -1,8 +1,15 @@
--- top_recent: what ended in the last 15 minutes, by queue, by function and in all; as far as the newest pages of the log tell.
--- $1 queue (text); NULL: all   $2 pages of the log to look at (int8)
--- returns queue, function (text; the other one NULL, both NULL: in all; a message is none), attempts that ended in the last minute, in 5, in 15 (int8), those of 15 that failed (int8), mean wait
---   and mean run time of these in microseconds (int8; NULL: none was timed), the same as a JSON object (text), there were more than were looked at (bool), mean processor time in microseconds (int8); those with most first, at most 200
--- locks: none. Index: none for the log, of which the end of the week's partition is read; primary key of __deferred for each attempt in these pages
+-- top_recent: what ended in the last 15 minutes, by queue, by function and in all; as far as the
+-- newest pages of the log tell.
+-- params: queue text, pages_max int8
+-- returns: queue text?, fn text?, ended_1 int8, ended_5 int8, ended_15 int8, failed_15 int8,
+--   wait_us int8?, run_us int8?, json text, more bool, cpu_us int8
+-- $1 queue; NULL: all; $2 pages of the log to look at.
+-- rows: queue, function (the other one NULL, both NULL: in all; a message is none), attempts that
+--   ended in the last minute, in 5, in 15, those of 15 that failed, mean wait and mean run time of
+--   these in microseconds (NULL: none was timed), the same as a JSON object, there were more than
+--   were looked at, mean processor time in microseconds; those with most first, at most 200.
+-- locks: none. Index: none for the log, of which the end of the week's partition is read; primary
+--   key of __deferred for each attempt in these pages
 with tail as materialized (
     select greatest(coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
              / current_setting('block_size')::int8 - $2::int8, 0) as page),
@@ -19,7 +26,7 @@ figures as (
     cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = n.job_id limit 1) d
     where d.fn is not null and ($1::text is null or d.queue = $1)
     group by grouping sets ((d.queue), (d.fn), ()))
-select f.queue, f.fn, f.ended_1, f.ended_5, f.ended_15, f.failed_15, f.wait_us, f.run_us, row_to_json(f)::text, f.more, f.cpu_us
+select f.queue, f.fn, f.ended_1, f.ended_5, f.ended_15, f.failed_15, f.wait_us, f.run_us, row_to_json(f)::text as json, f.more, f.cpu_us
 from figures f
 order by f.ended_15 desc, f.queue, f.fn
 limit 200

@@ -1,8 +1,12 @@
 -- top_running: what workers are at, longest first.
--- $1 queue (text); NULL: all   $2 jobs (int8)
--- returns id (int8), function, queue (text), seconds since it was claimed, seconds its lease still lasts (int8), host, pid (text, int8; NULL: its worker is not there any more), progress (text),
---   the same as a JSON object (text)
--- locks: none. Index: __deferred_lease_expires; primary keys of __deferred_hot, __deferred_worker and __deferred_progress
+-- params: queue text, jobs_max int8
+-- returns: id int8, fn text, queue text, claimed_s int8, lease_s int8, host text?, pid int8,
+--   progress text, json text
+-- $1 queue; NULL: all; $2 jobs.
+-- rows: id, function, queue, seconds since it was claimed, seconds its lease still lasts, host, pid
+--   (int8; NULL: its worker is not there any more), progress, the same as a JSON object.
+-- locks: none. Index: __deferred_lease_expires; primary keys of __deferred_hot, __deferred_worker
+--   and __deferred_progress
 with held as materialized (
     select distinct on (h.id) h.id, h.fn, h.queue, h.attempt, h.worker, h.claimed_at, h.expires_at
     from deferred.__held h where $1::text is null or h.queue = $1 order by h.id, h.expires_at desc),
@@ -14,6 +18,6 @@ figures as (
     from longest l
     left join deferred.__deferred_worker w on w.id = l.worker
     left join deferred.__deferred_progress p on p.job_id = l.id and p.attempt = l.attempt)
-select f.id, f.fn, f.queue, f.claimed_s, f.lease_s, f.host, f.pid::int8, f.progress, row_to_json(f)::text
+select f.id, f.fn, f.queue, f.claimed_s, f.lease_s, f.host, f.pid::int8, f.progress, row_to_json(f)::text as json
 from figures f
 order by f.claimed_s desc, f.id

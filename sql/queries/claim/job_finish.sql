@@ -1,12 +1,15 @@
 -- job_finish: attempts that ended for good: the hot row goes, the log row comes.
--- Arrays in step: $1 id int8[], $2 receipt int8[], $3 outcome text[], $4 error text[], $5 exit_code int4[],
--- $6 signal int4[], $7 microseconds since the start int8[], $8 microseconds since the end int8[],
--- $9 plugin text[], $10 wait_us int8[], $11 user_us int8[], $12 sys_us int8[], $13 max_rss_kb int8[],
--- $14 result text[]; $15 the receipts, each once, int8[]
--- returns one row for each accepted id (int8). One that is missing was refused: its lease had ended, or
---   does not hold it any more (sql/functions/claim/__claim.sql)
--- locks: the hot rows. Index: primary key of __deferred_hot, __deferred_lease_receipt: when a lease ends is put so that the planner cannot
---   look it up by that, and read all there are
+-- params: ids int8[], receipts int8[], outcomes text[], errors text[], exit_codes int4[],
+--   signals int4[], since_start_us int8[], since_end_us int8[], plugins text[], wait_us int8[],
+--   user_us int8[], sys_us int8[], max_rss_kb int8[], results text[], leases int8[]
+-- returns: job_id int8
+-- Arrays in step: $1 id, $2 receipt, $3 outcome, $4 error, $5 exit_code, $6 signal, $7 microseconds
+--   since the start, $8 microseconds since the end, $9 plugin, $10 wait_us, $11 user_us, $12
+--   sys_us, $13 max_rss_kb, $14 result; $15 the receipts, each once.
+-- rows: one row for each accepted id. One that is missing was refused: its lease had ended, or does
+--   not hold it any more (sql/functions/claim/__claim.sql).
+-- locks: the hot rows. Index: primary key of __deferred_hot, __deferred_lease_receipt: when a lease
+--   ends is put so that the planner cannot look it up by that, and read all there are
 with lease as materialized (
     select l.receipt, l.snap, l.worker from deferred.__deferred_lease l where l.receipt = any ($15::int8[]) and l.expires_at - now() > interval '0'),
 r as materialized (

@@ -1,8 +1,8 @@
 -- job_promote: delayed jobs that are due become ready, at the tail of their lane.
--- $1 at most so many, int4
--- $2 those due from then on, timestamptz. What died before it, and stays for as long as a snapshot needs it, is not walked
---   over (lib/engine/delayed.c)
--- returns one row: number of jobs (int8)
+-- params: jobs_max int4, from timestamptz
+-- returns: promoted int8
+-- $1 at most so many; $2 those due from then on. What died before it, and stays for as long as a
+--   snapshot needs it, is not walked over (lib/engine/delayed.c).
 -- locks: the rows, those locked by others are left to them. Index: __deferred_hot_delayed
 with due as materialized (
     select h.id from deferred.__deferred_hot h
@@ -13,4 +13,4 @@ ready as (
     update deferred.__deferred_hot h set due_at = null, visible_at = h.due_at, xid = pg_current_xact_id()
     from due where h.id = any (array[due.id]) and h.due_at is not null
     returning 1)
-select count(*) from ready
+select count(*) as promoted from ready

@@ -1,7 +1,9 @@
--- job_recorded: what does the log say of these claims? Asked after the answer to a commit was lost, and of attempts whose
--- recording was refused: the function may have finished its job itself, or somebody cancelled it.
--- $1 id int8[], $2 receipt int8[]
--- returns one row for each recorded claim: its position in the arrays from 1 (int8), outcome (text)
+-- job_recorded: what does the log say of these claims? Asked after the answer to a commit was lost,
+-- and of attempts whose recording was refused: the function may have finished its job itself, or
+-- somebody cancelled it.
+-- params: ids int8[], receipts int8[]
+-- returns: n int8, outcome text
+-- rows: one row for each recorded claim: its position in the arrays from 1, outcome.
 -- locks: none. Index: __deferred_log_job
 select r.n, l.outcome
 from unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, n)

@@ -1,10 +1,13 @@
 -- job_release: give back claimed jobs that were not started; no attempt has been made.
--- $1 id int8[], $2 receipt int8[]   $3 the receipts, each once, int8[]
--- $4 int4[], 1: it has a function that this worker does not know, and is to be apart (sql/functions/claim/__claim.sql); else 0
--- returns one row for each that is still ours: id (int8), given back (bool; false: somebody else has the row locked, say a
---   cancel not yet committed). A lease that has ended does not matter: while it holds the job, nobody has taken it since
--- locks: the hot rows; rows locked by others are left alone, or one of them would hold up all that is sent along. Index:
---   primary key of __deferred_hot, __deferred_lease_receipt
+-- params: ids int8[], receipts int8[], leases int8[], unknown_function int4[]
+-- returns: id int8, released bool
+-- $1 id, $2 receipt; $3 the receipts, each once; $4, 1: it has a function that this worker does not
+--   know, and is to be apart (sql/functions/claim/__claim.sql); else 0.
+-- rows: one row for each that is still ours: id, given back (false: somebody else has the row
+--   locked, say a cancel not yet committed). A lease that has ended does not matter: while it holds
+--   the job, nobody has taken it since.
+-- locks: the hot rows; rows locked by others are left alone, or one of them would hold up all that
+--   is sent along. Index: primary key of __deferred_hot, __deferred_lease_receipt
 with lease as materialized (
     select l.receipt, l.snap from deferred.__deferred_lease l where l.receipt = any ($3::int8[])),
 r as materialized (
@@ -27,4 +30,4 @@ back as (
         unknown = free.apart = 1 and h.concurrency_key is null and coalesce(h.fn <> all (deferred.__functions_offered()), false), visible_at = now(), xid = pg_current_xact_id()
     from free where h.id = any (array[free.id])
     returning h.id)
-select o.id, o.id in (select b.id from back b) from ours o
+select o.id, o.id in (select b.id from back b) as released from ours o

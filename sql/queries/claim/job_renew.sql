@@ -1,8 +1,14 @@
--- job_renew: extend the leases of claimed jobs, and learn what became of those that are not ours any more.
--- $1 id int8[], $2 receipt int8[]   $3 the receipts, each once, $4 lease in milliseconds of each, int8[]
--- returns one row for each lease that is ours still: NULL, receipt (int8), milliseconds until it ends (int8), NULL; and one for
---   each job that is not ours any more: id (int8), receipt (int8), NULL, and what the log says of that claim (text; NULL: nothing)
--- locks: the leases; one that somebody else has locked is neither renewed nor gone, and must not keep the others from being. Index: __deferred_lease_receipt, primary key of __deferred_hot, __deferred_log_job
+-- job_renew: extend the leases of claimed jobs, and learn what became of those that are not ours
+-- any more.
+-- params: ids int8[], receipts int8[], leases int8[], lease_ms int8[]
+-- returns: id int8?, receipt int8, left_ms int8, outcome text
+-- $1 id, $2 receipt; $3 the receipts, each once, $4 lease in milliseconds of each.
+-- rows: one row for each lease that is ours still: NULL, receipt, milliseconds until it ends, NULL;
+--   and one for each job that is not ours any more: id, receipt, NULL, and what the log says of
+--   that claim (NULL: nothing).
+-- locks: the leases; one that somebody else has locked is neither renewed nor gone, and must not
+--   keep the others from being. Index: __deferred_lease_receipt, primary key of __deferred_hot,
+--   __deferred_log_job
 with lease as materialized (
     select l.receipt, l.snap from deferred.__deferred_lease l where l.receipt = any ($3::int8[]) and l.expires_at - now() > interval '0'),
 free as materialized (
@@ -13,7 +19,7 @@ renewed as materialized (
     from unnest($3::int8[], $4::int8[]) as r(receipt, lease_ms) join free f on f.receipt = r.receipt
     where l.ctid = f.tid
     returning l.receipt, (extract(epoch from l.expires_at - now()) * 1000)::int8 as left_ms)
-select null::int8, n.receipt, max(n.left_ms), null from renewed n group by n.receipt
+select null::int8 as id, n.receipt, max(n.left_ms) as left_ms, null as outcome from renewed n group by n.receipt
 union all
 select r.id, r.receipt, null,
        (select l.outcome from deferred.__deferred_log l

@@ -1,7 +1,12 @@
 -- job_retry: attempts that ended without success, the job is to be tried again.
--- $1..$14 as in job_finish.sql; $15 delay in milliseconds, int8[]; 0: ready at once; $16 int4[], 1: it does
---   not count against the limit, else 0; $17 the receipts, each once, int8[]
--- returns one row for each accepted id (int8)
+-- params: ids int8[], receipts int8[], outcomes text[], errors text[], exit_codes int4[],
+--   signals int4[], since_start_us int8[], since_end_us int8[], plugins text[], wait_us int8[],
+--   user_us int8[], sys_us int8[], max_rss_kb int8[], results text[], delay_ms int8[],
+--   uncounted int4[], leases int8[]
+-- returns: as job_finish
+-- $1..$14 as in job_finish.sql; $15 delay in milliseconds; 0: ready at once; $16, 1: it does not
+--   count against the limit, else 0; $17 the receipts, each once.
+-- rows: one row for each accepted id.
 -- locks: the hot rows. Index: primary key of __deferred_hot
 with lease as materialized (
     select l.receipt, l.snap, l.worker from deferred.__deferred_lease l where l.receipt = any ($17::int8[]) and l.expires_at - now() > interval '0'),

@@ -1,6 +1,6 @@
 -- job_wake: jobs given back by a worker that goes: others may be asleep.
--- $1 id int8[]
--- returns one row a queue, ignored
+-- params: ids int8[]
+-- returns: ignored
 -- locks: none. Index: primary key of __deferred_hot
 select deferred.__wake(q.queue)
 from (select distinct h.queue from unnest($1::int8[]) i join deferred.__deferred_hot h on h.id = any (array[i])

@@ -1,14 +1,20 @@
--- advise_attempts: attempts of functions that ended in a time, of all queues or of one, for a replay.
--- $1 from, $2 before that (timestamptz)   $3 queue (text); NULL: all   $4 rows of the log to look at, at most (int8)
--- returns a row for each attempt: start (timestamptz), wait and run time in microseconds (int8), queue (text), its number (int4), it was cut off and came
---   again (bool), function (text); before them one with NULL for a queue: the rows that were looked at, as wait
--- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough; primary key of __deferred for each of them
+-- advise_attempts: attempts of functions that ended in a time, of all queues or of one, for a
+-- replay.
+-- params: from timestamptz, until timestamptz, queue text, rows_max int8
+-- returns: started_at timestamptz?, wait_us int8, run_us int8, queue text?, attempt int4,
+--   cut_off bool, fn text
+-- $1 from, $2 before that; $3 queue; NULL: all; $4 rows of the log to look at, at most.
+-- rows: a row for each attempt: start, wait and run time in microseconds, queue, its number, it was
+--   cut off and came again, function; before them one with NULL for a queue: the rows that were
+--   looked at, as wait.
+-- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
+--   primary key of __deferred for each of them
 with ended as materialized (
     select l.job_id, l.attempt, l.outcome, l.started_at, deferred.__measure(l.wait_us) as wait_us, deferred.__measure(l.run_us) as run_us
     from deferred.__deferred_log l
     where l.finished_at >= $1::timestamptz and l.finished_at < $2::timestamptz
     limit $4::int8)
-select null::timestamptz, count(*), null::int8, null::text, null::int4, null::bool, null::text from ended
+select null::timestamptz as started_at, count(*) as wait_us, null::int8 as run_us, null::text as queue, null::int4 as attempt, null::bool as cut_off, null::text as fn from ended
 union all
 (select s.started_at, s.wait_us, s.run_us, d.queue, s.attempt, s.outcome in ('superseded', 'interrupted', 'lost'), d.fn
  from ended s

@@ -1,7 +1,12 @@
--- advise_seen: by which lines of a crontab, and as which services, workers were started in the last day, as `deferred simulate` takes them.
--- $1 queue that they serve (text); NULL: any   $2 so many (int8)
--- returns nothing where a service that sleeps is among them, which is not replayed; else line (text), it is a service (bool); by host and pidfile. A run registers only where there is work: so how often one starts is told by the small ones of its last 20 gaps.
---   What it does while the one before is at work is not known: here, nothing
+-- advise_seen: by which lines of a crontab, and as which services, workers were started in the last
+-- day, as `deferred simulate` takes them.
+-- params: queue text, lines_max int8
+-- returns: line text, service bool
+-- $1 queue that they serve; NULL: any; $2 so many.
+-- rows: nothing where a service that sleeps is among them, which is not replayed; else line, it is
+--   a service; by host and pidfile. A run registers only where there is work: so how often one
+--   starts is told by the small ones of its last 20 gaps. What it does while the one before is at
+--   work is not known: here, nothing.
 -- locks: none. Index: primary key of __deferred_worker, from its end: the newest 5,000
 with recent as materialized (
     select split_part(w.instance, '#', 1) as name, w.*, w.mode <> 'run' as service
@@ -17,7 +22,7 @@ names as (
     from ordered o where o.back <= 20 group by o.name)
 select case when r.service then '' when n.minutes < 60 then format('*/%s * * * * ', n.minutes) else format('0 */%s * * * ', least(23, n.minutes / 60)) end
        || format('--cnt %s --runners %s', r.cnt, r.runners) || case when r.service then '' else ' --if-running=skip' end
-       || coalesce((select string_agg(' --queue ' || q, '' order by q) from unnest(r.queues) q), ''), r.service
+       || coalesce((select string_agg(' --queue ' || q, '' order by q) from unnest(r.queues) q), '') as line, r.service
 from names n join recent r on r.id = n.id
 where (r.service or n.gaps >= 3) and ($1::text is null or r.queues is null or $1 = any (r.queues)) and cardinality(coalesce(r.queues, '{}')) <= 32
   and not exists (select from recent x where x.mode = 'loop' and ($1 is null or x.queues is null or $1 = any (x.queues)))

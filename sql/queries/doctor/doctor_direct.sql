@@ -1,5 +1,5 @@
 -- doctor_direct: the process that serves this session, as worker_direct.sql.
--- no parameters
--- returns one row: process id (int4)
+-- params: none
+-- returns: pid int4
 -- locks: none
-select pg_backend_pid()
+select pg_backend_pid() as pid

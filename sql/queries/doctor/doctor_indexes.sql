@@ -1,10 +1,12 @@
--- doctor_indexes: indexes of ours that the server does not use. Those for searches are told once nobody is at work on them.
--- no parameters
--- returns index (text, schema-qualified), its table (text), it is of a partitioned table, and some partition lacks it (bool), the command that mends one for searches
---   (text, NULL: it is none); at most 10
+-- doctor_indexes: indexes of ours that the server does not use. An index for searches is reported
+-- unless somebody is at work on it.
+-- params: none
+-- returns: index text, table text, partial bool, repair text?
+-- rows: index (schema-qualified), its table, it is of a partitioned table, and some partition lacks
+--   it, the command that mends one for searches (NULL: it is none); at most 10.
 -- locks: none
-select i.indexrelid::regclass::text, i.indrelid::regclass::text, c.relkind = 'I', case when s.name is not null then format('deferred index %s %s', case when s.wanted then 'add' else 'rm' end,
-           case when s.term ~ '^[a-zA-Z0-9_.]+$' then s.term else '''' || replace(s.term, '''', E'''\\''''') || '''' end) end
+select i.indexrelid::regclass::text as index, i.indrelid::regclass::text as table, c.relkind = 'I' as partial, case when s.name is not null then format('deferred index %s %s', case when s.wanted then 'add' else 'rm' end,
+           case when s.term ~ '^[a-zA-Z0-9_.]+$' then s.term else '''' || replace(s.term, '''', E'''\\''''') || '''' end) end as repair
 from pg_catalog.pg_index i
 join pg_catalog.pg_class c on c.oid = i.indexrelid
 left join deferred.__search_indexes() s on s.name = c.relname

@@ -1,7 +1,11 @@
--- doctor_intervals: functions that may take longer than it is from one start to the next, by the limit they ask for.
--- no parameters
--- returns function (text), its limit (int8, milliseconds), host and pidfile (text), seconds between starts there (int8); at most 5
--- locks: none. Index: primary key of __deferred_worker, from its end; all of __deferred_offer. A start with nothing due is not seen, so it is the interval at most
+-- doctor_intervals: functions that may take longer than it is from one start to the next, by the
+-- limit they ask for.
+-- params: none
+-- returns: fn text, timeout_ms int8, instance text, gap_s int8
+-- rows: function, its limit (milliseconds), host and pidfile, seconds between starts there; at most
+--   5.
+-- locks: none. Index: primary key of __deferred_worker, from its end; all of __deferred_offer. A
+--   start with nothing due is not seen, so it is the interval at most
 with line as materialized (
     select s.name, s.host, percentile_disc(0.5) within group (order by s.gap_s) as gap_s
     from (select split_part(w.instance, '#', 1) as name, w.host,
@@ -9,7 +13,7 @@ with line as materialized (
           from (select x.* from deferred.__deferred_worker x order by x.id desc limit 2000) w) s
     where s.gap_s > 0
     group by s.name, s.host having count(*) >= 4)
-select distinct f.fn, f.timeout_ms, l.name, l.gap_s
+select distinct f.fn, f.timeout_ms, l.name as instance, l.gap_s
 from line l
 join deferred.__deferred_offer o on o.host = l.host
 cross join lateral unnest(o.fn, o.plugin, o.timeout_ms) f(fn, plugin, timeout_ms)

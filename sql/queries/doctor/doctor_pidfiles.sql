@@ -1,8 +1,9 @@
--- doctor_pidfiles: lines of a crontab that share a pidfile, as the newest 2,000 runs of the last day tell.
--- Such lines differ in what they serve and come by turns, so that each ends the copy of the other.
--- One line whose settings were changed once or twice is not such a case.
--- no parameters
--- returns host and pidfile (text), how many kinds of runs it has (int8); at most 5
+-- doctor_pidfiles: lines of a crontab that share a pidfile, as the newest 2,000 runs of the last
+-- day tell. Such lines differ in what they serve and come by turns, so that each ends the copy of
+-- the other. One line whose settings were changed once or twice is not such a case.
+-- params: none
+-- returns: instance text, kinds int8
+-- rows: host and pidfile, how many kinds of runs it has; at most 5.
 -- locks: none. Index: primary key of __deferred_worker, from its end
 with run as materialized (
     select split_part(w.instance, '#', 1) as name, w.id,
@@ -12,7 +13,7 @@ with run as materialized (
 turn as (
     select r.name, r.line, lag(r.line) over (partition by r.name order by r.id) <> r.line as other
     from run r)
-select t.name, count(distinct t.line)
+select t.name as instance, count(distinct t.line) as kinds
 from turn t
 group by t.name
 having count(*) filter (where t.other) >= 4

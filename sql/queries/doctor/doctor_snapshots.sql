@@ -1,7 +1,10 @@
 -- doctor_snapshots: who keeps the server from removing rows that are dead.
--- no parameters
--- returns who (text), since when, in seconds (int8), what ends it (text), longest first, at most 10 that are older than a minute
--- locks: none. What sessions of others do is seen by members of pg_read_all_stats alone; see doctor_hidden.sql
+-- params: none
+-- returns: who text, age_s int8, ends text
+-- rows: who, since when, in seconds, what ends it, longest first, at most 10 that are older than a
+--   minute.
+-- locks: none. What sessions of others do is seen by members of pg_read_all_stats alone; see
+--   doctor_hidden.sql
 select h.who, h.age_s, h.ends
 from (select format('session %s of %s%s, %s', a.pid, a.usename, ' (' || nullif(a.application_name, '') || ')', a.state) as who,
              extract(epoch from clock_timestamp() - a.xact_start)::int8 as age_s, format('select pg_terminate_backend(%s)', a.pid) as ends

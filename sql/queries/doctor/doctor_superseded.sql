@@ -1,7 +1,12 @@
--- doctor_superseded: runs that ended what the run before them was at, in the last day; looks at the newest $1 pages of the log at most.
--- $1 pages of the log to look at (int8)
--- returns function (text), attempts cut off (int8), host and pidfile (text), seconds between starts there (int8; NULL: not known); most often cut off first, at most 5
--- locks: none. Index: none for the log; primary keys of __deferred and __deferred_worker. Of a thousand such attempts at most
+-- doctor_superseded: runs of the last day that ended an attempt of the run before. Looks at the
+-- newest $1 pages of the log at most.
+-- params: pages_max int8
+-- returns: fn text, cut_off int8, instance text, gap_s int8?
+-- $1 pages of the log to look at.
+-- rows: function, attempts cut off, host and pidfile, seconds between starts there (NULL: not
+--   known); most often cut off first, at most 5.
+-- locks: none. Index: none for the log; primary keys of __deferred and __deferred_worker. Of a
+--   thousand such attempts at most
 with tail as materialized (
     select greatest(coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_'
                || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
@@ -14,7 +19,7 @@ line as materialized (
     select w.id, split_part(w.instance, '#', 1) as name,
            extract(epoch from w.started_at - lag(w.started_at) over (partition by split_part(w.instance, '#', 1) order by w.id))::int8 as gap_s
     from (select x.* from deferred.__deferred_worker x order by x.id desc limit 2000) w)
-select d.fn, count(*), coalesce(l.name, ''), min(g.gap_s)
+select d.fn, count(*) as cut_off, coalesce(l.name, '') as instance, min(g.gap_s) as gap_s
 from cut c
 join deferred.__deferred d on d.id = c.job_id
 left join line l on l.id = c.worker

@@ -1,11 +1,14 @@
 -- doctor_workers: do jobs wait that any worker could run, and has one been seen?
--- no parameters
--- returns one row: jobs that are ready, among the oldest 1,000 (int8), seconds the first of them has waited (int8; NULL: there are none), seconds since a worker
---   was seen (int8; NULL: none ever was), one holds a job just now (bool)
--- locks: none. Index: primary keys of __deferred_hot and __deferred_queue, __deferred_lease_expires, primary key of __deferred_worker from its end
-select count(r.since), deferred.__age_s(min(r.since)),
-       (select extract(epoch from clock_timestamp() - max(w.seen_at))::int8 from (select x.seen_at from deferred.__deferred_worker x order by x.id desc limit 1000) w),
-       exists (select from deferred.__deferred_lease l where l.expires_at > clock_timestamp())
+-- params: none
+-- returns: ready int8, ready_s int8?, seen_s int8?, busy bool
+-- rows: one row: jobs that are ready, among the oldest 1,000, seconds the first of them has waited
+--   (NULL: there are none), seconds since a worker was seen (NULL: none ever was), one holds a job
+--   just now.
+-- locks: none. Index: primary keys of __deferred_hot and __deferred_queue,
+--   __deferred_lease_expires, primary key of __deferred_worker from its end
+select count(r.since) as ready, deferred.__age_s(min(r.since)) as ready_s,
+       (select extract(epoch from clock_timestamp() - max(w.seen_at))::int8 from (select x.seen_at from deferred.__deferred_worker x order by x.id desc limit 1000) w) as seen_s,
+       exists (select from deferred.__deferred_lease l where l.expires_at > clock_timestamp()) as busy
 from (select coalesce(h.due_at, h.visible_at) as since
       from (select x.id, x.queue, x.fn, x.due_at, x.visible_at, x.limited from deferred.__deferred_hot x order by x.id limit 1000) h
       left join deferred.__deferred_queue q on q.name = h.queue

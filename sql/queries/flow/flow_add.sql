@@ -1,5 +1,6 @@
 -- flow_add: store jobs that wait for each other, all or none.
--- $1 the flow (json), as deferred.defer_flow() takes it; texts reach the table as they stand
--- returns its id (int8)
+-- params: flow json
+-- returns: flow int8
+-- $1 the flow, as deferred.defer_flow() takes it; texts reach the table as they stand.
 -- locks: none that others wait for, but for a job whose key another transaction is storing too
-select deferred.defer_flow($1::json)
+select deferred.defer_flow($1::json) as flow

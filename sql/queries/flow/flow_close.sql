@@ -1,5 +1,7 @@
 -- flow_close: have a flow end with the last of its jobs.
--- $1 flow (int8)
--- returns one row: closed (bool; false: it was already)
--- locks: the row of the flow, which who adds to it does not wait for. Index: primary keys of __deferred_flow and __deferred_flow_open
-select deferred.flow_close($1::int8)
+-- params: flow int8
+-- returns: closed bool
+-- rows: one row: closed (false: it was already).
+-- locks: the row of the flow, which who adds to it does not wait for. Index: primary keys of
+--   __deferred_flow and __deferred_flow_open
+select deferred.flow_close($1::int8) as closed

@@ -1,14 +1,20 @@
 -- flow_head: a flow, or that of a job.
--- $1 flow or job (int8), $2 of how many of its first jobs states are counted (int4)
--- returns one row, or none for what is in no flow: id (int8), label (text), jobs (int8; of one that has not ended as far as they were counted), what becomes of the rest when one fails (text), the job that failed
---   first and has the rest cancelled (int8 or NULL), how many of the first jobs are in which state (text), what came of the last retry (text; NULL: there was
---   none), when it was deferred, by whom (text), the same as a JSON object (text)
--- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and __deferred_hot, __deferred_member_job, __deferred_log_job,
---   __deferred_flow_retry_flow, primary key of __deferred_flow_open
-select f.id, coalesce(f.label, ''), s.jobs, f.on_failure, f.failed, s.says, r.says,
-       to_char(f.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), f.created_by::text,
+-- params: flow int8, jobs_max int4
+-- returns: id int8, label text, jobs int8, on_failure text, failed int8?, states text, retry text?,
+--   created text, created_by text, json text
+-- $1 flow or job, $2 of how many of its first jobs states are counted.
+-- rows: one row, or none for what is in no flow: id, label, jobs (of one that has not ended as far
+--   as they were counted), what becomes of the rest when one fails, the job that failed first and
+--   has the rest cancelled (int8 or NULL), how many of the first jobs are in which state, what came
+--   of the last retry (NULL: there was none), when it was deferred, by whom, the same as a JSON
+--   object.
+-- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
+--   __deferred_hot, __deferred_member_job, __deferred_log_job, __deferred_flow_retry_flow, primary
+--   key of __deferred_flow_open
+select f.id, coalesce(f.label, '') as label, s.jobs, f.on_failure, f.failed, s.says as states, r.says as retry,
+       to_char(f.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created, f.created_by::text,
        json_build_object('id', f.id, 'label', f.label, 'jobs', s.jobs, 'open', s.open, 'created_at', f.created_at, 'created_by', f.created_by, 'on_failure', f.on_failure,
-                         'failed', f.failed, 'retried_at', f.retried_at, 'retry', r.says, 'looked', least(s.jobs, $2::int4), 'states', s.counts)::text
+                         'failed', f.failed, 'retried_at', f.retried_at, 'retry', r.says, 'looked', least(s.jobs, $2::int4), 'states', s.counts)::text as json
 from deferred.__deferred_flow f
 cross join lateral deferred.__flow_states(f.id, $2::int4) s
 left join lateral (

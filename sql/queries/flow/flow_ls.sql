@@ -1,13 +1,18 @@
 -- flow_ls: flows, newest first.
--- $1 how many at most (int4), $2 those before this one (int8; NULL: the newest)
--- returns of each: id (int8), label (text), jobs (int8), when it was deferred, by whom, what becomes of the rest when one fails (text), the job that failed
---   first and has the rest cancelled (int8 or NULL), how many of the first jobs are in which state (text), the same as a JSON object (text); of 200 jobs each
---   at most, and of some 20,000 in all
--- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and __deferred_hot, __deferred_log_job, primary key of __deferred_flow_open
-select f.id, coalesce(f.label, ''), s.jobs, to_char(f.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), f.created_by::text, f.on_failure, f.failed,
-       s.says,
+-- params: flows_max int4, before int8?
+-- returns: id int8, label text, jobs int8, created text, created_by text, on_failure text,
+--   failed int8?, states text, json text
+-- $1 how many at most, $2 those before this one (NULL: the newest).
+-- rows: of each: id, label, jobs, when it was deferred, by whom, what becomes of the rest when one
+--   fails, the job that failed first and has the rest cancelled (int8 or NULL), how many of the
+--   first jobs are in which state, the same as a JSON object; of 200 jobs each at most, and of some
+--   20,000 in all.
+-- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
+--   __deferred_hot, __deferred_log_job, primary key of __deferred_flow_open
+select f.id, coalesce(f.label, '') as label, s.jobs, to_char(f.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created, f.created_by::text, f.on_failure, f.failed,
+       s.says as states,
        json_build_object('id', f.id, 'label', f.label, 'jobs', s.jobs, 'open', s.open, 'created_at', f.created_at, 'created_by', f.created_by, 'on_failure', f.on_failure,
-                         'failed', f.failed, 'retried_at', f.retried_at, 'looked', least(s.jobs, n.looked), 'states', s.counts)::text
+                         'failed', f.failed, 'retried_at', f.retried_at, 'looked', least(s.jobs, n.looked), 'states', s.counts)::text as json
 from (select least(200, greatest(1, 20000 / $1::int4)) as looked) n
 cross join lateral (select x.* from deferred.__deferred_flow x where x.id < coalesce($2::int8, 9223372036854775807) order by x.id desc limit $1::int4) f
 cross join lateral deferred.__flow_states(f.id, n.looked) s

@@ -1,11 +1,16 @@
 -- flow_show: the jobs of a flow, or around a job, and what they wait for.
--- $1 flow or job (int8), $2 how many at most (int4), $3 go on after this one (int8; 0: from the first)
--- returns of each: id (int8), name in the flow (text), function, state, label (text), what it waits for, 20 at most (text),
---   the same as JSON: a list of objects with id and on, 1,000 at most (text), all of it as a JSON object (text), how its last attempt ended (text or NULL)
--- locks: none. Index: primary keys of __deferred_flow (deferred.__flow_nodes()), __deferred_member, __deferred_edge, __deferred and __deferred_hot, __deferred_member_job,
---   __deferred_edge_parent, __deferred_log_job
-select n.id, coalesce(m.name, ''), coalesce(j.fn, case when j.state is not null then 'message' end, ''), coalesce(j.state, 'purged'), coalesce(j.label, ''), coalesce(e.says, ''), coalesce(e.list, '[]')::text,
-       json_build_object('id', n.id, 'name', m.name, 'fn', j.fn, 'state', j.state, 'label', j.label, 'last_outcome', j.last_outcome, 'after', coalesce(e.list, '[]'))::text,
+-- params: flow int8, jobs_max int4, after int8
+-- returns: id int8, name text, fn text, state text, label text, waits_for text,
+--   waits_for_json text, json text, last_outcome text?
+-- $1 flow or job, $2 how many at most, $3 go on after this one (0: from the first).
+-- rows: of each: id, name in the flow, function, state, label, what it waits for, 20 at most, the
+--   same as JSON: a list of objects with id and on, 1,000 at most, all of it as a JSON object, how
+--   its last attempt ended (text or NULL).
+-- locks: none. Index: primary keys of __deferred_flow (deferred.__flow_nodes()), __deferred_member,
+--   __deferred_edge, __deferred and __deferred_hot, __deferred_member_job, __deferred_edge_parent,
+--   __deferred_log_job
+select n.id, coalesce(m.name, '') as name, coalesce(j.fn, case when j.state is not null then 'message' end, '') as fn, coalesce(j.state, 'purged') as state, coalesce(j.label, '') as label, coalesce(e.says, '') as waits_for, coalesce(e.list, '[]')::text as waits_for_json,
+       json_build_object('id', n.id, 'name', m.name, 'fn', j.fn, 'state', j.state, 'label', j.label, 'last_outcome', j.last_outcome, 'after', coalesce(e.list, '[]'))::text as json,
        j.last_outcome
 from (select u.id from unnest(deferred.__flow_nodes($1::int8, $2::int4, $3::int8)) u(id)) n
 left join deferred.__deferred_member m on m.job = n.id

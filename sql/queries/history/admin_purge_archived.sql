@@ -1,5 +1,6 @@
 -- admin_purge_archived: drop a table that was set aside and has been archived.
--- $1 its name (text), $2 rows that were archived (int8)
--- returns one row without meaning; an error where the table has more or fewer rows
+-- params: name text, rows int8
+-- returns: ignored
+-- rows: one row without meaning; an error where the table has more or fewer rows.
 -- locks: the table, which nobody else uses
 select deferred.__purge_archived($1, $2)

@@ -1,6 +1,7 @@
 -- admin_purge_log: delete outlived attempts from some pages of a partition.
--- $1 partition (text), $2 older than, milliseconds (int8), $3 first page (int8), $4 pages (int4)
--- $5 older than, of dead jobs, milliseconds (int8); NULL: dead jobs stay
--- returns one row: attempts deleted (int8)
+-- params: partition text, older_ms int8, first_page int8, pages int4, dead_older_ms int8?
+-- returns: deleted int8
+-- $1 partition, $2 older than, milliseconds, $3 first page, $4 pages; $5 older than, of dead jobs,
+--   milliseconds; NULL: dead jobs stay.
 -- locks: the rows
-select deferred.__purge_log($1::text::regclass, $2::int8 * interval '1 millisecond', $3::int8, $4::int4, $5::int8 * interval '1 millisecond')
+select deferred.__purge_log($1::text::regclass, $2::int8 * interval '1 millisecond', $3::int8, $4::int4, $5::int8 * interval '1 millisecond') as deleted

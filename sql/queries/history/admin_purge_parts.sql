@@ -1,9 +1,10 @@
--- admin_purge_parts: partitions of the log that may hold outlived rows, and how long they are. Those that begin after the
--- limit are left out: history that is kept costs a purge nothing.
--- $1 older than, milliseconds (int8), $2 partitions that go as a whole (text, as an array)
--- returns partition (text, schema-qualified), pages (int8)
+-- admin_purge_parts: partitions of the log that may hold outlived rows, and how long they are.
+-- Those that begin after the limit are left out: history that is kept costs a purge nothing.
+-- params: older_ms int8, partitions text
+-- returns: partition text, pages int8
+-- $1 older than, milliseconds, $2 partitions that go as a whole (as an array).
 -- locks: none
-select format('deferred.%I', c.relname), pg_relation_size(c.oid) / current_setting('block_size')::int8
+select format('deferred.%I', c.relname) as partition, pg_relation_size(c.oid) / current_setting('block_size')::int8 as pages
 from pg_catalog.pg_inherits i
 join pg_catalog.pg_class c on c.oid = i.inhrelid
 -- The bound of another table's partition is not a time, and the planner may look at it first.

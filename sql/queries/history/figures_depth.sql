@@ -1,9 +1,12 @@
 -- figures_depth: samples of how much lay in the queues.
--- $1 queue, NULL: all (text)   $2 of so many seconds before now, 0: the newest of each queue (int8)
--- returns seconds since 1970 (int8), queue (text), ready, delayed, claimed (int8), counting stopped (bool), seconds the longest waiting had been ready (int8;
---   NULL: none was), the queue was paused (bool); by time and queue
+-- params: queue text, from_s int8
+-- returns: at int8, queue text, ready int8, delayed int8, claimed int8, more bool, oldest_s int8?,
+--   paused bool
+-- $1 queue, NULL: all; $2 of so many seconds before now, 0: the newest of each queue.
+-- rows: seconds since 1970, queue, ready, delayed, claimed, counting stopped, seconds the longest
+--   waiting had been ready (NULL: none was), the queue was paused; by time and queue.
 -- locks: none. Index: __deferred_depth_pkey
-select extract(epoch from x.at)::int8, x.queue, x.ready, x.delayed, x.claimed, x.more, x.oldest_s, x.paused
+select extract(epoch from x.at)::int8 as at, x.queue, x.ready, x.delayed, x.claimed, x.more, x.oldest_s, x.paused
 from deferred.__deferred_queue q
 cross join lateral (
     select d.* from deferred.__deferred_depth d

@@ -1,6 +1,7 @@
--- fold_kept: add a slice of the log to the sums, which nothing that goes wrong here may spoil: part of
---   the housekeeping of a service, and of reading. A viewer adds nothing.
--- no parameters
--- returns one row: there is more to be added (bool)
+-- fold_kept: add a slice of the log to the sums, which nothing that goes wrong here may spoil: part
+-- of the housekeeping of a service, and of reading. A viewer adds nothing.
+-- params: none
+-- returns: more bool
+-- rows: one row: there is more to be added.
 -- locks, index: as fold.sql
-select deferred.__fold_kept()
+select deferred.__fold_kept() as more

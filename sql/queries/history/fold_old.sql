@@ -1,6 +1,9 @@
--- fold_old: add a slice of the log to the sums where that has not been done for a while; by a run that ends.
--- $1 for so many milliseconds (int8)
--- returns one row if so: nothing is left, or somebody else is at it (bool)
+-- fold_old: add a slice of the log to the sums where that has not been done for a while; by a run
+-- that ends.
+-- params: age_ms int8
+-- returns: done bool
+-- rows: one row if so: nothing is left, or somebody else is at it.
 -- locks, index: as fold.sql
--- The function stands in the list of columns: in a join it might be called first, and so by each run.
+-- The function stands in the list of columns: in a join it might be called first, and so by each
+--   run.
 select (deferred.__fold()).done from deferred.__deferred_folded x where x.folded_to < now() - $1::int8 * interval '1 millisecond'

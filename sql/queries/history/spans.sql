@@ -1,15 +1,22 @@
 -- spans: attempts that ended in a time and whose jobs have a trace context, without errors.
--- $1 from, $2 before that (timestamptz): when they ended. $3 rows of the log to look at, at most (int8). $4 those too that the producer did not sample (bool as text)
--- returns a row for each attempt: job (int8), its number (int4), queue, function, trace context (text), outcome (text), it was the last (bool), start, end (timestamptz),
---   waited before, microseconds (int8), worker (int8), error, 2,048 characters at most (text; NULL: there is none, or it is not asked for);
---   before them one with NULL for a queue: the rows that were looked at, as job
--- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough; primary key of __deferred for each of them
+-- params: from timestamptz, until timestamptz, rows_max int8, unsampled text
+-- returns: job int8, attempt int4, queue text?, fn text, traceparent text, outcome text,
+--   final bool, started_at timestamptz, finished_at timestamptz, wait_us int8, worker int8,
+--   error text?
+-- $1 from, $2 before that: when they ended. $3 rows of the log to look at, at most. $4 those too
+--   that the producer did not sample (bool as text).
+-- rows: a row for each attempt: job, its number, queue, function, trace context, outcome, it was
+--   the last, start, end, waited before, microseconds, worker, error, 2,048 characters at most
+--   (NULL: there is none, or it is not asked for); before them one with NULL for a queue: the rows
+--   that were looked at, as job.
+-- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
+--   primary key of __deferred for each of them
 with ended as materialized (
     select l.job_id, l.attempt, l.outcome, l.final, coalesce(l.started_at, l.finished_at) as started_at, l.finished_at, deferred.__measure(l.wait_us) as wait_us, l.worker, null::text as error
     from deferred.__deferred_log l
     where l.finished_at >= $1::timestamptz and l.finished_at < $2::timestamptz
     limit $3::int8)
-select count(*), null::int4, null::text, null::text, null::text, null::text, null::bool, null::timestamptz, null::timestamptz, null::int8, null::int8, null::text from ended
+select count(*) as job, null::int4 as attempt, null::text as queue, null::text as fn, null::text as traceparent, null::text as outcome, null::bool as final, null::timestamptz as started_at, null::timestamptz as finished_at, null::int8 as wait_us, null::int8 as worker, null::text as error from ended
 union all
 (select s.job_id, s.attempt, d.queue, d.fn, d.traceparent, s.outcome, s.final, least(s.started_at, s.finished_at), s.finished_at, s.wait_us, s.worker, s.error
  from ended s

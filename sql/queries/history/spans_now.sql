@@ -1,6 +1,8 @@
 -- spans_now: from when to when spans are to be read.
--- $1 since when (text, NULL: so long ago) $2 milliseconds (int8)
--- returns one row: since, now (timestamptz), who asks may read errors (bool)
+-- params: since text, since_ms int8
+-- returns: since timestamptz, now timestamptz, may_read bool
+-- $1 since when (NULL: so long ago) $2 milliseconds.
+-- rows: one row: since, now, who asks may read errors.
 -- locks: none
-select coalesce($1::text::timestamptz, clock_timestamp() - $2::int8 * interval '1 millisecond'), clock_timestamp(),
-       has_column_privilege('deferred.__deferred_log', 'error', 'select')
+select coalesce($1::text::timestamptz, clock_timestamp() - $2::int8 * interval '1 millisecond') as since, clock_timestamp() as now,
+       has_column_privilege('deferred.__deferred_log', 'error', 'select') as may_read

@@ -1,5 +1,7 @@
 -- admin_add_lines: defer many jobs given as JSON.
--- $1 array of {"fn", "params", options} (json); its texts reach the table as they stand
--- returns job ids (int8), in the order of the array
+-- params: jobs json
+-- returns: job int8
+-- $1 array of {"fn", "params", options}; its texts reach the table as they stand.
+-- rows: job ids, in the order of the array.
 -- locks: none that others wait for, but for a job whose key another transaction is storing too
-select deferred.defer_many($1::json)
+select deferred.defer_many($1::json) as job

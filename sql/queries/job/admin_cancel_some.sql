@@ -1,14 +1,18 @@
 -- admin_cancel_some: cancel the next 1,000 jobs that fit a filter, in one transaction.
--- $1 state: ready, delayed, claimed; NULL: any of these (text); $2 queue, $3 function, $4 label, $5 key, $6 rule,
---   $7 who deferred it, $8 deferred since, $9 until (text), $10 tags, all of which it has (text[]); each NULL: any.
---   $11 where to go on (text), NULL: at the beginning; $12 1: count them only, else 0 (int4); $13 user of this machine (text)
--- returns one row: jobs done (int8), jobs that were refused (int8), why the first of them was (text), where to go on (text), NULL: that
---   was all; one more, ignored
--- locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of __deferred_hot, then for each job as the view deferred.job
---   and as deferred.cancel()
+-- params: state text, queue text, fn text, label text, key text, rule text, created_by text,
+--   since text, until text, tags text[], after text, dry int4, user text
+-- returns: done int8, refused int8, why text, after text?, noted bool
+-- $1 state: ready, delayed, claimed; NULL: any of these; $2 queue, $3 function, $4 label, $5 key,
+--   $6 rule, $7 who deferred it, $8 deferred since, $9 until, $10 tags, all of which it has; each
+--   NULL: any. $11 where to go on, NULL: at the beginning; $12 1: count them only, else 0; $13 user
+--   of this machine.
+-- rows: one row: jobs done, jobs that were refused, why the first of them was, where to go on,
+--   NULL: that was all; one more, ignored.
+-- locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
+--   __deferred_hot, then for each job as the view deferred.job and as deferred.cancel()
 select s.done, s.refused, s.why, s.after::text,
        case when $12::int4 = 0 and s.done + s.refused > 0 then deferred.__act_note($13::text || ': deferred cancel', 'cancel', filter => f.filter, jobs => s.done,
-            refused => case when s.refused > 0 then format('%s jobs: %s', s.refused, s.why) end) end
+            refused => case when s.refused > 0 then format('%s jobs: %s', s.refused, s.why) end) end as noted
 from (select json_build_object('state', $1::text, 'queue', $2::text, 'fn', $3::text, 'label', $4::text, 'key', $5::text, 'rule', $6::text, 'by', $7::text, 'since', $8::text,
                                'until', $9::text, 'tags', $10::text[]) as filter offset 0) f
 cross join lateral deferred.__cancel_some($1::text, f.filter, $11::text::json, $12::int4 = 1, 1000) s

@@ -1,13 +1,19 @@
 -- admin_ls_done: jobs that ended well, newest first; looks at the newest 10,000 jobs only.
--- $1 queue (text), $2 function (text); each NULL: any. $3 state, always done (text), $4 most rows (int4).
---   $5 go on after this job (int8, NULL: from the beginning). $6 label,
---   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text), $12 tags, all of which it has (text[]); each NULL: any.
---   $13 label, where "deferred index add label" has made its index (text, NULL: it has not)
--- returns the columns of admin_ls_hot; the seconds are those since the job ended, negative
--- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13; __deferred_log_job, then for each job as the view deferred.job (offset 0 has it looked up job by job)
+-- params: queue text, fn text, state text, rows_max int4, after int8?, label text, key text,
+--   rule text, created_by text, since text, until text, tags text[], index_label text
+-- returns: id int8, state text, queue text, fn text, label text, priority int4, attempt int4,
+--   age_s int8, until_s int8, last_outcome text, json text, held_by text?, fits bool, last bool
+-- $1 queue, $2 function; each NULL: any. $3 state, always done, $4 most rows. $5 go on after this
+--   job (NULL: from the beginning). $6 label, $7 key, $8 rule, $9 who deferred it, $10 deferred
+--   since, $11 until, $12 tags, all of which it has; each NULL: any. $13 label, where "deferred
+--   index add label" has made its index (NULL: it has not).
+-- rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
+-- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
+--   __deferred_log_job, then for each job as the view deferred.job (offset 0 has it looked up job
+--   by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8, -deferred.__age_s(j.finished_at),
-       j.last_outcome, row_to_json(j)::text, j.held_by, f.fits, l.n = 10000
+       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, -deferred.__age_s(j.finished_at) as until_s,
+       j.last_outcome, row_to_json(j)::text as json, j.held_by, f.fits, l.n = 10000 as last
 from (select x.job_id, row_number() over (order by x.job_id desc) as n from deferred.__deferred_log x where x.final and x.outcome = 'ok' and ($5::int8 is null or x.job_id < $5)
         and ($12::text[] is null or x.job_id = any (array(select d.id from deferred.__deferred d where d.tags @> $12)))
         and ($13::text is null or x.job_id = any (array(select d.id from deferred.__deferred d

@@ -1,14 +1,19 @@
--- admin_ls_ended: jobs that ended without success and have not been retried, newest first; looks at the newest
--- 10,000 ends only.
--- $1 queue (text), $2 function (text); each NULL: any. $3 state dead, cancelled or expired (text), $4 most rows (int4).
---   $5 go on after this job (int8, NULL: from the beginning). $6 label,
---   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text), $12 tags, all of which it has (text[]); each NULL: any.
---   $13 label, where "deferred index add label" has made its index (text, NULL: it has not)
--- returns the columns of admin_ls_hot; the seconds are those since the job ended, negative
--- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13; __deferred_log_ended, then for each job as the view deferred.job (offset 0 has it looked up job by job)
+-- admin_ls_ended: jobs that ended without success and have not been retried, newest first; looks at
+-- the newest 10,000 ends only.
+-- params: queue text, fn text, state text, rows_max int4, after int8?, label text, key text,
+--   rule text, created_by text, since text, until text, tags text[], index_label text
+-- returns: as admin_ls_done
+-- $1 queue, $2 function; each NULL: any. $3 state dead, cancelled or expired, $4 most rows. $5 go
+--   on after this job (NULL: from the beginning). $6 label, $7 key, $8 rule, $9 who deferred it,
+--   $10 deferred since, $11 until, $12 tags, all of which it has; each NULL: any. $13 label, where
+--   "deferred index add label" has made its index (NULL: it has not).
+-- rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
+-- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
+--   __deferred_log_ended, then for each job as the view deferred.job (offset 0 has it looked up job
+--   by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8, -deferred.__age_s(j.finished_at),
-       j.last_outcome, row_to_json(j)::text, j.held_by, f.fits, l.n = 10000
+       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, -deferred.__age_s(j.finished_at) as until_s,
+       j.last_outcome, row_to_json(j)::text as json, j.held_by, f.fits, l.n = 10000 as last
 from (select x.job_id, x.finished_at, row_number() over (order by x.finished_at desc, x.job_id desc) as n
       from deferred.__deferred_log x
       where x.final and x.outcome <> 'ok' and deferred.state(x.outcome) = $3::text

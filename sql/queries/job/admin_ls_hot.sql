@@ -1,17 +1,24 @@
--- admin_ls_hot: jobs still to be run, oldest first; looks at the first 10,000 of queue, function and state only.
--- $1 queue (text), $2 function (text), $3 state waiting, delayed, ready or claimed (text); each NULL: any. $4 most rows (int4).
---   $5 go on after this job (int8, NULL: from the beginning). $6 label,
---   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text), $12 tags, all of which it has (text[]); each NULL: any.
---   $13 label, where "deferred index add label" has made its index (text, NULL: it has not)
--- returns id (int8), state, queue, fn, label (text), priority (int4), attempt (int4), seconds since it was deferred (int8),
---   seconds until it is due, or while claimed until the lease ends, negative: since (int8), last outcome (text), the job as a
---   JSON object with held_by (text), what holds it back: function, no worker has it; while it is ready, paused, its queue, or limit, it may
---   (text; NULL: nothing); it fits (bool, false: not listed, the row tells how far was looked); it is the last that was looked at, and there may be more (bool)
--- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13; primary key of __deferred_hot, whose order it follows, then for each job as the view deferred.job
---   (offset 0 has it looked up job by job) and primary key of __deferred_queue; all of __deferred_offer, once
+-- admin_ls_hot: jobs still to be run, oldest first; looks at the first 10,000 of queue, function
+-- and state only.
+-- params: queue text, fn text, state text, rows_max int4, after int8?, label text, key text,
+--   rule text, created_by text, since text, until text, tags text[], index_label text
+-- returns: as admin_ls_done
+-- $1 queue, $2 function, $3 state waiting, delayed, ready or claimed; each NULL: any. $4 most rows.
+--   $5 go on after this job (NULL: from the beginning). $6 label, $7 key, $8 rule, $9 who deferred
+--   it, $10 deferred since, $11 until, $12 tags, all of which it has; each NULL: any. $13 label,
+--   where "deferred index add label" has made its index (NULL: it has not).
+-- rows: id, state, queue, fn, label, priority, attempt, seconds since it was deferred, seconds
+--   until it is due, or while claimed until the lease ends, negative: since, last outcome, the job
+--   as a JSON object with held_by, what holds it back: function, no worker has it; while it is
+--   ready, paused, its queue, or limit, it may (NULL: nothing); it fits (false: not listed, the row
+--   tells how far was looked); it is the last that was looked at, and there may be more.
+-- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
+--   primary key of __deferred_hot, whose order it follows, then for each job as the view
+--   deferred.job (offset 0 has it looked up job by job) and primary key of __deferred_queue; all of
+--   __deferred_offer, once
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8, -deferred.__age_s(h.visible_at),
-       j.last_outcome, row_to_json(j)::text, j.held_by, f.fits, h.n = 10000
+       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, -deferred.__age_s(h.visible_at) as until_s,
+       j.last_outcome, row_to_json(j)::text as json, j.held_by, f.fits, h.n = 10000 as last
 from (select x.id, row_number() over (order by x.id) as n, coalesce(l.expires_at, x.visible_at) as visible_at
       from deferred.__deferred_hot x
       left join lateral (select y.expires_at from deferred.__deferred_lease y

@@ -1,21 +1,27 @@
 -- admin_show: all there is to know of one job.
--- $1 job id (int8)
--- returns no row if there is no such job, else one: id (int8), state, queue, fn, label, key (text), priority (int4),
---   attempt (int4), created, its age in seconds (int8), created by, run at, expires, visible at (text), worker (text),
---   limits (text), params (text), the job with its attempts as a JSON object (text); of the attempt in progress, if its function
---   says how far it is: done, total (int8), text, seconds since it said so (int8; NULL: it does not); what holds it back, that no worker has its function also while it
---   is delayed (text; NULL: nothing, as far as the database knows); the rule that made it (text); its tags, with commas between them (text); its trace context (text)
--- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge, __deferred_progress, __deferred_queue and __deferred_function,
---   __deferred_log_job, __deferred_edge_parent; all of __deferred_offer
+-- params: job int8
+-- returns: id int8, state text, queue text, fn text, label text, key text, priority int4,
+--   attempt int4, created text, age_s int8, created_by text, run_at text, expires text,
+--   visible text, worker text, limits text, params text, json text, done int8?, total int8,
+--   text text?, reported_s int8, held_by text, rule text, tags text, traceparent text
+-- rows: no row if there is no such job, else one: id, state, queue, fn, label, key, priority,
+--   attempt, created, its age in seconds, created by, run at, expires, visible at, worker, limits,
+--   params, the job with its attempts as a JSON object; of the attempt in progress, if its function
+--   says how far it is: done, total, text, seconds since it said so (NULL: it does not); what holds
+--   it back, that no worker has its function also while it is delayed (NULL: nothing, as far as the
+--   database knows); the rule that made it; its tags, with commas between them; its trace context.
+-- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge,
+--   __deferred_progress, __deferred_queue and __deferred_function, __deferred_log_job,
+--   __deferred_edge_parent; all of __deferred_offer
 select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
-       to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), extract(epoch from clock_timestamp() - d.created_at)::int8,
-       d.created_by::text, to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'),
-       to_char(d.expires_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'), to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM'),
-       (select format('%s (%s pid %s)', w.id, w.host, w.pid) from deferred.__deferred_worker w where w.id = j.worker),
+       to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created, extract(epoch from clock_timestamp() - d.created_at)::int8 as age_s,
+       d.created_by::text, to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as run_at,
+       to_char(d.expires_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as expires, to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as visible,
+       (select format('%s (%s pid %s)', w.id, w.host, w.pid) from deferred.__deferred_worker w where w.id = j.worker) as worker,
        concat_ws(', ', 'attempts ' || d.max_attempts, 'timeout ' || d.timeout_ms || ' ms',
                  'back-off floor ' || d.backoff_floor_ms || ' ms', 'ceiling ' || d.backoff_ceiling_ms || ' ms',
                  'exponent ' || d.backoff_exponent,
-                 coalesce(d.concurrency, 1) || ' at once with key ' || quote_literal(d.concurrency_key)),
+                 coalesce(d.concurrency, 1) || ' at once with key ' || quote_literal(d.concurrency_key)) as limits,
        d.params::text,
        json_build_object('id', d.id, 'state', j.state, 'queue', d.queue, 'fn', d.fn, 'params', d.params, 'label', d.label,
            'key', d.key, 'priority', d.priority, 'attempt', j.attempt, 'created_at', d.created_at, 'created_by', d.created_by,
@@ -38,9 +44,9 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                               'on', deferred.__edge_on(e.kind)) order by e.parent)
                        from (select * from deferred.__deferred_edge x where x.child = d.id order by x.parent limit 1000) e),
            'children', (select json_agg(e.child order by e.child)
-                        from (select * from deferred.__deferred_edge x where x.parent = d.id order by x.child limit 1000) e))::text,
-       p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8, concat_ws('; ', h.nobody, h.pause, h.limits), d.rule,
-       array_to_string(d.tags, ', '), d.traceparent
+                        from (select * from deferred.__deferred_edge x where x.parent = d.id order by x.child limit 1000) e))::text as json,
+       p.done, p.total, p.text, extract(epoch from clock_timestamp() - p.reported_at)::int8 as reported_s, concat_ws('; ', h.nobody, h.pause, h.limits) as held_by, d.rule,
+       array_to_string(d.tags, ', ') as tags, d.traceparent
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
 left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt and j.state = 'claimed'

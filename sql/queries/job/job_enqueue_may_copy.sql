@@ -1,6 +1,7 @@
--- Ask whether the acting role may write the tables itself, so that jobs can be stored by COPY.
---
--- Returns: bool.
+-- job_enqueue_may_copy: ask whether the acting role may write the tables itself, so that jobs can
+-- be stored by COPY.
+-- params: none
+-- returns: may_copy bool
 -- Locks: none. Index: none.
 select has_schema_privilege('deferred', 'usage')
     and has_table_privilege('deferred.__deferred', 'insert')
@@ -11,4 +12,4 @@ select has_schema_privilege('deferred', 'usage')
     and has_table_privilege('deferred.__deferred_function', 'select')
     and has_sequence_privilege('deferred.__deferred_id_seq', 'usage')
     and has_function_privilege('deferred.__actor()', 'execute')
-    and has_function_privilege('deferred.__wake(text)', 'execute')
+    and has_function_privilege('deferred.__wake(text)', 'execute') as may_copy

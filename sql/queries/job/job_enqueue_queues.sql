@@ -1,8 +1,8 @@
--- Add the queues that are not there yet, before jobs are stored by COPY.
---
--- $1 queues text[], each once.
--- Returns: limit int4, the largest params the queue takes, in bytes; special bool, the queue has settings that COPY does
--- not know of; a row a queue in the order of $1.
+-- job_enqueue_queues: add the queues that are not there yet, before jobs are stored by COPY.
+-- params: queues text[]
+-- returns: params_max_bytes int4, special bool
+-- rows: limit, the largest params the queue takes, in bytes; special bool, the queue has settings
+--   that COPY does not know of; a row a queue in the order of $1.
 -- Locks: rows it adds.
 -- Index: __deferred_queue_pkey.
 with added as (
@@ -11,8 +11,8 @@ with added as (
     where not exists (select from deferred.__deferred_queue q where q.name = n collate "C")
     on conflict do nothing
     returning name, params_max_bytes)
-select coalesce(q.params_max_bytes, a.params_max_bytes, 1048576),
-       q.removed_at is not null or coalesce(q.max_running, q.rate, q.ttl_ms, q.max_length) is not null
+select coalesce(q.params_max_bytes, a.params_max_bytes, 1048576) as params_max_bytes,
+       q.removed_at is not null or coalesce(q.max_running, q.rate, q.ttl_ms, q.max_length) is not null as special
 from unnest($1::text[]) with ordinality as u(name, n)
 left join deferred.__deferred_queue q on q.name = u.name collate "C"
 left join added a on a.name = u.name collate "C"

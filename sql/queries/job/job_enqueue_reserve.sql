@@ -1,12 +1,12 @@
--- Reserve ids for jobs that are stored by COPY.
---
--- $1 number of ids int4.
--- Returns one row: ids bytea (8 bytes each, as COPY takes them), now int8 (microseconds since 2000, database
--- clock), actor text (role that acts), limited bool (the role may not defer everything, or some function has a limit, so COPY
--- must not be used).
+-- job_enqueue_reserve: reserve ids for jobs that are stored by COPY.
+-- params: ids_max int4
+-- returns: ids bytea, now_us int8, actor text, limited bool
+-- rows: one row: ids bytea (8 bytes each, as COPY takes them), now (microseconds since 2000,
+--   database clock), actor text (role that acts), limited bool (the role may not defer everything,
+--   or some function has a limit, so COPY must not be used).
 -- Locks: none. Index: __deferred_grant_role_queue_fn_key.
-select (select string_agg(int8send(nextval('deferred.__deferred_id_seq')), '') from generate_series(1, $1::integer)),
-    (extract(epoch from clock_timestamp() - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint,
-    deferred.__actor()::text,
+select (select string_agg(int8send(nextval('deferred.__deferred_id_seq')), '') from generate_series(1, $1::integer)) as ids,
+    (extract(epoch from clock_timestamp() - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint as now_us,
+    deferred.__actor()::text as actor,
     exists (select from deferred.__deferred_grant g where g.role in (deferred.__actor(), session_user))
-    or exists (select from deferred.__deferred_function)
+    or exists (select from deferred.__deferred_function) as limited

@@ -1,7 +1,8 @@
--- Store one job that has no options but its queue.
---
+-- job_enqueue_simple: store one job that has no options but its queue.
+-- params: fn text, params json, queue text
+-- returns: id int8?
 -- $1 fn text, $2 params json, $3 queue text (NULL: default).
--- Returns: id int8; NULL: dropped, the queue is full.
+-- rows: id; NULL: dropped, the queue is full.
 -- Locks: rows it adds.
 -- Index: __deferred_queue_pkey.
-select deferred.defer($1::text, $2::json, null, $3::text)
+select deferred.defer($1::text, $2::json, null, $3::text) as id

@@ -1,8 +1,12 @@
 -- message_put: put messages.
--- Arrays in step: $1 queue text[], $2 text text[], $3 seconds it is hidden at first int8[], $4 time to live in seconds int8[]; -1:
--- never expires, 0: as the queue says, else 7 days; $5 traceparent text[], NULL: none, or none has one
--- returns one row an element: its number from 1 (int4), status (int4, lib/store/message.h), id (int8), receipt (int8), inserted,
---   expires (NULL: never), visible (timestamptz); id NULL unless the status is 0
+-- params: queues text[], texts text[], hidden_s int8[], ttl_s int8[], traceparents text[]
+-- returns: item int4, status int4, id int8?, receipt int8, inserted_at timestamptz?,
+--   expires_at timestamptz?, visible_at timestamptz?
+-- Arrays in step: $1 queue, $2 text, $3 seconds it is hidden at first, $4 time to live in seconds;
+--   -1: never expires, 0: as the queue says, else 7 days; $5 traceparent, NULL: none, or none has
+--   one.
+-- rows: one row an element: its number from 1, status (lib/store/message.h), id, receipt, inserted,
+--   expires (NULL: never), visible; id NULL unless the status is 0.
 -- locks: none but of what it adds
 -- Index: primary key of __deferred_queue, __deferred_hot_key for queues with a max_length
 select m.item, m.status, m.id, m.receipt, m.inserted_at, m.expires_at, m.visible_at

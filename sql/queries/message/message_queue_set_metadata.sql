@@ -1,5 +1,6 @@
 -- message_queue_set_metadata: replace the metadata of a queue.
--- $1 queue (text), $2 metadata (json), an object of strings; NULL: none
--- returns one row: status (int4)
+-- params: queue text, metadata json
+-- returns: status int4
+-- $1 queue, $2 metadata, an object of strings; NULL: none.
 -- locks: the row of the queue
-select deferred.__message_queue_metadata($1::text, $2::json)
+select deferred.__message_queue_metadata($1::text, $2::json) as status

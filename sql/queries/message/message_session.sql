@@ -1,9 +1,11 @@
--- message_session: settings of a session that sends the message_...sql statements.
--- jit off: compiling costs more than these statements. No sequential scans, hash or merge joins: right after a table was emptied
--- or filled the planner's statistics are wrong, and the index paths are the right ones at any size. One plan for all arrays.
--- synchronous_commit at least on: who was told that a message is stored may rely on it, whatever holds for others here.
--- no parameters
--- returns one row, ignored. Locks: none
+-- message_session: settings of a session that sends the message_...sql statements. jit off:
+-- compiling costs more than these statements. No sequential scans, hash or merge joins: right after
+-- a table was emptied or filled the planner's statistics are wrong, and the index paths are the
+-- right ones at any size. One plan for all arrays. synchronous_commit at least on: who was told
+-- that a message is stored may rely on it, whatever holds for others here.
+-- params: none
+-- returns: ignored
+-- Locks: none
 select set_config('jit', 'off', false), set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
        set_config('enable_mergejoin', 'off', false), set_config('enable_bitmapscan', 'off', false),
        set_config('plan_cache_mode', 'force_generic_plan', false), set_config('search_path', 'pg_catalog, pg_temp', false),

@@ -1,7 +1,10 @@
 -- admin_function_ls: functions that have limits, or something deferred for each dead job.
--- $1 one function (text), NULL: all
--- returns function (text), attempts running (int8), max_running (int4), rate a second (float8), burst (int4), seconds since
---   the breaker paused it (int8; NULL: it did not), the same as a JSON object, on_dead (text)
+-- params: fn text
+-- returns: fn text, running int8, max_running int4?, rate float8?, burst int4?, paused_s int8?,
+--   json text, on_dead text
+-- $1 one function, NULL: all.
+-- rows: function, attempts running, max_running, rate a second, burst, seconds since the breaker
+--   paused it (NULL: it did not), the same as a JSON object, on_dead.
 -- locks: none. Index: primary keys of __deferred_function, __deferred_limit and __deferred_hot
 with figures as (
     select coalesce(f.name, o.name) as fn, r.running, f.max_running, f.rate, f.burst, extract(epoch from clock_timestamp() - f.broken_at)::int8 as paused_s, o.fn as on_dead
@@ -13,4 +16,4 @@ with figures as (
         join deferred.__deferred_hot h on h.id = i and h.worker is not null
         where l.kind = 'function' and l.queue = '' and l.name = f.name) r
     where $1::text is null or coalesce(f.name, o.name) = $1)
-select f.fn, f.running, f.max_running, f.rate, f.burst, f.paused_s, row_to_json(f)::text, f.on_dead from figures f order by f.fn
+select f.fn, f.running, f.max_running, f.rate, f.burst, f.paused_s, row_to_json(f)::text as json, f.on_dead from figures f order by f.fn

@@ -1,6 +1,9 @@
--- admin_function_set: change the limits of a function, and wake idle workers; without any left it has no row.
--- $1 function (text), $2 names (text[]) and $3 values (text[]) of limits; NULL: none; $4 user of this machine (text)
--- returns a row a queue, ignored; there is always one, 'default'
+-- admin_function_set: change the limits of a function, and wake idle workers; without any left it
+-- has no row.
+-- params: fn text, names text[], values text[], user text
+-- returns: ignored
+-- $1 function, $2 names and $3 values of limits; NULL: none; $4 user of this machine.
+-- rows: a row a queue, ignored; there is always one, 'default'.
 -- locks: the row of the function
 with done as materialized (
     select deferred.__function_set($1::text, s.settings), deferred.__act_note($4::text || ': deferred function set', 'set', fn => $1, settings => s.settings)

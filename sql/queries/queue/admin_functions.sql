@@ -1,8 +1,12 @@
 -- admin_functions: functions that workers have, and those that have limits.
--- $1 one function (text), NULL: all, but for names with the plugin in front
--- returns function, plugin, version (text), time limit it asks for (int8, milliseconds; NULL: none), attempts it asks for (int4), max_running (int4),
---   rate a second (float8), hosts that have it (int8), some of their names (text), seconds since one said so (int8; NULL: no worker has it), the same, and
---   the build, as a JSON object (text); one row for each build of a plugin, at most 10,000
+-- params: fn text
+-- returns: fn text, plugin text, version text, timeout_ms int8?, max_attempts int4?,
+--   max_running int4?, rate float8?, hosts int8, some_hosts text, seen_s int8?, json text
+-- $1 one function, NULL: all, but for names with the plugin in front.
+-- rows: function, plugin, version, time limit it asks for (milliseconds; NULL: none), attempts it
+--   asks for, max_running, rate a second, hosts that have it, some of their names, seconds since
+--   one said so (NULL: no worker has it), the same, and the build, as a JSON object; one row for
+--   each build of a plugin, at most 10,000.
 -- locks: none. Reads all of __deferred_offer and __deferred_function
 with offered as materialized (
     select f.fn collate "C" as fn, f.plugin, nullif(f.timeout_ms, 0) as timeout_ms, nullif(f.max_attempts, 0) as max_attempts, o.host, o.seen_at
@@ -22,7 +26,7 @@ figures as (
     from builds b
     full join (select x.* from deferred.__deferred_function x where $1 is null or x.name = $1) l on l.name = b.fn)
 select f.fn, f.plugin, f.version, f.timeout_ms, f.max_attempts, f.max_running, f.rate, f.hosts,
-       array_to_string(f.some_hosts, ', ') || case when f.hosts > 3 then ', ...' else '' end, f.seen_s, row_to_json(f)::text
+       array_to_string(f.some_hosts, ', ') || case when f.hosts > 3 then ', ...' else '' end as some_hosts, f.seen_s, row_to_json(f)::text as json
 from figures f
 order by f.fn, f.plugin, f.version
 limit 10000

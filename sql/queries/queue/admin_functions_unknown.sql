@@ -1,9 +1,14 @@
--- admin_functions_unknown: functions of hot jobs that no worker has, as far as some jobs of each lane tell, those that were put apart, and the first $1 delayed ones.
--- $1 jobs to look at of a kind (int8)
--- returns function (text), jobs (int8), seconds since the first of them was deferred (int8), there are jobs that were not looked at (bool), the same as a JSON object (text);
---   those with most jobs first, at most 100; nothing where no worker has yet said what it has
--- locks: none. Index: what deferred.__ready() reads; __deferred_hot_limited, by a step for each queue and function, and __deferred_hot_delayed; for one job of each
---   function, as the view deferred.job; all of __deferred_offer
+-- admin_functions_unknown: functions of hot jobs that no worker has, as far as some jobs of each
+-- lane tell. Looks at those that were set aside too, and at the first $1 delayed ones.
+-- params: jobs_max int8
+-- returns: fn text, jobs int8, oldest_s int8, more bool, json text
+-- $1 jobs to look at of a kind.
+-- rows: function, jobs, seconds since the first of them was deferred, there are jobs that were not
+--   looked at, the same as a JSON object; those with most jobs first, at most 100; nothing where no
+--   worker has yet said what it has.
+-- locks: none. Index: what deferred.__ready() reads; __deferred_hot_limited, by a step for each
+--   queue and function, and __deferred_hot_delayed; for one job of each function, as the view
+--   deferred.job; all of __deferred_offer
 with recursive known as materialized (
     select o.fn from deferred.__offered o),
 -- A worker that meets a function that no worker has sets the job aside.
@@ -36,6 +41,6 @@ unknown as materialized (
 figures as (
     select u.fn, u.jobs, extract(epoch from clock_timestamp() - d.created_at)::int8 as oldest_s, (select count(*) >= $1 / 10 from looked) as more
     from unknown u left join lateral (select x.created_at from deferred.job x where x.id = u.first offset 0) d on true)
-select f.fn, f.jobs, f.oldest_s, f.more, row_to_json(f)::text
+select f.fn, f.jobs, f.oldest_s, f.more, row_to_json(f)::text as json
 from figures f
 order by f.jobs desc, f.fn

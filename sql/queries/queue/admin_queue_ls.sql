@@ -1,20 +1,26 @@
 -- admin_queue_ls: queues and their settings.
--- $1 one queue (text), NULL: all
--- returns queue (text), paused (bool), attempts running (int8; NULL: not counted, there is no limit), max_running (int4), rate a
---   second (float8), burst (int4), max_length (int4), on_full (text), visibility timeout, ttl (int8, milliseconds),
---   max_attempts (int4), weight (float8), function (text), all of it as a JSON object (text); back-off floor, ceiling (int8, milliseconds)
---   and exponent (float8), max_dequeue (int4), params_max_bytes (int4), NULL: as in a new queue, metadata, on_dead (text); who paused it
---   (text), seconds since (int8; NULL: not known)
+-- params: queue text
+-- returns: name text, paused bool, running int8?, max_running int4?, rate float8?, burst int4?,
+--   max_length int4?, on_full text, visibility_timeout_ms int8?, ttl_ms int8?, max_attempts int4?,
+--   weight float8?, fn text, json text, backoff_floor_ms int8?, backoff_ceiling_ms int8?,
+--   backoff_exponent float8?, max_dequeue int4?, params_max_bytes int4?, metadata text,
+--   on_dead text, paused_by text, paused_s int8?
+-- $1 one queue, NULL: all.
+-- rows: queue, paused, attempts running (NULL: not counted, there is no limit), max_running, rate a
+--   second, burst, max_length, on_full, visibility timeout, ttl (milliseconds), max_attempts,
+--   weight, function, all of it as a JSON object; back-off floor, ceiling (milliseconds) and
+--   exponent, max_dequeue, params_max_bytes, NULL: as in a new queue, metadata, on_dead; who paused
+--   it, seconds since (NULL: not known).
 -- locks: none. Index: primary keys of __deferred_queue, __deferred_limit and __deferred_hot
-select q.name, deferred.__is_paused(q), r.running, q.max_running, q.rate, q.burst, q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
+select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.rate, q.burst, q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
        q.max_attempts, q.weight, q.fn,
        json_build_object('queue', q.name, 'paused', deferred.__is_paused(q), 'paused_at', q.paused_at, 'paused_by', q.paused_by, 'visibility_timeout_ms', q.visibility_timeout_ms, 'ttl_ms', q.ttl_ms,
            'max_attempts', q.max_attempts, 'backoff_floor_ms', q.backoff_floor_ms, 'backoff_ceiling_ms', q.backoff_ceiling_ms,
            'backoff_exponent', q.backoff_exponent, 'max_running', q.max_running, 'running', r.running, 'rate', q.rate, 'burst', q.burst,
            'max_length', q.max_length, 'on_full', q.on_full, 'fn', q.fn, 'max_dequeue', q.max_dequeue, 'metadata', q.metadata, 'weight', q.weight,
-           'params_max_bytes', q.params_max_bytes, 'on_dead', o.fn, 'created_at', q.created_at)::text,
-       q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent, q.max_dequeue, nullif(q.params_max_bytes, 1048576), q.metadata::text, o.fn,
-       q.paused_by, extract(epoch from clock_timestamp() - q.paused_at)::int8
+           'params_max_bytes', q.params_max_bytes, 'on_dead', o.fn, 'created_at', q.created_at)::text as json,
+       q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent, q.max_dequeue, nullif(q.params_max_bytes, 1048576) as params_max_bytes, q.metadata::text, o.fn as on_dead,
+       q.paused_by, extract(epoch from clock_timestamp() - q.paused_at)::int8 as paused_s
 from deferred.__deferred_queue q
 left join deferred.__deferred_on_dead o on o.kind = 'queue' and o.name = q.name
 -- Asked only where there is a limit, however many queues have none.

@@ -1,8 +1,12 @@
 -- figures_limits: how much of the limits on attempts at once is used.
--- $1 only of this queue, $2 only of this function (text; both NULL: all)
--- returns function (bool; else a queue), name (text), share used (float8), attempts at once (int8), most (int4); those that are not being used are not there
--- locks: none. Index: __deferred_limit_pkey; __deferred_hot_pkey for each job that is counted, as many as the limits allow
-select x.fn, x.name, n.running::float8 / x.most, n.running, x.most
+-- params: queue text, fn text
+-- returns: is_fn bool, name text, share float8, running int8, most int4
+-- $1 only of this queue, $2 only of this function (both NULL: all).
+-- rows: function (else a queue), name, share used, attempts at once, most; those that are not being
+--   used are not there.
+-- locks: none. Index: __deferred_limit_pkey; __deferred_hot_pkey for each job that is counted, as
+--   many as the limits allow
+select x.fn as is_fn, x.name, n.running::float8 / x.most as share, n.running, x.most
 from (select l.kind = 'function' as fn, case l.kind when 'function' then l.name else l.queue end as name, l.running as ids, coalesce(f.max_running, q.max_running) as most
       from deferred.__deferred_limit l
       left join deferred.__deferred_function f on l.kind = 'function' and f.name = l.name

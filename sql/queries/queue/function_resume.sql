@@ -1,6 +1,6 @@
 -- function_resume: end the pause that the breaker made of a function.
--- $1 function, $2 user of this machine (text)
--- returns one row: it was paused (bool)
+-- params: fn text, user text
+-- returns: resumed bool
 -- locks: the row of the function. Index: primary key of __deferred_function
-select case when r.done then deferred.__act_note($2::text || ': deferred function resume', 'resume', fn => $1) else false end
+select case when r.done then deferred.__act_note($2::text || ': deferred function resume', 'resume', fn => $1) else false end as resumed
 from (select deferred.__function_resume($1::text) as done offset 0) r

@@ -1,5 +1,5 @@
 -- rule_failed: note that a run of a rule failed as a whole.
--- $1 name, $2 why (text)
--- returns one row, ignored
+-- params: name text, error text
+-- returns: ignored
 -- locks: the row of the rule
 select deferred.__rule_failed($1, $2)

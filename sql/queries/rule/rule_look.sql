@@ -1,9 +1,12 @@
--- rule_look: estimate, plan and first rows of a rule. The transaction is to be rolled back: see sql/functions/rule/__rule_run.sql.
--- $1 name (text); $2 how many rows (int4)
--- returns in the first row: estimated rows (float8), the plan (text), and the plan as JSON string; in each further one: NULL, NULL, a JSON
--- object of key and params, key (text), params (json)
+-- rule_look: estimate, plan and first rows of a rule. The transaction is to be rolled back: see
+-- sql/functions/rule/__rule_run.sql.
+-- params: name text, rows_max int4
+-- returns: estimate float8?, plan text?, plan_json json, key text, params json
+-- $1 name; $2 how many rows.
+-- rows: in the first row: estimated rows, the plan, and the plan as JSON string; in each further
+--   one: NULL, NULL, a JSON object of key and params, key, params.
 -- locks: none but those of the rule's query
 select l.estimate, l.plan,
-       case when l.plan is not null then pg_catalog.to_json(l.plan) else pg_catalog.json_build_object('key', l.key, 'params', l.params) end,
+       case when l.plan is not null then pg_catalog.to_json(l.plan) else pg_catalog.json_build_object('key', l.key, 'params', l.params) end as plan_json,
        l.key, l.params
 from deferred.__rule_look($1, $2) l

@@ -1,13 +1,17 @@
 -- rule_ls: the rules one may see.
--- no parameters
--- returns name, function, queue, owner, seconds since the last run (int8, NULL: never run), what it took in milliseconds, rows
--- queued, skipped, failed (int8, NULL: it failed as a whole, or never ran), error, whether one may run it (bool), and the whole as JSON
+-- params: none
+-- returns: name text, fn text, queue text, owner text, last_run_s int8?, last_run_ms int8,
+--   last_queued int8?, last_skipped int8, last_failed int8, last_error text, may_run bool,
+--   json json
+-- rows: name, function, queue, owner, seconds since the last run (NULL: never run), what it took in
+--   milliseconds, rows queued, skipped, failed (NULL: it failed as a whole, or never ran), error,
+--   whether one may run it, and the whole as JSON.
 -- locks: none
-select r.name, r.fn, r.queue, r.owner::text, extract(epoch from clock_timestamp() - r.last_run_at)::int8, r.last_run_ms, r.last_queued,
-       r.last_skipped, r.last_failed, r.last_error, r.query is not null,
+select r.name, r.fn, r.queue, r.owner::text, extract(epoch from clock_timestamp() - r.last_run_at)::int8 as last_run_s, r.last_run_ms, r.last_queued,
+       r.last_skipped, r.last_failed, r.last_error, r.query is not null as may_run,
        json_build_object('id', r.id, 'name', r.name, 'query', r.query, 'fn', r.fn, 'params', r.params, 'key_column', r.key_column,
            'queue', r.queue, 'priority', r.priority, 'opts', r.opts, 'owner', r.owner::text, 'search_path', r.search_path,
            'statement_timeout_ms', r.statement_timeout_ms, 'created_at', r.created_at, 'last_run_at', r.last_run_at,
            'last_run_ms', r.last_run_ms, 'last_run_by', r.last_run_by, 'last_queued', r.last_queued, 'last_skipped', r.last_skipped,
-           'last_failed', r.last_failed, 'last_error', r.last_error)
+           'last_failed', r.last_failed, 'last_error', r.last_error) as json
 from deferred.__rules() r

@@ -1,7 +1,13 @@
--- rule_run: make jobs of all the rows of a rule, in the transaction of rule_open, and wake idle workers. What the query left in the session is to be cleared with the commit.
--- $1 name (text); $2 estimated rows (float8); $3 tell how far it has come, by notices of sqlstate DR001 (bool); $4 flow they are added to, or a job of it (int8; NULL: none)
--- returns one row: rows queued, skipped because their key is hot already, failed (int8), up to 3 of the failed ones (json array of key, params cut to 200 characters, error); a column to be ignored
--- locks: the row of the rule and the keys queued, until the transaction ends: who defers a job with one of them waits; the row of the flow, which those who add to it share.
+-- rule_run: make jobs of all the rows of a rule, in the transaction of rule_open, and wake idle
+-- workers. What the query left in the session is to be cleared with the commit.
+-- params: name text, estimate float8, notices text, flow int8?
+-- returns: queued int8, skipped int8, failed int8, examples json?, woken void
+-- $1 name; $2 estimated rows; $3 tell how far it has come, by notices of sqlstate DR001; $4 flow
+--   they are added to, or a job of it (NULL: none).
+-- rows: one row: rows queued, skipped because their key is hot already, failed, up to 3 of the
+--   failed ones (json array of key, params cut to 200 characters, error); a column to be ignored.
+-- locks: the row of the rule and the keys queued, until the transaction ends: who defers a job with
+--   one of them waits; the row of the flow, which those who add to it share.
 -- Index: __deferred_hot_key
-select r.queued, r.skipped, r.failed, r.examples, case when r.queued > 0 then deferred.__wake((deferred.__rule_get($1, false)).queue) end
+select r.queued, r.skipped, r.failed, r.examples, case when r.queued > 0 then deferred.__wake((deferred.__rule_get($1, false)).queue) end as woken
 from deferred.__rule_run($1, $2, $3::text::bool, $4::int8) r

@@ -1,5 +1,5 @@
 -- schedule_remove: remove a schedule. Its jobs stay.
--- $1 name, $2 user of this machine (text)
--- returns one row, ignored
+-- params: name text, user text
+-- returns: ignored
 -- locks: the row of the schedule, until the transaction ends
 select deferred.unschedule($1::text), deferred.__act_note($2::text || ': deferred schedule rm', 'remove', schedule => $1)

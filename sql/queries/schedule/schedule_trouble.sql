@@ -1,8 +1,12 @@
 -- schedule_trouble: schedules whose jobs do not come, or do not end as they should.
--- $1 queue (text); NULL: all
--- returns name, what (text: failed, its last tick could not be deferred; dead, its last job is; paused), why (text; NULL: not for who asks, or it says no more), seconds
---   since that tick (int8; NULL: it had none), that job (int8; NULL: none); in this order of what, the oldest first, 100 at most
--- locks: none. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job, for the last job of the 1,000 schedules that had a tick last; all of __deferred_schedule
+-- params: queue text
+-- returns: name text, what text, why text?, since_s int8?, job int8?
+-- $1 queue; NULL: all.
+-- rows: name, what (failed, its last tick could not be deferred; dead, its last job is; paused),
+--   why (NULL: not for who asks, or it says no more), seconds since that tick (NULL: it had none),
+--   that job (NULL: none); in this order of what, the oldest first, 100 at most.
+-- locks: none. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job, for the
+--   last job of the 1,000 schedules that had a tick last; all of __deferred_schedule
 with last as materialized (
     select s.name, s.paused, s.last_what, s.last_error, s.last_at, s.last_job from deferred.__schedules() s
     where (s.paused or s.last_at is not null) and ($1::text is null or s.queue = $1)
@@ -11,8 +15,8 @@ known as materialized (
     select l.*, case when l.paused then 'paused' when l.last_what = 'failed' then 'failed'
                      when (select j.state from deferred.job j where j.id = l.last_job) = 'dead' then 'dead' end as what
     from last l)
-select k.name, k.what, case when k.what = 'failed' then k.last_error end, deferred.__age_s(k.last_at),
-       case when k.what = 'dead' then k.last_job end
+select k.name, k.what, case when k.what = 'failed' then k.last_error end as why, deferred.__age_s(k.last_at) as since_s,
+       case when k.what = 'dead' then k.last_job end as job
 from known k
 where k.what is not null
 order by array_position(array['failed', 'dead', 'paused'], k.what), k.last_at, k.name

@@ -1,15 +1,23 @@
 -- web_jobs_error: as web_jobs, of jobs of which an attempt said something; the rights of a reader.
--- $1 queue (text), $2 function (text); each NULL: any. $3 not used (text), $4 most rows (int4).
---   $5 go on after this job (int8, NULL: from the newest). $6 label or, where $13, a part of it,
---   $7 key, $8 rule, $9 who deferred it, $10 deferred since, $11 until (text); each NULL: any. $12 jobs to look at (int4). $13 (bool).
---   $14 outcome of the last attempt (text, NULL: any). $15 tags, all of which it has (text[], NULL: any): then it looks at $12 jobs that have them, and it has to be
---   planned for these tags. $16 error: its first line, numbers as #, or where $17 (bool) a part of it (text). $18 functions that are left out, and with them what the system deferred (text[])
--- returns the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended, negative
--- locks: none. Index: primary keys of the partitions of __deferred, from their end, or __deferred_tags, then for each job that may fit __deferred_log_job, and as the
---   view deferred.job (offset 0 has it looked up job by job)
+-- params: queue text, fn text, unused text, rows_max int4, after int8?, label text, key text,
+--   rule text, created_by text, since text, until text, look_max int8, part_of_label text,
+--   outcome text, tags text[], error text, part_of_error text, hidden_fns text[]
+-- returns: as admin_ls_done
+-- $1 queue, $2 function; each NULL: any. $3 not used, $4 most rows. $5 go on after this job (NULL:
+--   from the newest). $6 label or, where $13, a part of it, $7 key, $8 rule, $9 who deferred it,
+--   $10 deferred since, $11 until; each NULL: any. $12 jobs to look at. $13. $14 outcome of the
+--   last attempt (NULL: any). $15 tags, all of which it has (NULL: any): then it looks at $12 jobs
+--   that have them, and it has to be planned for these tags. $16 error: its first line, numbers as
+--   #, or where $17 a part of it. $18 functions that are left out, and with them what the system
+--   deferred.
+-- rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
+--   negative.
+-- locks: none. Index: primary keys of the partitions of __deferred, from their end, or
+--   __deferred_tags, then for each job that may fit __deferred_log_job, and as the view
+--   deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8, -deferred.__age_s(coalesce(j.finished_at, j.visible_at)),
-       j.last_outcome, row_to_json(j)::text, null::text, d.may and e.said and coalesce($14::text is null or j.last_outcome = $14, false), d.n = $12::int4 and d.id > (select case when $10::text is null then 0 else deferred.__fold_id(0, $10::timestamptz - interval '1 minute') end)
+       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
+       j.last_outcome, row_to_json(j)::text as json, null::text as held_by, d.may and e.said and coalesce($14::text is null or j.last_outcome = $14, false) as fits, d.n = $12::int4 and d.id > (select case when $10::text is null then 0 else deferred.__fold_id(0, $10::timestamptz - interval '1 minute') end) as last
 from (select x.id, row_number() over (order by x.id desc) as n,
              coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2) and $3::text is null and x.fn <> all ($18::text[]) and (cardinality($18) = 0 or x.created_by <> 'deferred_owner')
                  and ($6::text is null or case when $13::text::bool then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)

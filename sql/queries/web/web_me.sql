@@ -1,6 +1,7 @@
 -- web_me: who asks, and what they may.
--- no parameters
--- returns one row: role (text), it is a viewer, a reader, an operator (bool)
+-- params: none
+-- returns: role text, viewer bool, reader bool, operator bool
+-- rows: one row: role, it is a viewer, a reader, an operator.
 -- locks: none
-select current_user::text, pg_has_role(current_user, 'deferred_viewer', 'usage'), pg_has_role(current_user, 'deferred_reader', 'usage'),
-       pg_has_role(current_user, 'deferred_operator', 'usage')
+select current_user::text as role, pg_has_role(current_user, 'deferred_viewer', 'usage') as viewer, pg_has_role(current_user, 'deferred_reader', 'usage') as reader,
+       pg_has_role(current_user, 'deferred_operator', 'usage') as operator

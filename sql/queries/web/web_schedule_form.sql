@@ -1,6 +1,7 @@
 -- web_schedule_form: the values in the form of a schedule.
--- $1 name (text)
--- returns a row for each field: its name, its value (text). Two are not fields: "version" is for
+-- params: name text
+-- returns: key text, value text
+-- rows: a row for each field: its name, its value. Two are not fields: "version" is for
 --   web_act_schedule_set, and "refused" says why the schedule cannot be changed.
 -- locks: none
 select f.key, f.value

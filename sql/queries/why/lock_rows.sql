@@ -1,8 +1,9 @@
 -- lock_rows: who holds the rows of these jobs.
--- $1 job ids (int8[])
--- returns one row: sessions, at most 3 (text; NULL: nobody)
+-- params: jobs int8[]
+-- returns: holders text?
+-- rows: one row: sessions, at most 3 (NULL: nobody).
 -- locks: none. Index: primary key of __deferred_hot. Everybody may see who holds which lock
-select string_agg(h.who, '; ' order by h.pid)
+select string_agg(h.who, '; ' order by h.pid) as holders
 from (select distinct a.pid, format('session %s of %s%s%s', a.pid, a.usename, ' (' || nullif(a.application_name, '') || ')',
                                     ', ' || a.state || ' for ' || extract(epoch from clock_timestamp() - a.state_change)::int8 || ' s') as who
       from unnest($1::int8[]) j(id)

@@ -1,8 +1,9 @@
 -- lock_tables: who holds a lock on one of our tables that keeps writers out.
--- no parameters
--- returns one row: sessions, at most 3 (text; NULL: nobody)
+-- params: none
+-- returns: holders text?
+-- rows: one row: sessions, at most 3 (NULL: nobody).
 -- locks: none. Everybody may see who holds which lock
-select string_agg(h.who, '; ' order by h.pid)
+select string_agg(h.who, '; ' order by h.pid) as holders
 from (select a.pid, format('session %s of %s%s%s', a.pid, a.usename, ' (' || nullif(a.application_name, '') || ')',
                            ', ' || a.state || ' for ' || extract(epoch from clock_timestamp() - a.state_change)::int8 || ' s') as who
       from pg_catalog.pg_stat_activity a

@@ -1,8 +1,11 @@
--- why_ahead: how many jobs of its queue come before one that is ready. Those of its lane that are in front, and those of a higher priority; not those that workers hold.
--- $1 queue (text)   $2 priority (int4)   $3 its xid (text)   $4 its id (int8)   $5 counted so far (int8)
--- returns one row: jobs (int8)
--- locks: none. Index: what deferred.__ready() reads of these lanes, which is nothing that was handed out; of leases that are over all of the queue, and primary key of
---   __deferred_hot for what they hold
+-- why_ahead: how many jobs of its queue come before one that is ready. Those of its lane that are
+-- in front, and those of a higher priority; not those that workers hold.
+-- params: queue text, priority int4, xid text, job int8, counted int8
+-- returns: jobs int8
+-- $1 queue; $2 priority; $3 its xid; $4 its id; $5 counted so far.
+-- locks: none. Index: what deferred.__ready() reads of these lanes, which is nothing that was
+--   handed out; of leases that are over all of the queue, and primary key of __deferred_hot for
+--   what they hold
 select least($5::int8,
              (select count(*) from (select r.id from deferred.__ready(array[$1::text], $2::int4, $3::text::xid8, $4::int8, $5) r limit $5) r)
            + (select count(distinct i.id)
@@ -11,4 +14,4 @@ select least($5::int8,
               cross join lateral (
                  select h.priority, h.xid from deferred.__deferred_hot h
                  where h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap) and not h.limited offset 0) h
-              where l.queue = $1 and l.expires_at <= clock_timestamp() and (h.priority > $2 or (h.priority = $2 and (h.xid, i.id) < ($3::text::xid8, $4)))))
+              where l.queue = $1 and l.expires_at <= clock_timestamp() and (h.priority > $2 or (h.priority = $2 and (h.xid, i.id) < ($3::text::xid8, $4))))) as jobs

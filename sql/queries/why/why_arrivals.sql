@@ -1,7 +1,11 @@
 -- why_arrivals: how many jobs arrived a minute in the last 15, and in the day before.
--- $1 queue (text); NULL: all
--- returns one row: jobs a minute (float8), those in the day before (float8; NULL: not known, or a queue was asked for), who deferred most of them, and what (text; NULL: nobody did)
--- locks: none. Index: primary key of __deferred: the newest 2,000 jobs, and some 60 steps to find the one of a day ago
+-- params: queue text
+-- returns: per_min float8, before_per_min float8?, who text?
+-- $1 queue; NULL: all.
+-- rows: one row: jobs a minute, those in the day before (NULL: not known, or a queue was asked
+--   for), who deferred most of them, and what (NULL: nobody did).
+-- locks: none. Index: primary key of __deferred: the newest 2,000 jobs, and some 60 steps to find
+--   the one of a day ago
 with recursive newest as materialized (
     select d.id, d.created_at, d.queue, d.fn, d.created_by from deferred.__deferred d order by d.id desc limit 2000),
 recent as materialized (
@@ -23,7 +27,7 @@ day as materialized (
     select coalesce((select max(s.low) from search s), f.id) as id, least(1440, extract(epoch from now() - f.created_at) / 60) - 15 as minutes from first f),
 most as materialized (
     select r.created_by, r.fn, count(*) as n from recent r group by r.created_by, r.fn order by count(*) desc limit 1)
-select (select count(*) from recent)::float8 / greatest(case when s.cut then s.minutes else 15 end, 0.1),
-       case when $1 is null and d.minutes > 15 and not s.cut then greatest(0, s.last - d.id - (select count(*) from recent))::float8 / d.minutes end,
-       (select format('%s, who deferred %s', m.created_by, coalesce(m.fn, 'messages')) from most m)
+select (select count(*) from recent)::float8 / greatest(case when s.cut then s.minutes else 15 end, 0.1) as per_min,
+       case when $1 is null and d.minutes > 15 and not s.cut then greatest(0, s.last - d.id - (select count(*) from recent))::float8 / d.minutes end as before_per_min,
+       (select format('%s, who deferred %s', m.created_by, coalesce(m.fn, 'messages')) from most m) as who
 from seen s left join day d on true

@@ -1,5 +1,7 @@
--- why_error: what the last attempt of a job said that did not end well; the rights of a reader or a worker.
--- $1 job id (int8)
--- returns the whole text (text), or no row
+-- why_error: what the last attempt of a job said that did not end well; the rights of a reader or a
+-- worker.
+-- params: job int8
+-- returns: error text
+-- rows: the whole text, or no row.
 -- locks: none. Index: __deferred_log_job
 select l.error from deferred.__deferred_log l where l.job_id = $1::int8 and l.error is not null order by l.finished_at desc, l.attempt desc limit 1

@@ -1,9 +1,17 @@
--- why_limits: limits that a job comes under, where they stand, and what comes before it for its concurrency key.
--- $1 queue (text)   $2 function (text)   $3 job id (int8)
--- returns one row: max_running of the queue, those running (int8; NULL: no such limit), their ids (text), rate of the queue a second (float8), seconds to its next token (float8); the
---   same of the function; jobs of the key before it, the first of them (int8), state of that (text), those of the key that run (int8), seconds since the breaker paused the
---   function (int8; NULL: it did not)
--- locks: none. Index: primary keys of __deferred_queue, __deferred_function, __deferred_limit and __deferred_hot; __deferred_hot_concurrency, 1,000 jobs at most
+-- why_limits: limits that a job comes under, where they stand, and what comes before it for its
+-- concurrency key.
+-- params: queue text, fn text, job int8
+-- returns: queue_max_running int8?, queue_running int8, queue_ids text, queue_rate float8?,
+--   queue_wait_s float8, fn_max_running int8?, fn_running int8, fn_ids text, fn_rate float8?,
+--   fn_wait_s float8, key_ahead int8, key_first int8, key_state text, key_running int8,
+--   paused_s int8?
+-- $1 queue; $2 function; $3 job id.
+-- rows: one row: max_running of the queue, those running (NULL: no such limit), their ids, rate of
+--   the queue a second, seconds to its next token; the same of the function; jobs of the key before
+--   it, the first of them, state of that, those of the key that run, seconds since the breaker
+--   paused the function (NULL: it did not).
+-- locks: none. Index: primary keys of __deferred_queue, __deferred_function, __deferred_limit and
+--   __deferred_hot; __deferred_hot_concurrency, 1,000 jobs at most
 with limits as materialized (
     select 'queue' as kind, q.max_running, q.rate, coalesce(q.burst, 1) as burst, l.running, l.tokens, l.tokens_at
     from deferred.__deferred_queue q left join deferred.__deferred_limit l on l.kind = 'queue' and l.queue = q.name and l.name = ''
@@ -30,11 +38,11 @@ of_key as materialized (
           and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
         order by h.queue, hashtextextended(h.concurrency_key, 0), h.id limit 1000) h
     where h.concurrency_key = m.key)
-select q.max_running, q.running, q.ids, q.rate, q.wait_s, f.max_running, f.running, f.ids, f.rate, f.wait_s,
-       (select count(*) from of_key k where k.id < $3), b.id,
-       case when b.worker is not null then 'running' when b.due_at > clock_timestamp() then 'waiting for its next attempt' when b.id is not null then 'ready' end,
-       (select count(*) from of_key k where k.worker is not null),
-       (select extract(epoch from clock_timestamp() - x.broken_at)::int8 from deferred.__deferred_function x where x.name = $2)
+select q.max_running as queue_max_running, q.running as queue_running, q.ids as queue_ids, q.rate as queue_rate, q.wait_s as queue_wait_s, f.max_running as fn_max_running, f.running as fn_running, f.ids as fn_ids, f.rate as fn_rate, f.wait_s as fn_wait_s,
+       (select count(*) from of_key k where k.id < $3) as key_ahead, b.id as key_first,
+       case when b.worker is not null then 'running' when b.due_at > clock_timestamp() then 'waiting for its next attempt' when b.id is not null then 'ready' end as key_state,
+       (select count(*) from of_key k where k.worker is not null) as key_running,
+       (select extract(epoch from clock_timestamp() - x.broken_at)::int8 from deferred.__deferred_function x where x.name = $2) as paused_s
 from (select) one
 left join stand q on q.kind = 'queue'
 left join stand f on f.kind = 'function'

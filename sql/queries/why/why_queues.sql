@@ -1,8 +1,11 @@
--- why_queues: of each queue that has limits, and of each function that has, whether they are used up.
--- no parameters
--- returns queue, function (text; one of them NULL), max_running (int8), rate a second (float8), used up (bool), seconds since the breaker paused the
---   function (int8; NULL: it did not)
--- locks: none. Index: primary keys of __deferred_limit and __deferred_hot; all of __deferred_queue and __deferred_function
+-- why_queues: of each queue that has limits, and of each function that has, whether they are used
+-- up.
+-- params: none
+-- returns: queue text?, fn text?, max_running int8, rate float8, used_up bool, paused_s int8?
+-- rows: queue, function (one of them NULL), max_running, rate a second, used up, seconds since the
+--   breaker paused the function (NULL: it did not).
+-- locks: none. Index: primary keys of __deferred_limit and __deferred_hot; all of __deferred_queue
+--   and __deferred_function
 with limits as materialized (
     select q.name as queue, null::text as fn, q.max_running, q.rate, coalesce(q.burst, 1) as burst, l.running, l.tokens, l.tokens_at, null::timestamptz as broken_at
     from deferred.__deferred_queue q join deferred.__deferred_limit l on l.kind = 'queue' and l.queue = q.name and l.name = ''
@@ -13,7 +16,7 @@ with limits as materialized (
 select x.queue, x.fn, x.max_running::int8, x.rate,
        coalesce((select count(*) from unnest(x.running) i join deferred.__deferred_hot h on h.id = i
                  where h.worker is not null or (h.started_at is not null and h.visible_at > clock_timestamp())) >= x.max_running, false)
-       or coalesce(least(x.burst, x.tokens + extract(epoch from clock_timestamp() - x.tokens_at) * x.rate) < 1, false),
-       extract(epoch from clock_timestamp() - x.broken_at)::int8
+       or coalesce(least(x.burst, x.tokens + extract(epoch from clock_timestamp() - x.tokens_at) * x.rate) < 1, false) as used_up,
+       extract(epoch from clock_timestamp() - x.broken_at)::int8 as paused_s
 from limits x
 limit 10000

@@ -1,9 +1,16 @@
--- why_rates: what ended in the last 15 minutes, and how that was before; as far as the newest pages of the log tell.
--- $1 queue (text); NULL: all   $2 pages of the log to look at for the last minutes (int8), $3 for the time before (int8)
--- returns one row: minutes looked at (float8; 0: nothing ended), attempts, those that failed, those that were superseded (int8), their run time in seconds (float8), function that took
---   most of it (text), its share (float8), its median run time in seconds, the one before (float8; NULL: not known), the build it has since then (text; NULL: the same), a job
---   that failed as most did (int8)
--- locks: none. Index: none for the log, of which the end of the week's partition is read, and of the time before it a few pages at distances that double; primary key of __deferred for each attempt in these pages, and for 1,000 of the time before
+-- why_rates: what ended in the last 15 minutes, and how that was before; as far as the newest pages
+-- of the log tell.
+-- params: queue text, pages_max int8, before_pages_max int8
+-- returns: minutes float8, attempts int8, failed int8, superseded int8, run_s float8, fn text,
+--   share float8, p50_s float8, p50_before_s float8?, plugin text?, failed_job int8
+-- $1 queue; NULL: all; $2 pages of the log to look at for the last minutes, $3 for the time before.
+-- rows: one row: minutes looked at (0: nothing ended), attempts, those that failed, those that were
+--   superseded, their run time in seconds, function that took most of it, its share, its median run
+--   time in seconds, the one before (NULL: not known), the build it has since then (NULL: the
+--   same), a job that failed as most did.
+-- locks: none. Index: none for the log, of which the end of the week's partition is read, and of
+--   the time before it a few pages at distances that double; primary key of __deferred for each
+--   attempt in these pages, and for 1,000 of the time before
 with tail as materialized (
     select greatest(s.pages - $2::int8, 0) as near
     from (select coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
@@ -28,7 +35,7 @@ weeks as materialized (
 steps as materialized (
     select x.first, x.past, x.page, max(case when i = 0 then $2 else least(greatest($2 / 5, 1), greatest(x.pages - $2, 0) - x.page) end) as pages
     from (select w.*, i, greatest(w.pages - least($2::int8 << i, $3::int8), 0) as page
-          from weeks w cross join generate_series(0, ceil(log(2, greatest($3::numeric / $2, 1)))::integer) i) x
+          from weeks w cross join generate_series(0, ceil(log(2, greatest($3::int8::numeric / $2, 1)))::integer) i) x
     group by x.first, x.past, x.page),
 before as materialized (
     select b.run_us, b.plugin, b.finished_at
@@ -45,8 +52,8 @@ before as materialized (
 usual as materialized (
     select percentile_cont(0.5) within group (order by b.run_us) as p50, (array_agg(b.plugin order by b.finished_at desc))[1] as plugin
     from before b having count(b.run_us) >= 20)
-select case when s.n = 0 then 0 else greatest(1, extract(epoch from clock_timestamp() - s.since) / 60) end::float8, s.n, s.failed, s.superseded, (s.run_us / 1e6)::float8,
-       f.fn, (f.run_us / nullif(s.run_us, 0))::float8, (f.p50 / 1e6)::float8, (u.p50 / 1e6)::float8, case when u.plugin <> f.plugin then f.plugin end, s.failed_job
+select case when s.n = 0 then 0 else greatest(1, extract(epoch from clock_timestamp() - s.since) / 60) end::float8 as minutes, s.n as attempts, s.failed, s.superseded, (s.run_us / 1e6)::float8 as run_s,
+       f.fn, (f.run_us / nullif(s.run_us, 0))::float8 as share, (f.p50 / 1e6)::float8 as p50_s, (u.p50 / 1e6)::float8 as p50_before_s, case when u.plugin <> f.plugin then f.plugin end as plugin, s.failed_job
 from (select count(*) as n, min(r.finished_at) as since, count(*) filter (where r.outcome in ('failed', 'crashed', 'timeout', 'lost')) as failed,
              count(*) filter (where r.outcome = 'superseded') as superseded, coalesce(sum(r.run_us), 0) as run_us,
              (array_agg(r.job_id order by r.finished_at desc) filter (where r.outcome in ('failed', 'crashed', 'timeout', 'lost')))[1] as failed_job

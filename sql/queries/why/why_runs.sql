@@ -1,7 +1,12 @@
--- why_runs: did the last runs end because they had made as many attempts as they may, and leave jobs behind?
--- $1 seconds that jobs have been waiting, whole ones (int8)   $2 pages of the log to look at (int8)
--- returns one row: runs that ended since, 10 at most (int8), those of them that made as many attempts as most did (int8), that number (int8), host and pidfile (text)
--- locks: none. Index: primary key of __deferred_worker, from its end: the newest 50. Of the log the end of the week's partition is read
+-- why_runs: did the last runs end because they had made as many attempts as they may, and leave
+-- jobs behind?
+-- params: waited_s int8, pages_max int8
+-- returns: runs int8, full int8, most int8, instance text
+-- $1 seconds that jobs have been waiting, whole ones; $2 pages of the log to look at.
+-- rows: one row: runs that ended since, 10 at most, those of them that made as many attempts as
+--   most did, that number, host and pidfile.
+-- locks: none. Index: primary key of __deferred_worker, from its end: the newest 50. Of the log the
+--   end of the week's partition is read
 with tail as materialized (
     select greatest(coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
              / current_setting('block_size')::int8 - $2::int8, 0) as page),
@@ -13,4 +18,4 @@ made as materialized (
     select r.id, r.name, (select count(*) from deferred.__deferred_log l where l.worker = r.id and l.finished_at > now() - interval '1 day'
                           and l.ctid >= (select format('(%s,0)', t.page)::tid from tail t)) as n
     from recent r)
-select (select count(*) from made), count(*), m.n, max(m.name) from made m where m.n > 0 group by m.n order by count(*) desc limit 1
+select (select count(*) from made) as runs, count(*) as full, m.n as most, max(m.name) as instance from made m where m.n > 0 group by m.n order by count(*) desc limit 1

@@ -1,19 +1,13 @@
 -- why_serving: workers that serve queues, as far as the newest 2,000 registrations show.
--- $1 queues (text[])
---
--- returns a row for each of them:
--- - queue (text)
--- - a worker that serves the queue is at work (bool)
--- - workers for other queues were seen (bool)
--- - seconds since a worker that serves the queue was seen (int8; NULL: never)
--- - usual seconds from one start to the next, of the instance that served the queue last (int8;
---   NULL: not known)
--- - seconds since the last start of that instance (int8)
--- - host and pidfile of that instance (text)
--- - the instance is, or was, a service (bool)
--- - role of the instance, if that role may not run jobs (text)
--- - statements that give deferred_worker back what it needs (text; NULL: it has all)
---
+-- params: queues text[]
+-- returns: queue text, alive bool, others bool, seen_s int8?, gap_s int8?, started_s int8,
+--   instance text, service bool, role text?, worker_lacks text?
+-- rows: one for each queue. The instance is the one that served the queue last.
+-- - others: workers for other queues were seen
+-- - seen_s: since a worker that serves the queue was seen; NULL: never
+-- - gap_s: usual seconds from one start of the instance to the next; NULL: not known
+-- - role: of the instance, if that role may not run jobs
+-- - worker_lacks: statements that give deferred_worker back what it needs; NULL: it has all
 -- locks: none. Index: primary key of __deferred_worker, from its end
 with recent as materialized (
     select w.id, w.host, split_part(w.instance, '#', 1) as name, w.started_at, w.seen_at,
@@ -32,11 +26,11 @@ gaps as materialized (
     from (select r.name, extract(epoch from r.started_at - lag(r.started_at) over (partition by r.name order by r.id))::int8 as gap_s from recent r) g
     where g.gap_s is not null
     group by g.name)
-select n.name, coalesce(s.alive, false), s.seen_s is null and exists (select from recent), s.seen_s, g.gap_s, s.started_s, s.instance, coalesce(s.service, false),
+select n.name as queue, coalesce(s.alive, false) as alive, s.seen_s is null and exists (select from recent) as others, s.seen_s, g.gap_s, s.started_s, s.instance, coalesce(s.service, false) as service,
        case when not exists (select from pg_catalog.pg_roles p
                              where p.rolname = s.role and (p.rolsuper or pg_has_role(p.oid, 'deferred_worker', 'usage')
-                                                           or pg_has_role(p.oid, 'deferred_owner', 'usage'))) then quote_ident(s.role) end,
-       deferred.__worker_lacks()
+                                                           or pg_has_role(p.oid, 'deferred_owner', 'usage'))) then quote_ident(s.role) end as role,
+       deferred.__worker_lacks() as worker_lacks
 from unnest($1::text[]) n(name)
 left join lateral (
     select bool_or(r.alive) as alive, extract(epoch from clock_timestamp() - max(case when r.alive then clock_timestamp() else greatest(r.seen_at, r.ended_at) end))::int8 as seen_s,

@@ -1,9 +1,12 @@
 -- why_session: the session whose transaction has a number; or the one that has had one for longest.
--- $1 number of the transaction (text); NULL: the oldest of this database that has one
--- returns pid (int8), seconds its transaction lasts (int8), role, state, query (text; NULL where the role that asks may not see it); or no row
+-- params: xid text
+-- returns: pid int8, age_s int8, role text, state text?, query text?
+-- $1 number of the transaction; NULL: the oldest of this database that has one.
+-- rows: pid, seconds its transaction lasts, role, state, query (NULL where the role that asks may
+--   not see it); or no row.
 -- locks: none. Everybody may see who holds which lock
-select a.pid::int8, extract(epoch from clock_timestamp() - coalesce(a.xact_start, l.waitstart))::int8, a.usename::text, a.state,
-       case when a.query <> '<insufficient privilege>' then a.query end
+select a.pid::int8, extract(epoch from clock_timestamp() - coalesce(a.xact_start, l.waitstart))::int8 as age_s, a.usename::text as role, a.state,
+       case when a.query <> '<insufficient privilege>' then a.query end as query
 from pg_catalog.pg_locks l
 join pg_catalog.pg_stat_activity a on a.pid = l.pid
 where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.granted and a.pid <> pg_backend_pid()

@@ -1,6 +1,7 @@
 -- why_steps: do all workers that serve a queue wait for others of their group?
--- $1 queue (text)
--- returns group, those that are waited for (text); or no row
+-- params: queue text
+-- returns: group_name text, waited_for text
+-- rows: group, those that are waited for; or no row.
 -- locks: none. All of __deferred_track and of __deferred_worker what lives: short
 with alive as materialized (
     select w.id, w.host, w.pid, t.group_name, t.round, t.made, t.lease_until, g.round as group_round, g.steps, w.queues
@@ -13,7 +14,8 @@ waits as (
     where s.queues is null or $1::text = any (s.queues)
     group by s.group_name
     having bool_and(s.group_name is not null and s.round = s.group_round and s.made >= s.steps))
-select w.group_name, string_agg(format('worker %s (%s pid %s)', b.id, b.host, b.pid), ', ')
+select w.group_name,
+       string_agg(format('worker %s (%s pid %s)', b.id, b.host, b.pid), ', ') as waited_for
 from (select max(w.group_name) as group_name, count(*) as n from waits w) w
 join alive b on b.group_name = w.group_name and not (b.round = b.group_round and b.made >= b.steps)
 where w.n = 1 and not exists (select from alive a where (a.queues is null or $1 = any (a.queues)) and a.group_name is distinct from w.group_name)

@@ -1,10 +1,12 @@
--- why_table_lock: the session that has locked a whole table of ours against readers, or has whoever wants that wait, behind whom all others do.
--- no parameters
--- returns table (text), it is only wanted (bool), pid (int8), seconds its transaction lasts (int8), role, state, query (text; NULL: a prepared transaction, or the role
---   that asks may not see it); or no row
+-- why_table_lock: the session that has locked a whole table of ours against readers, or has whoever
+-- wants that wait, behind whom all others do.
+-- params: none
+-- returns: table text, wanted bool, pid int8, age_s int8, role text, state text?, query text?
+-- rows: table, it is only wanted, pid, seconds its transaction lasts, role, state, query (NULL: a
+--   prepared transaction, or the role that asks may not see it); or no row.
 -- locks: none. Everybody may see who holds which lock
-select c.relname::text, not l.granted, a.pid::int8, extract(epoch from clock_timestamp() - a.xact_start)::int8, a.usename::text, a.state,
-       case when a.query <> '<insufficient privilege>' then a.query end
+select c.relname::text as table, not l.granted as wanted, a.pid::int8, extract(epoch from clock_timestamp() - a.xact_start)::int8 as age_s, a.usename::text as role, a.state,
+       case when a.query <> '<insufficient privilege>' then a.query end as query
 from pg_catalog.pg_locks l
 join pg_catalog.pg_class c on c.oid = l.relation and c.relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'p')
 left join lateral (select b.pid from unnest(pg_blocking_pids(l.pid)) b(pid) where not l.granted order by b.pid limit 1) w on true

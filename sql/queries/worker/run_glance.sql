@@ -1,19 +1,23 @@
--- run_glance: is there any job at all that is ready, claimed or due, and has a schedule a tick? Mostly there is none, and the other questions of
--- run_probe.sql, which take the server three times as long to plan, need not be asked. Where a long snapshot keeps dead rows from being
--- removed, they are not walked over: 100,000 take some 50 ms.
--- returns one row: schema version (int4), there is a job (bool; NULL: not looked, for too many rows are dead), a tick is due, or somebody
--- waits to be told of the end of a job, or for a flow to be retried (bool)
--- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed, __deferred_flow_retry_wanted
+-- run_glance: is there any job at all that is ready, claimed or due, and has a schedule a tick?
+-- Mostly there is none, and the other questions of run_probe.sql, which take the server three times
+-- as long to plan, need not be asked. Where a long snapshot keeps dead rows from being removed,
+-- they are not walked over: 100,000 take some 50 ms.
+-- params: none
+-- returns: version int4, any bool?, tick bool
+-- rows: one row: schema version, there is a job (NULL: not looked, for too many rows are dead), a
+--   tick is due, or somebody waits to be told of the end of a job, or for a flow to be retried.
+-- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency,
+--   __deferred_hot_delayed, __deferred_flow_retry_wanted
 select s.version,
        case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) <= 100000 then
            exists (select from deferred.__deferred_hot h where h.due_at is null and not h.limited and h.fn is not null)
            or exists (select from deferred.__deferred_hot h where h.due_at is null and h.limited and h.concurrency_key is null)
            or exists (select from deferred.__deferred_hot h where h.concurrency_key is not null)
            or exists (select from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null)
-       end,
+       end as any,
        s.next_tick <= now()
        or (case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) > 100000 then true
                 else exists (select from deferred.__deferred_hot h where h.due_at = 'infinity' and h.fn is not null) end
            and coalesce(deferred.__unsettled() <= now(), false))
-       or exists (select from deferred.__deferred_flow_retry r where r.ended_at is null and r.not_before <= now())
+       or exists (select from deferred.__deferred_flow_retry r where r.ended_at is null and r.not_before <= now()) as tick
 from (select max(x.version) as version, min(x.next_tick) as next_tick from deferred.__deferred_state x) s

@@ -1,12 +1,15 @@
--- run_probe: is there anything to do? Asked by a start that has seen some job, and by a service that was told of one.
--- $1 queues served, text[]; NULL: all
--- $2 instance: host and pidfile, text
--- $3 delayed jobs due from then on, timestamptz, as $2 of job_promote.sql
--- returns one row: schema version (int4), some job is ready or due, or its lease has ended (bool), the previous run of this
---   instance left claims behind (bool)
--- locks: none. Indexes: primary key of __deferred_place, __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency,
---   __deferred_hot_delayed, __deferred_lease_expires, __deferred_worker_alive
-select (select max(s.version) from deferred.__deferred_state s),
+-- run_probe: is there anything to do? Asked by a start that has seen some job, and by a service
+-- that was told of one.
+-- params: queues text[], instance text, from timestamptz
+-- returns: version int4, work bool, unclean bool
+-- $1 queues served; NULL: all; $2 instance: host and pidfile; $3 delayed jobs due from then on, as
+--   $2 of job_promote.sql.
+-- rows: one row: schema version, some job is ready or due, or its lease has ended, the previous run
+--   of this instance left claims behind.
+-- locks: none. Indexes: primary key of __deferred_place, __deferred_hot_ready,
+--   __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed,
+--   __deferred_lease_expires, __deferred_worker_alive
+select (select max(s.version) from deferred.__deferred_state s) as version,
        -- (select true ... limit 1) where exists () would let the planner hash a whole index.
        -- Where there are more lanes, or queues under limits, claims find out what there is.
        exists (select from deferred.__lanes($1::text[], 101)
@@ -35,5 +38,5 @@ select (select max(s.version) from deferred.__deferred_state s),
        or exists (select from deferred.__deferred_hot h
                   where h.due_at <= now() and h.fn is not null
                     and h.due_at >= $3::timestamptz
-                    and ($1::text[] is null or h.queue = any ($1))),
-       exists (select from deferred.__deferred_worker w where w.instance = $2::text and w.ended_at is null)
+                    and ($1::text[] is null or h.queue = any ($1))) as work,
+       exists (select from deferred.__deferred_worker w where w.instance = $2::text and w.ended_at is null) as unclean

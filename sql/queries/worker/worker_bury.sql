@@ -1,10 +1,11 @@
--- worker_bury: workers whose session has been gone for too long. Some are proven dead: what they hold
--- is ready again. The others may be cut off, and live: their leases are waited for, and with the last
--- of them the end of the worker.
--- $1 worker ids, int8[]; the dead ones first
--- $2 how many are dead, int4   $3 default of max_attempts, int4
--- returns as job_lost.sql; of a worker that held nothing one row, with NULL for the job; of one that
---   is waited for none
+-- worker_bury: workers whose session has been gone for too long. Some are proven dead: what they
+-- hold is ready again. The others may be cut off, and live: their leases are waited for, and with
+-- the last of them the end of the worker.
+-- params: workers int8[], dead int4, max_attempts int4
+-- returns: as job_lost
+-- $1 worker ids; the dead ones first; $2 how many are dead; $3 default of max_attempts.
+-- rows: as job_lost.sql; of a worker that held nothing one row, with NULL for the job; of one that
+--   is waited for none.
 -- locks: those workers, the leases of the dead and the hot rows they hold; advisory, until the
 --   transaction ends: (1145390673, number), shared. Index: primary keys of
 --   __deferred_worker and __deferred_hot, __deferred_lease_worker
@@ -21,7 +22,7 @@ gone as (
         join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)
         where l.worker = s.id and l.expires_at >= now() and (l.alone or not s.dead) offset 0)  -- of each, not of all
     returning w.id)
-select s.id, format('%s pid %s, %s', s.host, s.pid, substring(s.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@')),
+select s.id as worker, format('%s pid %s, %s', s.host, s.pid, substring(s.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@')) as who,
        l.id, l.fn, l.attempt, l.final, l.recorded
 from silent s left join gone g on g.id = s.id
 left join lateral deferred.__lost(case when s.dead then array[s.id] else '{}' end, 'lost', $3::int4, true) l on true

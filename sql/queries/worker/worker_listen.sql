@@ -1,4 +1,5 @@
 -- worker_listen: have the notifications of deferred.__wake() sent to this session.
--- no parameters
--- returns nothing. Locks: none
+-- params: none
+-- returns: nothing
+-- Locks: none
 listen deferred

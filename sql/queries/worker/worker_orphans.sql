@@ -1,11 +1,13 @@
--- worker_orphans: give back what we claimed without learning of it, because the answer to the claim was
--- lost with the connection. No attempt has been made. The server may be another one by now, a standby that lagged behind and
--- has given our number to somebody else: then nothing is ours.
--- $1 worker id, int8   $2 receipts we know of, int8[]   $3 instance, text
--- $4 process that serves this session, int4   $5 a random number, int4: as $7 and $8 of worker_register.sql
--- returns one row: our registration is there (bool)
--- locks: our row, the leases and hot rows; advisory, for the session: (1145390673, $5). Index: primary keys of __deferred_worker and
---   __deferred_hot, __deferred_lease_worker
+-- worker_orphans: give back what we claimed without learning of it, because the answer to the claim
+-- was lost with the connection. No attempt has been made. The server may be another one by now, a
+-- standby that lagged behind and has given our number to somebody else: then nothing is ours.
+-- params: worker int8, receipts int8[], instance text, server_pid int4, watch int4
+-- returns: registered bool, isolation text
+-- $1 worker id; $2 receipts we know of; $3 instance; $4 process that serves this session; $5 a
+--   random number: as $7 and $8 of worker_register.sql.
+-- rows: one row: our registration is there.
+-- locks: our row, the leases and hot rows; advisory, for the session: (1145390673, $5). Index:
+--   primary keys of __deferred_worker and __deferred_hot, __deferred_lease_worker
 with me as materialized (
     update deferred.__deferred_worker w
     set watch = case when $4::int4 = pg_backend_pid() then case when pg_try_advisory_lock(1145390673, $5::int4) then $5 end end
@@ -20,5 +22,5 @@ back as (
     set receipt = null, worker = null, visible_at = now(), xid = pg_current_xact_id()
     from (select i.id, g.snap from gone g cross join lateral unnest(g.ids) as i(id)) held
     where h.id = any (array[held.id]) and pg_visible_in_snapshot(h.xid, held.snap))
-select exists (select from me),
-       case when $4 = pg_backend_pid() then set_config('default_transaction_isolation', 'read committed', false) end
+select exists (select from me) as registered,
+       case when $4 = pg_backend_pid() then set_config('default_transaction_isolation', 'read committed', false) end as isolation

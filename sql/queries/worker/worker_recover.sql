@@ -1,13 +1,15 @@
--- worker_recover: take over what earlier runs of this instance held. The caller holds the lock of the
--- pidfile, so they are known to be gone. Other instances are not touched.
--- $1 instance, text   $2 our worker id, int8
--- $3 outcome to record, text: lost, or superseded when we ended the previous run
--- $4 default of max_attempts, int4
--- $5 one of these workers, int8; NULL: none
--- $6 receipts of those of its jobs with a lease of their own that had begun, int8[]
--- returns one row a job: id (int8), fn (text), attempt (int4), final (bool), an attempt was recorded (bool)
--- locks: those workers, their leases, and the hot rows they hold; rows locked by others are left alone, the end of their lease frees
---   them. Index: __deferred_worker_alive, __deferred_lease_worker, primary key of __deferred_hot
+-- worker_recover: take over what earlier runs of this instance held. The caller holds the lock of
+-- the pidfile, so they are known to be gone. Other instances are not touched.
+-- params: instance text, worker int8, outcome text, max_attempts int4, begun_worker int8?,
+--   begun_receipts int8[]
+-- returns: id int8, fn text, attempt int4, final bool, recorded bool
+-- $1 instance; $2 our worker id; $3 outcome to record, text: lost, or superseded when we ended the
+--   previous run; $4 default of max_attempts; $5 one of these workers; NULL: none; $6 receipts of
+--   those of its jobs with a lease of their own that had begun.
+-- rows: one row a job: id, fn, attempt, final, an attempt was recorded.
+-- locks: those workers, their leases, and the hot rows they hold; rows locked by others are left
+--   alone, the end of their lease frees them. Index: __deferred_worker_alive,
+--   __deferred_lease_worker, primary key of __deferred_hot
 with dead as materialized (
     update deferred.__deferred_worker w set ended_at = now()
     where w.instance = $1::text and w.ended_at is null and w.id <> $2::int8

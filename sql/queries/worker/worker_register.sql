@@ -1,16 +1,21 @@
 -- worker_register: a run that has work to do makes itself known.
--- $1 instance, text   $2 host, text   $3 pid, int4   $4 version, text
--- $5 queues served, text[]; NULL: all   $6 place of its functions, text: as $2 of worker_offer.sql
--- $7 process that serves this session, int4, as the server told us: behind a pooler it is not that one
--- $8 a random number, int4: while the session lives it holds the advisory lock of that number
--- $9 attempts it makes at most, int4   $10 child processes at most, int4; 0: it does not say   $11 run, loop or listen, text; NULL: the same
--- returns one row: worker id (int8), catalog that was told of that host and place within the hour (int8; NULL: none was)
---   The session has read committed transactions from then on, whatever the database or the role has: a claim must see what was
---   committed while it waited. Behind a pooler that is left to the administrator, since others share the session
--- locks: the new row; advisory, for the session: (1145390673, $8). Index: primary key of __deferred_offer
+-- params: instance text, host text, pid int4, version text, queues text[], place text,
+--   server_pid int4, watch int4, cnt int4, runners int4, mode text
+-- returns: id int8, catalog int8?, isolation text
+-- $1 instance; $2 host; $3 pid; $4 version; $5 queues served; NULL: all; $6 place of its functions,
+--   text: as $2 of worker_offer.sql; $7 process that serves this session, as the server told us:
+--   behind a pooler it is not that one; $8 a random number: while the session lives it holds the
+--   advisory lock of that number; $9 attempts it makes at most; $10 child processes at most; 0: it
+--   does not say; $11 run, loop or listen; NULL: the same.
+-- rows: one row: worker id, catalog that was told of that host and place within the hour (NULL:
+--   none was) The session has read committed transactions from then on, whatever the database or
+--   the role has: a claim must see what was committed while it waited. Behind a pooler that is left
+--   to the administrator, since others share the session.
+-- locks: the new row; advisory, for the session: (1145390673, $8). Index: primary key of
+--   __deferred_offer
 insert into deferred.__deferred_worker (instance, host, pid, version, queues, watch, cnt, runners, mode)
 select $1::text, $2::text, $3::int4, $4::text, $5::text[],
        case when $7::int4 = pg_backend_pid() then case when pg_try_advisory_lock(1145390673, $8::int4) then $8 end end,
        $9::int4, nullif($10::int4, 0), $11::text
 returning id, (select o.catalog from deferred.__deferred_offer o where o.host = $2 and o.place = $6::text and o.seen_at > now() - interval '1 hour'),
-          case when $7 = pg_backend_pid() then set_config('default_transaction_isolation', 'read committed', false) end
+          case when $7 = pg_backend_pid() then set_config('default_transaction_isolation', 'read committed', false) end as isolation
