@@ -274,6 +274,7 @@ static void after_claim(struct worker *w)
 		.cut = c->cut,
 		.limits = c->limits,
 		.limited_seen = (size_t)c->limited_seen,
+		.limited_us = (uint64_t)c->limited_us,
 		.wait_ms = c->limited_wait_ms,
 		.unrecorded = w->ledger.n[LEDGER_ENDED] > 0,
 		.waits = !w->loop && w->cnt == 0,

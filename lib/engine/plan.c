@@ -12,6 +12,7 @@
 #define LOOK_PAUSE 20 /* all lanes are looked at again after so many times as long as that took, */
 #define LOOK_PAUSE_MAX_NS (250 * NS_PER_MS) /* but not later than that, */
 #define LOOK_MORE_MAX_NS (50 * NS_PER_MS)   /* and where some of them were left, not later than that */
+#define LIMITED_PAUSE 50             /* as LOOK_PAUSE, for queues under limits where a claim leaves some of them */
 #define PARAMS_MAX (16 << 20)        /* bytes of params that wait here: 8 KiB for each job of the largest usual batch */
 #define RATE_WAIT_NS (60 * NS_PER_S) /* a run without end waits so long for a rate or a lock to allow the next job, */
 #define RATE_LOOK_NS NS_PER_S        /* and looks for others meanwhile */
@@ -85,9 +86,9 @@ static int64_t want(const struct plan *p, const struct plan_in *in)
 }
 
 /* Of n jobs, how many are asked for among those under limits, which are claimed by a statement of their own. */
-static int64_t limited_share(const struct plan *p, int64_t n)
+static int64_t limited_share(const struct plan *p, int64_t n, uint64_t now)
 {
-	if (!p->limits)
+	if (!p->limits || (p->free_got > 0 && now < p->limited_ns))
 		return 0;
 	if (n == 1)
 		return p->limited_turn;
@@ -106,7 +107,7 @@ struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
 		n = 0;
 	if (n == 0)
 		return ask;
-	ask.limited = limited_share(p, n);
+	ask.limited = limited_share(p, n, in->now);
 	ask.free = n - ask.limited;
 	ask.rated = (int)startable(in);
 	ask.alone = (int)alone_room(in);
@@ -136,14 +137,19 @@ void plan_sent(struct plan *p, const struct plan_ask *ask, uint64_t now)
 	p->limited_turn = !p->limited_turn;
 }
 
+static uint64_t pause_end_ns(const struct plan_got *got, uint64_t pause_us, uint64_t most_ns)
+{
+	uint64_t pause_ns = pause_us * 1000;
+
+	return got->sent_ns + (pause_ns < most_ns ? pause_ns : most_ns);
+}
+
 /* Where the lanes that are known have nothing, others are looked for when it is time to. */
 static void learn_lanes(struct plan *p, const struct plan_got *got)
 {
-	uint64_t pause_ns = got->look_us * 1000 * LOOK_PAUSE;
-	uint64_t most_ns = got->more ? LOOK_MORE_MAX_NS : LOOK_PAUSE_MAX_NS;
-
 	if (got->looked)
-		p->lanes_ns = got->sent_ns + (pause_ns < most_ns ? pause_ns : most_ns);
+		p->lanes_ns =
+			pause_end_ns(got, got->look_us * LOOK_PAUSE, got->more ? LOOK_MORE_MAX_NS : LOOK_PAUSE_MAX_NS);
 	else if (got->free_n == 0 && !got->more)
 		p->claim_ns = p->lanes_ns;
 }
@@ -151,6 +157,8 @@ static void learn_lanes(struct plan *p, const struct plan_got *got)
 static void learn_free(struct plan *p, const struct plan_got *got)
 {
 	learn_lanes(p, got);
+	if (!got->busy)
+		p->free_got = got->free_n;
 	p->lanes_round = p->lanes_round && got->free_n == 0 && !got->busy;
 	p->dry = got->free_n == 0 && !got->busy && !got->more && got->looked;
 	if (got->cut) {
@@ -170,6 +178,11 @@ static void learn_limited(struct plan *p, const struct plan_got *got)
 	p->limited_dry = got->limited_n == 0 && got->limited_seen == 0 && !got->more;
 	p->round = p->round && got->limited_n == 0 && got->limited_seen == 0;
 	p->limited_got = got->limited_n;
+	/* One role can make many queues that give nothing. */
+	if (p->round && got->more)
+		p->limited_ns = pause_end_ns(got, got->limited_us * LIMITED_PAUSE, LOOK_PAUSE_MAX_NS);
+	else
+		p->limited_ns = 0;
 	/* Kept: where claims of the two kinds take turns, the last one before the sleep may be the other. */
 	p->rate_ns = got->wait_ms > 0 ? got->sent_ns + (uint64_t)got->wait_ms * NS_PER_MS : 0;
 }

@@ -21,7 +21,8 @@ struct plan {
 	bool dry, limited_dry;
 	bool limits;              /* there may be jobs under limits */
 	size_t asked, asked_free; /* jobs the last claim was for, and how many of them free ones */
-	size_t limited_got;       /* what the last claim under limits got */
+	size_t free_got;          /* what the last claim of free jobs got, */
+	size_t limited_got;       /* and the last one under limits */
 	bool round, lanes_round;  /* through all queues under limits, and all lanes: nothing was heard since it began */
 	bool limited_turn;        /* of a claim for one job: it is for one under limits */
 	bool alone_only;          /* the last jobs had leases of their own, and there are more of these */
@@ -33,6 +34,7 @@ struct plan {
 	bool woken;               /* by a notification, and no claim was sent since: delayed jobs can wait */
 	uint64_t promoted_ns;     /* when they were looked at last */
 	uint64_t rate_ns;         /* a rate allows the next job then; 0: not known */
+	uint64_t limited_ns;      /* while there are free jobs, those under limits need not be asked for before */
 	uint64_t claim_ns;        /* not to be asked for before, unless an attempt ends */
 	uint64_t lanes_ns;        /* lanes that are not known need not be looked for before */
 };
@@ -82,6 +84,7 @@ struct plan_got {
 	bool cut;                 /* jobs were left, for their params or for plan_ask.alone */
 	bool limits;              /* some queue has jobs under limits */
 	size_t limited_seen;      /* jobs under limits that others were quicker with */
+	uint64_t limited_us;      /* asking for those took so long */
 	int64_t wait_ms;          /* until a rate allows the next; 0: not known */
 	bool unrecorded;          /* attempts that have ended wait to be recorded */
 	bool waits;               /* the run ends when nothing is ready, and may wait for a rate or for a lock */

@@ -783,6 +783,7 @@ static void take_limited(struct store_cycle *cycle, const struct pg_result *res)
 
 		cycle->limited_seen = limited.seen;
 		cycle->limited_wait_ms = limited.wait_ms;
+		cycle->limited_us = limited.look_us;
 		snprintf(cycle->round, sizeof(cycle->round), "%s", limited.round);
 		cycle->more |= strchr(cycle->round, '/') != NULL;
 		if (r.id == 0 || !(job = job_of(cycle, &common, &r)))

@@ -70,6 +70,7 @@ struct store_cycle {
 	struct job *limited, **limited_tail; /* claimed under limits */
 	size_t limited_len;
 	int64_t limited_seen;    /* jobs, or limits, that another claim was at */
+	int64_t limited_us;      /* the claim under limits took so long */
 	int64_t limited_wait_ms; /* until a rate allows the next one; 0: not known */
 	int64_t promoted;
 	struct store_track track;

@@ -107,6 +107,11 @@ static void jobs_under_limits_are_asked_for_as_they_come(void **state)
 		{ "one job, the other kind's turn", PLAN(.limits = true), 1, 1, 0 },
 		{ "one job, their turn", PLAN(.limits = true, .limited_turn = true), 1, 0, 1 },
 		{ "none came last time", PLAN(.limits = true), MANY, 9, 1 },
+		{ "a search was in vain", PLAN(.limits = true, .free_got = 5, .limited_ns = 10001 * MS), MANY, 10, 0 },
+		{ "one job, their turn, and a search was in vain",
+		  PLAN(.limits = true, .limited_turn = true, .free_got = 5, .limited_ns = 10001 * MS), 1, 1, 0 },
+		{ "a search was in vain, and there are no others", PLAN(.limits = true, .limited_ns = 10001 * MS), MANY,
+		  9, 1 },
 		{ "some came", PLAN(.limits = true, .limited_got = 3), MANY, 5, 5 },
 		{ "some came, and there are no others", PLAN(.limits = true, .limited_got = 3, .dry = true), MANY, 1,
 		  9 },
@@ -121,6 +126,61 @@ static void jobs_under_limits_are_asked_for_as_they_come(void **state)
 		if (ask.free != table[i].free || ask.limited != table[i].limited)
 			fail_msg("%s: %lld and %lld", table[i].what, (long long)ask.free, (long long)ask.limited);
 	}
+}
+
+/* Sends the claim that comes next, and takes in what came of it. */
+static int64_t claim(struct plan *p, const struct plan_in *in, struct plan_got got)
+{
+	struct plan_ask ask = plan_next(p, in);
+
+	assert_true(ask.free + ask.limited > 0);
+	plan_sent(p, &ask, in->now);
+	got.sent_ns = in->now;
+	got.free = ask.free > 0;
+	got.limited = ask.limited > 0;
+	got.promoted = ask.promote;
+	got.looked = ask.look;
+	return plan_learn(p, &got);
+}
+
+/* Many queues that give nothing take a part of the time, not most of it. */
+static void next_to_jobs_without_limits_a_search_in_vain_for_others_is_rare(void **state)
+{
+	struct plan p = PLAN(.limits = true);
+	struct plan_in in = IN();
+	struct plan_got got = { .limits = true, .free_n = 1, .more = true, .limited_us = 1000 };
+	int searches = 0;
+
+	(void)state;
+	for (int i = 0; i < 990; i++, in.now += MS) {
+		searches += plan_next(&p, &in).limited > 0;
+		claim(&p, &in, got);
+		plan_ended(&p);
+	}
+	assert_int_equal(searches, 20);
+	got.busy = true; /* others were quicker with those without limits */
+	got.free_n = 0;
+	claim(&p, &in, got);
+	assert_int_equal(plan_next(&p, &in).limited, 0);
+	got.busy = false; /* there are no more of them */
+	claim(&p, &in, got);
+	assert_int_equal(plan_next(&p, &in).limited, 1);
+	got.free_n = 1;
+	got.limited_n = 1; /* there are some */
+	claim(&p, &in, got);
+	assert_int_equal(plan_next(&p, &in).limited, 1);
+	got.limited_n = 0;
+	got.limited_seen = 1; /* others were quicker with these */
+	claim(&p, &in, got);
+	assert_int_equal(plan_next(&p, &in).limited, 1);
+	got.limited_seen = 0;
+	got.limited_us = 1000000; /* even so */
+	claim(&p, &in, got);
+	in.now += 250 * MS;
+	assert_int_equal(plan_next(&p, &in).limited, 1);
+	got.more = false; /* it has come to all queues */
+	claim(&p, &in, got);
+	assert_int_equal(plan_next(&p, &in).limited, 1);
 }
 
 static void what_must_begin_at_once_is_no_more_than_runners_take(void **state)
@@ -156,21 +216,6 @@ static void a_claim_takes_delayed_jobs_and_other_lanes_along_when_it_is_time(voi
 	assert_false(next(PLAN(.exhausted = true, .look_at_delayed = true), IN()).promote); /* no claim, no look */
 	assert_int_equal(next(PLAN(), IN(.params = 1000)).bytes, (16 << 20) - 1000);
 	assert_int_equal(next(PLAN(), IN(.params = 17 << 20)).bytes, 0);
-}
-
-/* Sends the claim that comes next, and takes in what came of it. */
-static int64_t claim(struct plan *p, const struct plan_in *in, struct plan_got got)
-{
-	struct plan_ask ask = plan_next(p, in);
-
-	assert_true(ask.free + ask.limited > 0);
-	plan_sent(p, &ask, in->now);
-	got.sent_ns = in->now;
-	got.free = ask.free > 0;
-	got.limited = ask.limited > 0;
-	got.promoted = ask.promote;
-	got.looked = ask.look;
-	return plan_learn(p, &got);
 }
 
 /* What it was woken for may be delayed after all, or lie in a lane that nobody knew. */
@@ -450,6 +495,7 @@ int main(void)
 		cmocka_unit_test(jobs_are_wanted_for_runners_and_a_moment_ahead),
 		cmocka_unit_test(a_round_trip_for_a_few_of_a_crowd_waits),
 		cmocka_unit_test(jobs_under_limits_are_asked_for_as_they_come),
+		cmocka_unit_test(next_to_jobs_without_limits_a_search_in_vain_for_others_is_rare),
 		cmocka_unit_test(what_must_begin_at_once_is_no_more_than_runners_take),
 		cmocka_unit_test(a_claim_takes_delayed_jobs_and_other_lanes_along_when_it_is_time),
 		cmocka_unit_test(nothing_is_ready_once_everybody_was_asked),

@@ -3,7 +3,8 @@
 -- statement of the transaction.
 -- params: queues text[], jobs_max int4, rated_max int4, worker int8, lease_ms int8,
 --   max_attempts int4, functions text[], seed int8, bytes_max int4, single_max int4, round text
--- returns: as job_claim, seen int8, wait_ms int8?, start_ms int8?, round text
+-- returns: as job_claim, seen int8, wait_ms int8?, start_ms int8?, look_us int8,
+--   round text
 -- $1 queues served; NULL: all; $2 jobs taken at most; $3 of these at most so many of queues and
 --   functions with a rate: as many as can start at once, or starts would come later and closer
 --   together than the rate allows; $4 worker id; $5 lease in milliseconds; $6 default of
@@ -15,14 +16,16 @@
 -- rows: the columns of job_claim.sql, each of them in each row; cut is false. Then: jobs seen;
 --   milliseconds until a rate allows the next job (NULL: not known); milliseconds within which the
 --   job must start or be given back (NULL: no rate), less than the time of one job at that rate, so
---   that late starts never come more than one too many; where the round is (with a "/" in it: some
---   queues are left, and asking again makes sense). No row: nothing is ready. Seen above 0 and none
---   taken: another claim was at it.
+--   that late starts never come more than one too many; microseconds that the claim took;
+--   where the round is (with a "/" in it: some queues are left, and asking again makes sense). No
+--   row: nothing is ready. Seen above 0 and none taken: another claim was at it.
 -- locks: the rows taken, and the rows of __deferred_limit in play; those locked by others are
 --   passed over
 -- Indexes: __deferred_hot_limited, __deferred_hot_concurrency, primary keys of __deferred_hot and
 --   __deferred_limit
 select c.id, c.receipt, c.attempt, c.attempt_base, c.job_max_attempts as max_attempts, c.timeout_ms, c.backoff_floor_ms, c.backoff_ceiling_ms, c.backoff_exponent,
        c.created_at, c.ready_since, c.fn, c.label, c.params, c.job_queue as queue, c.job_priority as priority, c.job_lease_ms as lease_ms, c.alone, false as cut,
-       c.tick, c.previous_tick, c.traceparent, c.parents, c.tid, c.claimed_at, c.seen, c.wait_ms, c.start_ms, c.round_next as round
+       c.tick, c.previous_tick, c.traceparent, c.parents, c.tid, c.claimed_at, c.seen, c.wait_ms, c.start_ms,
+       (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8 as look_us,
+       c.round_next as round
 from deferred.__claim_limited($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int4, $7::text[], $8::int8, $9::int4, $10::int4, $11::text) c

@@ -6,6 +6,7 @@ NAMES = (
     "isolate",
     "backlog",
     "queues",
+    "crowd",
     "held",
     "agents",
     "singles",
