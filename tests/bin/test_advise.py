@@ -1,8 +1,10 @@
-"""`deferred simulate` and `deferred advise`: what they say of a log made up, what they refuse, and whether what is advised comes true with the real check_deferred.
+"""`deferred simulate` and `deferred advise`: what they say of a log made up, what they refuse, and whether what is advised
+comes true with the real check_deferred.
 
-Cron is played here, in scaled time: an interval lasts so many seconds instead of minutes, and so do run times. What a start of check_deferred takes, and what
-lies between two attempts, cannot be scaled: it is measured, first to advise, and again while the advice is followed, for on a machine that is busy
-it is another. The promise is the one for what it took then. `make check-advise` does it for all seeded workloads.
+Cron is played here, in scaled time: an interval lasts so many seconds instead of minutes, and so do run times. What a
+start of check_deferred takes, and what lies between two attempts, cannot be scaled: it is measured, first to advise,
+and again while the advice is followed, for on a machine that is busy it is another. `make check-advise` does it for all
+seeded workloads.
 """
 
 import json
