@@ -33,6 +33,14 @@ const struct program_option cli_common[] = {
 	{ 0 },
 };
 
+bool cli_no_options(struct cli *cli, int argc, char **argv, int *code)
+{
+	int c = cli_getopt(cli, argc, argv, NULL);
+
+	*code = c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	return c == CLI_OPT_DONE;
+}
+
 bool cli_is_one_of(const char *word, const char *const *words)
 {
 	while (*words && strcmp(word, *words) != 0)
@@ -255,8 +263,7 @@ int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
 	if (is_long && optopt && strchr(word, '='))
 		return cli_usage(cli, "option '%.*s' takes no value", (int)strcspn(word, "="), word);
 	/* Of letters behind one dash optind counts the last only. */
-	return cli_usage(cli, "option '%.64s' is unknown",
-			 optopt && (is_long || word[0] != '-') ? argv[optind] : word);
+	return cli_usage(cli, "option '%.64s' is unknown", optopt && (is_long || word[0] != '-') ? argv[optind] : word);
 }
 
 /* Of a command, or of one of its words, which place is then. */

@@ -18,14 +18,6 @@
 #define WAIT_S 1          /* until it is looked again what somebody else does */
 #define SAME_STATEMENTS 3 /* in a row: then it does not come to an end */
 
-static bool no_options(struct cli *cli, int argc, char **argv, int *code)
-{
-	int c = cli_getopt(cli, argc, argv, NULL);
-
-	*code = c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return c == CLI_OPT_DONE;
-}
-
 /* ---- add and rm --------------------------------------------------------------------------------- */
 
 static void say(const struct cli *cli, const struct pg_result *next)
@@ -95,7 +87,7 @@ static int begin(struct cli *cli, int argc, char **argv)
 {
 	int rc;
 
-	if (!no_options(cli, argc, argv, &rc))
+	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc ? rc : -1;
 	if (argc - optind != 1)
 		return cli_misuse(cli, "write label, or params. and keys, such as params.customer.id",
@@ -182,7 +174,7 @@ static int ls(struct cli *cli, int argc, char **argv)
 	struct pg_result *res = NULL;
 	int rc;
 
-	if (!no_options(cli, argc, argv, &rc))
+	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
 	if (optind < argc)
 		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);

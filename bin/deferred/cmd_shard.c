@@ -12,14 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool no_options(struct cli *cli, int argc, char **argv, int *code)
-{
-	int c = cli_getopt(cli, argc, argv, NULL);
-
-	*code = c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	return c == CLI_OPT_DONE;
-}
-
 /* ---- ls ----------------------------------------------------------------------------------------- */
 
 /* Whether it answers, and as what. */
@@ -78,7 +70,7 @@ static int ls(struct cli *cli, int argc, char **argv)
 	struct table t;
 	size_t len;
 
-	if (!no_options(cli, argc, argv, &rc))
+	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
 	if (optind < argc)
 		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
@@ -124,7 +116,7 @@ static int for_route(struct cli *cli, int argc, char **argv)
 	char name[64];
 	int rc;
 
-	if (!no_options(cli, argc, argv, &rc))
+	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
 	if (argc - optind != 1)
 		return cli_usage(cli, "argument ROUTE is missing, or given twice");

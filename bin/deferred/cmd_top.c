@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "base/clock.h"
 #include "port/params.h"
 #include "store/admin.h"
 #include "store/top.h"
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { OPT_QUEUE = 1, OPT_INTERVAL, OPT_ONCE };
@@ -63,14 +63,6 @@ static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 	return rc;
 }
 
-static void string(struct params_text *t, const char *key, const char *value)
-{
-	char *clean = table_clean(value, 0, TABLE_ONE_LINE);
-
-	params_string(t, key, clean);
-	free(clean);
-}
-
 static int print_json(const struct cli *cli, const struct top *top)
 {
 	struct deferred_error err = { 0 };
@@ -79,9 +71,9 @@ static int print_json(const struct cli *cli, const struct top *top)
 
 	params_open(&t, NULL, '{');
 	params_string(&t, "cause", cause_word(top->causes[0].kind));
-	string(&t, "why", top->causes[0].why);
-	string(&t, "figure", top->causes[0].figure);
-	string(&t, "do", top->causes[0].mend);
+	table_string(&t, "why", top->causes[0].why);
+	table_string(&t, "figure", top->causes[0].figure);
+	table_string(&t, "do", top->causes[0].mend);
 	params_close(&t, '}');
 	if (params_take(&t, &why, &err) < 0)
 		return cli_fail(cli, &err);
@@ -192,14 +184,6 @@ static void draw(const struct top *top)
 	free(text);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
-}
-
 /* A key; 0: the time has come, -1: a signal or the end of the terminal. */
 static int key(const struct terminal *t, int64_t wait_ms)
 {
@@ -224,19 +208,19 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 {
 	struct deferred_error err = { 0 };
 	struct terminal t;
-	int64_t next = now_ms();
+	int64_t next = clock_ms();
 	bool held = false;
 	int rc = 0, pressed;
 
 	if (!terminal_begin(&t))
 		return once(cli, top);
 	while (!stopped) {
-		int64_t now = now_ms();
+		int64_t now = clock_ms();
 
 		if (!held && now >= next) {
 			if ((rc = look(top, cli->pg, &err)) < 0)
 				break;
-			next = now_ms() + interval_ms;
+			next = clock_ms() + interval_ms;
 			draw(top);
 		}
 		pressed = key(&t, held ? -1 : next > now ? next - now : 0);
@@ -254,7 +238,7 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 		case 'l':
 		case CTRL_L:
 			held = false;
-			next = now_ms();
+			next = clock_ms();
 			break;
 		default:
 			if (resized)
@@ -288,8 +272,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			if (!cli_ms(cli, "interval", optarg, &interval_ms))
 				return EX_USAGE;
 			if (interval_ms < INTERVAL_FLOOR_MS || interval_ms > INTERVAL_CEILING_MS)
-				return cli_misuse(cli, "use 100ms to 1h", "--interval '%.64s' is out of range",
-						  optarg);
+				return cli_misuse(cli, "use 100ms to 1h", "--interval '%.64s' is out of range", optarg);
 			break;
 		case OPT_ONCE:
 			one = true;

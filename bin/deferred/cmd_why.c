@@ -30,14 +30,6 @@ static void print(const struct cause *causes, size_t n)
 	}
 }
 
-static void string(struct params_text *t, const char *key, const char *value)
-{
-	char *clean = table_clean(value, 0, TABLE_ONE_LINE);
-
-	params_string(t, key, clean);
-	free(clean);
-}
-
 static int print_json(const struct cli *cli, const struct cause *causes, size_t n)
 {
 	struct deferred_error err = { 0 };
@@ -48,9 +40,9 @@ static int print_json(const struct cli *cli, const struct cause *causes, size_t 
 	for (size_t i = 0; i < n; i++) {
 		params_open(&t, NULL, '{');
 		params_string(&t, "cause", cause_word(causes[i].kind));
-		string(&t, "why", causes[i].why);
-		string(&t, "figure", causes[i].figure);
-		string(&t, "do", causes[i].mend);
+		table_string(&t, "why", causes[i].why);
+		table_string(&t, "figure", causes[i].figure);
+		table_string(&t, "do", causes[i].mend);
 		params_close(&t, '}');
 	}
 	params_close(&t, ']');

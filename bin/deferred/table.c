@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "table.h"
 
+#include "port/params.h"
 #include "port/pg.h"
 #include "base/span.h"
 #include "base/visible.h"
@@ -167,4 +168,12 @@ const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const struct pg_result
 	snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, "%s%s%s%s ago", n > 0 && text[0] ? ", " : "", text,
 		 n > 0 || text[0] ? ", " : "", table_age(age, pg_int(res, row, col + 3)));
 	return buf;
+}
+
+void table_string(struct params_text *t, const char *key, const char *value)
+{
+	char *clean = table_clean(value, 0, TABLE_ONE_LINE);
+
+	params_string(t, key, clean);
+	free(clean);
 }

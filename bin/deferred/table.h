@@ -41,4 +41,8 @@ const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us);
 #define TABLE_ONE_LINE (-1)
 char *table_clean(const char *text, size_t max, int indent);
 
+/* A member of a JSON object whose text is cleaned so, as one line. */
+struct params_text;
+void table_string(struct params_text *t, const char *key, const char *value);
+
 #endif

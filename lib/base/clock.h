@@ -17,4 +17,9 @@ static inline uint64_t clock_ns(void)
 	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
+static inline int64_t clock_ms(void)
+{
+	return (int64_t)(clock_ns() / NS_PER_MS);
+}
+
 #endif

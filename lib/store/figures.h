@@ -113,8 +113,7 @@ int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most,
  * Source: figures_builds.sql. */
 int store_figures_builds(struct pg *pg, struct store_figures *figures, struct deferred_error *err);
 
-/* How much lay in the queues: a sample a minute, counted to STORE_DEPTH_MAX. */
-#define STORE_DEPTH_MAX 1000
+/* How much lay in the queues: a sample a minute, counted to 1,000. */
 struct store_depth {
 	int64_t at_s;
 	const char *queue;

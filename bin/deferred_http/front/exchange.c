@@ -309,8 +309,7 @@ static enum step check_sas(struct exchange *x)
 	return fault == FAULT_NONE ? authorized(x) : exchange_fault(x, fault);
 }
 
-/* The policy is looked up each time, so that taking it away takes the rights away at once. */
-static int read_policies(struct exchange *x, struct pg *pg, struct deferred_error *err)
+int exchange_read_acl(struct exchange *x, struct pg *pg, struct deferred_error *err)
 {
 	char *acl = NULL;
 	int rc = store_message_queue_get_acl(pg, x->queue, &acl, &x->status, err);
@@ -348,7 +347,8 @@ static enum step identify(struct exchange *x)
 	if (x->auth.signature || x->auth.sas.of_account || !x->auth.sas.si[0])
 		return check_sas(x);
 	x->queue = arena_printf(&x->arena, "%s.%s", x->request.account, x->request.queue);
-	return exchange_call(x, FOLD_CALL, read_policies, take_policy);
+	/* The policy is looked up each time, so that taking it away takes the rights away at once. */
+	return exchange_call(x, FOLD_CALL, exchange_read_acl, take_policy);
 }
 
 static enum step take_accounts(struct exchange *x)

@@ -72,7 +72,6 @@ struct exchange {
 	enum message_status status; /* of a call */
 	const char *text;           /* what a call read or is to write; in the arena */
 	const struct reply_pair *metadata;
-	size_t metadata_len;
 	struct message_queue *list; /* queues */
 	size_t list_len;
 	int64_t number;
@@ -105,6 +104,9 @@ enum step exchange_fold(struct exchange *x, enum fold_kind kind, enum step (*nex
 enum step exchange_call(struct exchange *x, enum fold_kind kind,
 			int (*f)(struct exchange *x, struct pg *pg, struct deferred_error *err),
 			enum step (*next)(struct exchange *x));
+
+/* For exchange_call(): the policies of the queue in x->text, NULL: none. */
+int exchange_read_acl(struct exchange *x, struct pg *pg, struct deferred_error *err);
 
 /* Go on with next when the accounts have been read anew. */
 enum step exchange_refresh(struct exchange *x, enum step (*next)(struct exchange *x));

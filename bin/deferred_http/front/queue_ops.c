@@ -102,17 +102,6 @@ enum step op_set_metadata(struct exchange *x)
 
 /* ---- stored access policies ------------------------------------------------------------------- */
 
-static int get_acl(struct exchange *x, struct pg *pg, struct deferred_error *err)
-{
-	char *acl = NULL;
-	int rc = store_message_queue_get_acl(pg, x->queue, &acl, &x->status, err);
-
-	if (rc == 0 && acl)
-		x->text = arena_copy(&x->arena, acl, strlen(acl));
-	free(acl);
-	return rc;
-}
-
 static void element_if_set(struct buf *body, const char *name, const char *value)
 {
 	if (value[0])
@@ -153,7 +142,7 @@ static enum step got_acl(struct exchange *x)
 
 enum step op_get_acl(struct exchange *x)
 {
-	return exchange_call(x, FOLD_CALL, get_acl, got_acl);
+	return exchange_call(x, FOLD_CALL, exchange_read_acl, got_acl);
 }
 
 static bool is_time(const char *text)
