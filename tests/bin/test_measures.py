@@ -83,7 +83,6 @@ def ask(db, env, *args):
         "show 1 --json",
         "spans",
         "doctor",
-        "history publication",
     ],
 )
 def test_who_reads_the_log_goes_on(db, job, command):

@@ -21,7 +21,7 @@ from made_log import history, starts, write_log
 # What is in these members is the user's.
 FREE = {"params", "opts", "metadata", "plan", "examples", "states"}
 # Commands that print no JSON of their own: what they print is SQL, spans, or text that has a form of its own.
-OTHER = {"history publication", "history subscription", "metrics", "spans"}
+OTHER = {"metrics", "spans"}
 # Members that need a log of more rows than a test writes.
 RARE = {"log_reaches_further"}
 

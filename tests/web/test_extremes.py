@@ -117,7 +117,6 @@ COMMANDS = [
     "fold",
     "alert",
     "alert --list",
-    "history publication",
     "spans",
     "top",
     "purge --older-than 1000d",
