@@ -486,12 +486,18 @@ create table deferred.__deferred_upkeep (
     purged_older interval,
     schedules_at timestamptz not null default '-infinity',
     log_from     timestamptz not null default '-infinity',
-    room_until   bigint not null default 0
+    room_until   bigint not null default 0,
+    repair_page  bigint not null default 0,
+    repair_queue text collate "C" not null default '',
+    repair_priority smallint not null default -32768
 );
 comment on table  deferred.__deferred_upkeep is 'one row: what maintenance has done that reads much';
 comment on column deferred.__deferred_upkeep.repaired_at is 'when stranded jobs were looked for last: deferred.__repair()';
 comment on column deferred.__deferred_upkeep.repaired_xid is
     'transaction that did so; one that this cluster has not given out: a dump was restored';
+comment on column deferred.__deferred_upkeep.repair_page is 'page of __deferred_hot from which on it goes on';
+comment on column deferred.__deferred_upkeep.repair_queue is 'queue of the lane behind which it goes on';
+comment on column deferred.__deferred_upkeep.repair_priority is 'priority of that lane';
 comment on column deferred.__deferred_upkeep.purged_at is 'when "deferred purge" ran to its end last; NULL: never';
 comment on column deferred.__deferred_upkeep.purged_older is 'what it was told to keep then';
 comment on column deferred.__deferred_upkeep.schedules_at is 'when next ticks were computed anew last: deferred.__schedule_check()';

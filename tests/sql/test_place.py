@@ -782,6 +782,28 @@ def test_limited_rows_that_say_they_are_claimed_and_are_in_no_lease_are_repaired
     a.commit()
 
 
+def test_repair_comes_to_every_lane_some_at_a_time(db, worker):  # noqa: F811
+    a = worker()
+    lost = [db.defer("f", queue=f"q{i % 4}", priority=i // 4) for i in range(7)]
+    for _ in range(3):
+        strand(db, *lost)
+        assert [db.one("select deferred.__repair(2, 1)") for _ in range(4)] == [2, 2, 2, 1]
+        assert same(db, a) == set(lost)
+    strand(db, *lost)
+    db.sql("delete from deferred.__deferred_place")  # they are claimed as those of new lanes
+    assert [db.one("select deferred.__repair(2, 1)") for _ in range(2)] == [0, 0]
+    assert same(db, a) == set(lost)
+
+
+def test_repair_comes_to_every_limited_row_some_at_a_time(db, worker):  # noqa: F811
+    jobs = many(db, 500, concurrency_key="k")
+    for _ in range(3):
+        db.sql("update deferred.__deferred_hot set receipt = 1")
+        pages = db.one("select pg_relation_size('deferred.__deferred_hot') / 8192")
+        found = [db.one("select deferred.__repair(1, 2)") for _ in range(pages + 2)]  # two rounds, as pages are added
+        assert sum(found) == len(jobs) and max(found) < len(jobs) / 2
+
+
 def test_maintenance_repairs_every_five_minutes(db, worker):  # noqa: F811
     a = worker()
     db.sql("select deferred.maintain()")

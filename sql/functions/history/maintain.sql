@@ -19,7 +19,7 @@ begin
         room_until = 0  -- looked at anew: one may have gone
     where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x where x.repaired_at < now() - interval '5 minutes' for update skip locked));
     if found then
-        perform deferred.__repair();
+        perform deferred.__repair(500, 10000);
         perform deferred.__forget_offers();
         perform deferred.__known_again(array(select o.fn from deferred.__offered o));
     end if;
