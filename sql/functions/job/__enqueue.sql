@@ -28,9 +28,6 @@ declare
     v_key        text collate "C";
     v_lane       text collate "C";
     v_tags       text[] collate "C";
-    v_span_max   constant bigint := 3155760000000;
-    v_spans      constant text := 'a time span of at most 36525d, and of at least 1ms except for a delay';
-    v_years      constant text := 'a time in the years 1 to 9999';
 begin
     -- Each expression and each statement costs a microsecond and more: the usual call passes all checks in two.
     if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and $2 is not null
@@ -60,24 +57,7 @@ begin
         end if;
         if not deferred.__times_ok($7, $9, $6, $8)
            or not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16) then
-            select o.name, o.value, o.takes into v_old
-            from (values ('label', length($4) > 1000, length($4) || ' characters', 'at most 1000 characters'),
-                         ('key', length($10) not between 1 and 1000 or octet_length($10) > 2500,
-                          length($10) || ' characters, ' || octet_length($10) || ' bytes',
-                          '1 to 1000 characters, at most 2500 bytes'),
-                         ('run_at', not (deferred.__time_ok($7) or $7 = '-infinity'), $7::text, v_years),
-                         ('expires_at', not deferred.__time_ok($9), $9::text, v_years),
-                         ('delay', $6 not between 0 and v_span_max, $6 || ' ms', v_spans),
-                         ('expires', $8 not between 0 and v_span_max, $8 || ' ms', v_spans),
-                         ('max_attempts', $12 < 1, $12::text, 'a number from 1 on'),
-                         ('timeout', $13 not between 1 and v_span_max, $13 || ' ms', v_spans),
-                         ('backoff_floor', $14 not between 1 and v_span_max, $14 || ' ms', v_spans),
-                         ('backoff_ceiling', $15 not between 1 and v_span_max, $15 || ' ms', v_spans),
-                         ('backoff_exponent', true, $16::text, '1 to 100')) as o(name, bad, value, takes)
-            where o.bad limit 1;
-            raise exception using errcode = '22003',
-                message = format('option ''%s'' is out of range: %s', v_old.name, v_old.value),
-                hint = 'use ' || v_old.takes;
+            perform deferred.__opts_refuse($4, $10, $7, $9, $6, $8, $12, $13, $14, $15, $16);
         end if;
         if $11 not in ('skip', 'error', 'replace') then
             raise exception using errcode = '22023',

@@ -81,10 +81,12 @@ begin
        or not deferred.__opts_ok(v_opts->>'label', null, (v_opts->>'max_attempts')::integer, deferred.__ms('timeout', v_opts->>'timeout'),
               deferred.__ms('backoff_floor', v_opts->>'backoff_floor'), deferred.__ms('backoff_ceiling', v_opts->>'backoff_ceiling'),
               (v_opts->>'backoff_exponent')::double precision) then
-        raise exception using errcode = '22003',
-            message = format('rule ''%s'': an option is out of range', $1),
-            hint = 'label has at most 1000 characters; max_attempts, timeout and back-off delays '
-                   'are above 0; backoff_exponent is 1 to 100';
+        perform deferred.__opts_refuse(v_opts->>'label', null, null, null,
+            deferred.__ms('delay', v_opts->>'delay'), deferred.__ms('expires', v_opts->>'expires'),
+            (v_opts->>'max_attempts')::integer, deferred.__ms('timeout', v_opts->>'timeout'),
+            deferred.__ms('backoff_floor', v_opts->>'backoff_floor'),
+            deferred.__ms('backoff_ceiling', v_opts->>'backoff_ceiling'),
+            (v_opts->>'backoff_exponent')::double precision);
     end if;
     perform deferred.__defer_check(deferred.__actor(), v_queue, $3);
     insert into deferred.__deferred_rule (name, query, fn, params, key_column, queue, priority, opts, owner, search_path, statement_timeout_ms)

@@ -34,10 +34,12 @@ begin
        or not deferred.__opts_ok(v_all->>'label', null, (v_all->>'max_attempts')::integer, deferred.__ms('timeout', v_all->>'timeout'),
               deferred.__ms('backoff_floor', v_all->>'backoff_floor'), deferred.__ms('backoff_ceiling', v_all->>'backoff_ceiling'),
               (v_all->>'backoff_exponent')::double precision) then
-        raise exception using errcode = '22003',
-            message = format('schedule ''%s'': an option is out of range', $1),
-            hint = 'label has at most 1000 characters; max_attempts, timeout and back-off delays '
-                   'are above 0; backoff_exponent is 1 to 100';
+        perform deferred.__opts_refuse(v_all->>'label', null, null, null, null,
+            deferred.__ms('expires', v_all->>'expires'), (v_all->>'max_attempts')::integer,
+            deferred.__ms('timeout', v_all->>'timeout'),
+            deferred.__ms('backoff_floor', v_all->>'backoff_floor'),
+            deferred.__ms('backoff_ceiling', v_all->>'backoff_ceiling'),
+            (v_all->>'backoff_exponent')::double precision);
     end if;
     if v_all ? 'concurrency_key' and overlap = 'queue' then
         raise exception using errcode = '22023',
