@@ -36,15 +36,22 @@ void action_leads_back(struct visit *v, const char *verb, bool refused)
 	buf_clear(&to);
 }
 
-/* Done or refused, it was written down; the answer leads back to where it was asked for. */
-static int act(struct visit *v, const char *verb, const char *settings, struct deferred_error *err)
+/* The address names a job, a flow, a queue, a function or a schedule. */
+static struct store_web_target target_of(const struct visit *v)
 {
-	const struct store_web_target target = {
-		.job = v->name ? 0 : v->number,
+	return (struct store_web_target){
+		.job = is_below(v, "/jobs/") ? v->number : 0,
+		.flow = is_below(v, "/flow/") ? v->number : 0,
 		.queue = is_below(v, "/queues/") ? v->name : NULL,
 		.fn = is_below(v, "/functions/") ? v->name : NULL,
 		.schedule = is_below(v, "/recurring/") ? v->name : NULL,
 	};
+}
+
+/* Done or refused, it was written down; the answer leads back to where it was asked for. */
+static int act(struct visit *v, const char *verb, const char *settings, struct deferred_error *err)
+{
+	const struct store_web_target target = target_of(v);
 	struct pg_result *res = NULL;
 	int rc = store_web_act(v->pg, verb, &target, settings, visit_who(v), visit_address(v), &res, err);
 
@@ -102,6 +109,28 @@ void after_set(struct visit *v)
 	store_web_mark(v->pg, MARK_MS, &ignored);
 }
 
+/* Why the visitor's newest action of that kind here was refused. An address cannot say so for itself. */
+static void say_refused(struct visit *v, const char *verb)
+{
+	const struct store_web_target target = target_of(v);
+	struct deferred_error ignored = { 0 };
+	struct pg_result *res = NULL;
+	size_t row = 0, n;
+
+	if (store_web_actions(v->pg, &target, 0, pages_hides(v), &res, &ignored) < 0)
+		return;
+	n = pg_rows(res);
+	while (row < n &&
+	       (strcmp(pg_text(res, row, 6, NULL), verb) != 0 || strcmp(pg_text(res, row, 3, NULL), visit_who(v)) != 0))
+		row++;
+	if (row < n && !pg_null(res, row, 9)) {
+		html_raw(&v->reply.body, " <bdi>");
+		html_text(&v->reply.body, pg_text(res, row, 9, NULL));
+		html_raw(&v->reply.body, "</bdi>");
+	}
+	pg_result_free(res);
+}
+
 /* Told by words of ours alone: an address with other words in it says nothing. */
 void action_said(struct visit *v)
 {
@@ -135,8 +164,9 @@ void action_said(struct visit *v)
 		if (!is_below(v, said[i].place) || strcmp(done ? done : refused ? refused : "", said[i].verb) != 0)
 			continue;
 		buf_text(&v->reply.body, done ? "<p class=\"done\">" : "<p class=\"trouble\">");
-		html_text(&v->reply.body,
-			  done ? said[i].text : "That was refused. The reason is below, under Actions.");
+		html_text(&v->reply.body, done ? said[i].text : "That was refused.");
+		if (!done)
+			say_refused(v, refused);
 		html_raw(&v->reply.body, "</p>");
 		break;
 	}

@@ -99,8 +99,16 @@ def test_a_function_is_told_by_build_with_its_errors_and_limits_are_set_by_a_for
     assert post(web, "/functions/fail", "set", **{**same, "max_running": "3"})[1].endswith("done=set")
     assert post(web, "/functions/fail", "set", **{**same, "rate": "0.5"})[1].endswith("done=set")
     assert db.sql("select max_running, rate from deferred.__deferred_function") == [(3, 0.5)]
-    for wrong in ({"max_running": "-1"}, {"max_running": "many"}, {"rate": "1e99"}, {"burst": "9" * 40}):
+    for wrong, says in (
+        ({"max_running": "-1"}, "'max_running' is out of range: -1 (use a whole number from 1 to 2147483647)"),
+        ({"max_running": "many"}, "'max_running' is not a number: 'many' (use a whole number from 1 to"),
+        ({"rate": "1e99"}, "'rate' is out of range: 1e99 (use a number from 0.0000001 to 1000000)"),
+        ({"burst": "9" * 40}, f"'burst' is out of range: {'9' * 40} (use a whole number from 1 to 1000000)"),
+    ):
         assert post(web, "/functions/fail", "set", **{**same, **wrong})[1].endswith("refused=set"), wrong
+        page = web.page("/functions/fail?refused=set")
+        (told,) = re.findall('<p class="trouble">That was refused. <bdi>(.*?)</bdi>', page)
+        assert html.unescape(told).startswith(f"function 'fail': setting {says}")
     assert post(
         web, "/functions/fail", "set", **{**same, "max_running": "", "was_max_running": "3", "was_rate": "0.5"}
     )[1].endswith("done=set")

@@ -19,6 +19,7 @@ begin
             message = format('function name ''%s'' is invalid', left($1, 200)),
             hint = 'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
     end if;
+    perform deferred.__settings_check(format('function ''%s''', $1), settings);
     if settings::jsonb ? 'on_dead' then
         perform deferred.__on_dead_set('function', $1, settings->>'on_dead');
         if not settings::jsonb ?| array['max_running', 'rate', 'burst'] then
@@ -46,11 +47,6 @@ begin
     end if;
     insert into deferred.__deferred_function (name, max_running, rate, burst) values ($1, v_new.max_running, v_new.rate, v_new.burst)
     on conflict (name) do update set max_running = excluded.max_running, rate = excluded.rate, burst = excluded.burst;
-exception when check_violation then
-    raise exception using errcode = '22003',
-        message = format('function ''%s'': a setting is out of range: %s',
-                         $1, left(settings::text, 300)),
-        hint = 'max_running is at least 1, rate 1e-7 to 1e6 per second, burst 1 to 1000000';
 end
 $$;
 comment on function deferred.__function_set is 'changes the limits of a function; without any it has none. Call deferred.__mark() until it is done';

@@ -42,6 +42,7 @@ begin
             hint = 'the first job deferred to a queue adds it, or: deferred queue set NAME '
                    '--create';
     end if;
+    perform deferred.__settings_check(format('queue ''%s''', $1), settings);
     v_new := json_populate_record(v_old, settings);
     v_new.paused := coalesce(v_new.paused, false);
     if not v_new.paused then

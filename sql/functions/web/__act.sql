@@ -7,6 +7,7 @@ as $$
 #variable_conflict use_column
 declare
     v_refused text;
+    v_hint text;
     v_was text;
 begin
     if num_nonnulls($2, $3, $6, $7) <> 1 or ($8 is not null) <> coalesce($1 = 'set', false)
@@ -54,7 +55,8 @@ begin
                               (select h.xmax from deferred.__deferred_hot h where h.id = $2))) end;
     when invalid_parameter_value or undefined_object or object_in_use or object_not_in_prerequisite_state or unique_violation
             or numeric_value_out_of_range or invalid_text_representation or configuration_limit_exceeded or insufficient_privilege then
-        v_refused := sqlerrm;
+        get stacked diagnostics v_hint = pg_exception_hint;
+        v_refused := sqlerrm || coalesce(' (' || nullif(v_hint, '') || ')', '');
     end;
     insert into deferred.__deferred_action (who, role, login, address, verb, job_id, queue, fn, schedule, settings, refused)
     values (left($4, 200), deferred.__actor(), session_user, left($5, 200), $1, $2, left($3, 88), left($6, 127), left($7, 88), $8, left(v_refused, 1000));

@@ -10,7 +10,8 @@ begin
 exception when data_exception or statement_too_complex then
     get stacked diagnostics v_detail = pg_exception_detail, v_context = pg_exception_context;
     refused := concat_ws(' ', 'params are not valid JSON:', nullif(v_detail, ''),
-        substring(v_context from E'^JSON data, line [^\\n]*'));
+        substring(v_context from E'^JSON data, line [^\\n]*'),
+        '(write an object such as {"id": 7})');
 end
 $$;
 comment on function deferred.__act_params is
