@@ -313,7 +313,8 @@ static void axes(struct buf *b, const struct chart *c, const struct figure *f, d
 		   c->n, f->id, f->id, f->title, c->range->bar, c->range->title);
 	value_text(b, f, (int64_t)max);
 	buf_printf(b, "</title><path class=\"grid\" d=\"M0 0H%zuM0 50H%zuM0 100H%zu\"/>", c->n, c->n, c->n);
-	for (int s = 0; s < SERIES; s++)
+	/* A line comes last of the series, and is drawn first: it would cover narrow bars. */
+	for (int s = SERIES - 1; s >= 0; s--)
 		draw_series(b, c, f, s, end);
 	draw_marks(b, c);
 	buf_printf(b, "</svg></div><div class=\"x\"><span>%s</span>", when(c, c->point[0].at_s, text));

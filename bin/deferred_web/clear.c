@@ -84,7 +84,9 @@ int page_clear(struct visit *v, struct deferred_error *err)
 	}
 	rc = store_admin_queue_ls(v->pg, v->name, &queue, err);
 	if (rc == 0 && pg_rows(queue) == 0)
-		visit_refuse(v, 404, "There is no such queue.");
+		visit_refuse(v, 404,
+			     arena_printf(&v->arena, "Queue '%s' does not exist. The page Queues lists all queues.",
+					  v->name));
 	else if (rc == 0)
 		rc = ask(v, NULL, NULL, err);
 	pg_result_free(queue);

@@ -79,7 +79,7 @@ static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 		{ 1, CELL_TEXT, "name", "Name" },
 		{ 2, CELL_FN, "fn", "Function" },
 		{ 3, CELL_STATE, "state", "State" },
-		{ 8, CELL_STATE, "last_outcome", "Last" },
+		{ 8, CELL_STATE, "last_outcome", "Last outcome" },
 		{ 5, CELL_TEXT, "says", "Waits for" },
 		{ 4, CELL_TEXT, "label", "Label" },
 		{ 7, CELL_WHOLE, NULL, NULL },
@@ -265,12 +265,19 @@ static void side(struct visit *v, const struct part *part, const struct pg_resul
 int neighbours_of(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
+		{ 1, CELL_JOB, "id", "Job" },         { 2, CELL_TEXT, "on", "Must end" },
+		{ 3, CELL_TEXT, "name", "Known as" }, { 4, CELL_FN, "fn", "Function" },
+		{ 5, CELL_STATE, "state", "State" },  { 6, CELL_TEXT, "label", "Label" },
+	};
+	/* The name is how the other job calls this one. */
+	static const struct column children_columns[] = {
 		{ 1, CELL_JOB, "id", "Job" },        { 2, CELL_TEXT, "on", "Must end" },
-		{ 3, CELL_TEXT, "name", "Name" },    { 4, CELL_FN, "fn", "Function" },
+		{ 3, CELL_HIDDEN, "name", NULL },    { 4, CELL_FN, "fn", "Function" },
 		{ 5, CELL_STATE, "state", "State" }, { 6, CELL_TEXT, "label", "Label" },
 	};
 	static const struct part parents = PART("parents", "Waits for", "This job waits for no other job.", columns);
-	static const struct part children = PART("children", "Awaited by", "No other job waits for this job.", columns);
+	static const struct part children =
+		PART("children", "Awaited by", "No other job waits for this job.", children_columns);
 	struct pg_result *head = NULL, *edges = NULL;
 	struct buf *b = &v->reply.body;
 	int rc = store_flow_head(v->pg, v->number, 1, &head, err);

@@ -86,7 +86,8 @@ static void slowdown(struct buf *o, const struct builds *builds, const struct bu
 	if (builds_slowdown(builds, b, &ratio)) {
 		if (ratio.low > BUILDS_SLOWER || ratio.high < 1 / BUILDS_SLOWER)
 			buf_printf(o, "<strong>%s</strong> ", ratio.low > BUILDS_SLOWER ? "slower" : "faster");
-		buf_printf(o, "%.2f <span class=\"quiet\">%.2f to %.2f</span>", ratio.times, ratio.low, ratio.high);
+		buf_printf(o, "%.2f\xc3\x97 <span class=\"quiet\">%.2f to %.2f</span>", ratio.times, ratio.low,
+			   ratio.high);
 	}
 	html_raw(o, "</td>");
 }
@@ -106,8 +107,8 @@ static void builds_table(struct visit *v, const struct builds *builds, int64_t n
 		    "scope=\"col\" class=\"n\">Crashed</th>"
 		    "<th scope=\"col\" class=\"n\">Timeouts</th><th scope=\"col\" class=\"n\">Dead</th><th "
 		    "scope=\"col\" class=\"n\">p50</th>"
-		    "<th scope=\"col\" class=\"n\">p95</th><th scope=\"col\" class=\"n\">p50 compared with the build "
-		    "before (times)</th><th scope=\"col\" class=\"n\">CPU per attempt</th><th scope=\"col\" "
+		    "<th scope=\"col\" class=\"n\">p95</th><th scope=\"col\" class=\"n\">p50 vs previous "
+		    "build</th><th scope=\"col\" class=\"n\">CPU per attempt</th><th scope=\"col\" "
 		    "class=\"n\">Peak memory</th>"
 		    "<th scope=\"col\">First hour</th><th scope=\"col\">Last hour</th></tr></thead><tbody>");
 	for (size_t i = 0; i < builds->n; i++) {
@@ -145,7 +146,7 @@ int errors_of(struct visit *v, const char *fn, struct deferred_error *err)
 		{ 3, CELL_INT, "jobs", "Jobs" },
 		{ 5, CELL_AGO, "last_s", "Last" },
 		{ 4, CELL_AGO, "first_s", "First" },
-		{ 6, CELL_JOB, "newest", "Newest" },
+		{ 6, CELL_JOB, "newest", "Newest job" },
 		{ 0, CELL_RETRY, NULL, "Retry" },
 	};
 	static const struct part all =

@@ -49,7 +49,7 @@ static void results(struct visit *v, const struct search *s, const struct pg_res
 		{ 2, CELL_QUEUE, "queue", "Queue" },
 		{ 4, CELL_TEXT, "label", "Label" },
 		{ 6, CELL_INT, "attempt", "Attempts" },
-		{ 9, CELL_STATE, "last_outcome", "Last" },
+		{ 9, CELL_STATE, "last_outcome", "Last outcome" },
 		{ 7, CELL_AGO, "age_s", "Deferred" },
 		{ 8, CELL_DUE, "due_s", "Due or ended" },
 		{ 10, CELL_WHOLE, NULL, NULL },
@@ -147,13 +147,25 @@ static void facts(struct visit *v, const struct pg_result *res)
 {
 	static const struct {
 		int at;
+		enum cell cell;
 		const char *name;
 	} list[] = {
-		{ 3, "Function" },         { 2, "Queue" },         { 8, "Deferred" }, { 10, "By" },
-		{ 11, "Not before" },      { 12, "Expires" },      { 5, "Key" },
-		{ 20, "Concurrency key" }, { 21, "Rule" },         { 6, "Priority" }, { 7, "Attempts" },
-		{ 18, "Max attempts" },    { 19, "Timeout (ms)" }, { 15, "Worker" },  { 16, "Ended" },
-		{ 27, "Trace context" },
+		{ 3, CELL_FN, "Function" },
+		{ 2, CELL_QUEUE, "Queue" },
+		{ 8, CELL_TIME, "Deferred" },
+		{ 10, CELL_TEXT, "By" },
+		{ 11, CELL_TIME, "Not before" },
+		{ 12, CELL_TIME, "Expires" },
+		{ 5, CELL_TEXT, "Key" },
+		{ 20, CELL_TEXT, "Concurrency key" },
+		{ 21, CELL_TEXT, "Rule" },
+		{ 6, CELL_INT, "Priority" },
+		{ 7, CELL_INT, "Attempts" },
+		{ 18, CELL_INT, "Max attempts" },
+		{ 19, CELL_INT, "Timeout (ms)" },
+		{ 15, CELL_TEXT, "Worker" },
+		{ 16, CELL_TIME, "Ended" },
+		{ 27, CELL_TEXT, "Trace context" },
 	};
 	struct buf *b = &v->reply.body;
 
@@ -171,7 +183,7 @@ static void facts(struct visit *v, const struct pg_result *res)
 		html_raw(b, "</dd></div>");
 	}
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
-		page_fact(v, list[i].name, pg_text(res, 0, list[i].at, NULL));
+		page_fact_cell(v, list[i].name, list[i].cell, res, list[i].at);
 	html_raw(b, "</dl>");
 }
 
@@ -259,7 +271,7 @@ static void attempt(struct visit *v, const struct pg_result *res, const struct p
 	html_raw(b, " ");
 	page_cell(v, CELL_STATE, res, row, 1);
 	html_raw(b, "</h3><p class=\"meta\">");
-	page_cell(v, CELL_TEXT, res, row, pg_null(res, row, 3) ? 4 : 3);
+	page_cell(v, CELL_TIME, res, row, pg_null(res, row, 3) ? 4 : 3);
 	for (int i = 5; i <= 12; i++) {
 		static const char *const names[] = { "wait",        "run",    "CPU",    "peak memory",
 						     "exit status", "signal", "worker", "plugin" };

@@ -137,7 +137,8 @@ void page_begin(struct visit *v, const char *kind, const char *title)
 	html_raw(b, ">deferred<span class=\"unseen\">: overview</span></a>");
 	navigation(v);
 	html_raw(b, "<form role=\"search\" action=\"/jobs\"><label class=\"unseen\" for=\"q\">Find jobs</label>"
-		    "<input id=\"q\" name=\"q\" type=\"search\" placeholder=\"Job number or label\" maxlength=\"1000\" "
+		    "<input id=\"q\" name=\"q\" type=\"search\" placeholder=\"Find a job\" title=\"Job number or "
+		    "label\" maxlength=\"1000\" "
 		    "autocomplete=\"off\"></form>");
 	if (v->me.role[0]) {
 		html_raw(b, "<p class=\"who\"><bdi>");
@@ -316,6 +317,10 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 		html_text(b, text);
 		html_raw(b, "</bdi>");
 		break;
+	case CELL_TIME:
+		html_text(b, text);
+		html_raw(b, " UTC");
+		break;
 	case CELL_CODE:
 		html_raw(b, "<code>");
 		html_text(b, text);
@@ -455,7 +460,7 @@ static void head_row(struct buf *b, const struct part *part)
 {
 	html_raw(b, "<thead><tr>");
 	for (size_t i = 0; i < part->len; i++) {
-		if (!is_shown(&part->columns[i]))
+		if (!is_shown(&part->columns[i]) || !part->columns[i].title)
 			continue;
 		if (is_number(part->columns[i].cell))
 			html_raw(b, "<th scope=\"col\" class=\"n\">");
@@ -492,16 +497,19 @@ size_t page_part(struct visit *v, const struct part *part, const struct pg_resul
 		}
 		html_raw(b, "<tr>");
 		for (size_t i = 0; i < part->len; i++) {
-			if (!is_shown(&part->columns[i]))
+			const struct column *c = &part->columns[i];
+			bool shared = i + 1 < part->len && is_shown(c + 1) && !c[1].title;
+
+			if (!is_shown(c))
 				continue;
-			if (is_number(part->columns[i].cell))
-				html_raw(b, "<td class=\"n\">");
-			else if (part->columns[i].cell == CELL_TEXT)
-				html_raw(b, "<td class=\"clip\">");
-			else
-				html_raw(b, "<td>");
-			page_cell(v, part->columns[i].cell, res, row, part->columns[i].at);
-			html_raw(b, "</td>");
+			if (c->title)
+				buf_text(b, is_number(c->cell)     ? "<td class=\"n\">"
+					    : c->cell == CELL_TEXT ? "<td class=\"clip\">"
+								   : "<td>");
+			if ((shared || !c->title) && !pg_null(res, row, c->at))
+				buf_printf(b, " <span class=\"quiet\">%s</span> ", c->key);
+			page_cell(v, c->cell, res, row, c->at);
+			buf_text(b, shared ? "" : "</td>");
 		}
 		html_raw(b, "</tr>\n");
 	}
@@ -516,13 +524,26 @@ size_t page_part(struct visit *v, const struct part *part, const struct pg_resul
 	return n;
 }
 
+/* Commands of a remedy that are pages too. */
+static const struct {
+	const char *command, *link;
+} remedy_pages[] = { { "deferred advise", "<a href=\"/advice\">" }, { "deferred doctor", "<a href=\"/doctor\">" } };
+#define REMEDY_PAGES (sizeof(remedy_pages) / sizeof(remedy_pages[0]))
+
 /* How long the part at the beginning of a remedy is: a command, or words up to the next one. */
-static size_t remedy_part(const char *text, bool *command)
+static size_t remedy_part(const char *text, bool *command, const char **link)
 {
 	static const char *const commands[] = { "deferred ", "check_deferred", "select ", "grant " };
 	const char *at = text;
 
 	*command = false;
+	*link = NULL;
+	for (size_t i = 0; i < REMEDY_PAGES; i++)
+		if (strncmp(text, remedy_pages[i].command, strlen(remedy_pages[i].command)) == 0) {
+			*command = true;
+			*link = remedy_pages[i].link;
+			return strlen(remedy_pages[i].command);
+		}
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		*command |= strncmp(text, commands[i], strlen(commands[i])) == 0;
 	for (; *at; at++)
@@ -533,17 +554,10 @@ static size_t remedy_part(const char *text, bool *command)
 
 void page_remedy(struct buf *b, const char *text)
 {
-	static const struct {
-		const char *command, *link;
-	} pages[] = { { "deferred advise", "<a href=\"/advice\">" }, { "deferred doctor", "<a href=\"/doctor\">" } };
 	const char *link;
 	bool command;
 
-	for (size_t len; (len = remedy_part(text, &command)) > 0; text += len) {
-		link = NULL;
-		for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
-			if (len == strlen(pages[i].command) && strncmp(text, pages[i].command, len) == 0)
-				link = pages[i].link;
+	for (size_t len; (len = remedy_part(text, &command, &link)) > 0; text += len) {
 		buf_text(b, command ? "<code>" : "<bdi>");
 		buf_text(b, link ? link : "");
 		html_text_n(b, text, len);
@@ -563,6 +577,19 @@ void page_fact(struct visit *v, const char *name, const char *value)
 	html_raw(b, "</dt><dd><bdi>");
 	html_text(b, value);
 	html_raw(b, "</bdi></dd></div>");
+}
+
+void page_fact_cell(struct visit *v, const char *name, enum cell cell, const struct pg_result *res, int col)
+{
+	struct buf *b = &v->reply.body;
+
+	if (pg_null(res, 0, col) || !*pg_text(res, 0, col, NULL))
+		return;
+	html_raw(b, "<div><dt>");
+	html_text(b, name);
+	html_raw(b, "</dt><dd>");
+	page_cell(v, cell, res, 0, col);
+	html_raw(b, "</dd></div>");
 }
 
 void page_token_text(struct visit *v)

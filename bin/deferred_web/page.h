@@ -11,6 +11,7 @@
 
 enum cell {
 	CELL_TEXT,
+	CELL_TIME, /* in UTC */
 	CELL_CODE,
 	CELL_INT,
 	CELL_BOOL,
@@ -36,7 +37,7 @@ struct column {
 	int at; /* of the result */
 	enum cell cell;
 	const char *key;   /* in JSON */
-	const char *title; /* of the column */
+	const char *title; /* of the column; NULL: it is in one with the column before it */
 };
 
 struct part {
@@ -64,6 +65,8 @@ void page_remedy(struct buf *b, const char *text);
 
 /* A list of names and values, in HTML only. A value that is NULL or empty is left out. */
 void page_fact(struct visit *v, const char *name, const char *value);
+/* The same of a cell of the first row. */
+void page_fact_cell(struct visit *v, const char *name, enum cell cell, const struct pg_result *res, int col);
 void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, size_t row, int col);
 
 /* A form with one button; confirm: what a browser asks before it is sent, NULL: nothing. */

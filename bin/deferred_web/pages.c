@@ -156,33 +156,37 @@ void queue_tiles(struct visit *v, const struct pg_result *res)
 
 static const struct column action_columns[] = {
 	{ 0, CELL_HIDDEN, "id", NULL },
-	{ 1, CELL_TEXT, "at", "Time" },
+	{ 1, CELL_TIME, "at", "Time" },
 	{ 3, CELL_TEXT, "who", "Actor" },
-	{ 4, CELL_TEXT, "role", "Role" },
-	{ 10, CELL_TEXT, "login", "Login" },
-	{ 5, CELL_TEXT, "address", "Address" },
 	{ 6, CELL_TEXT, "verb", "Action" },
-	{ 7, CELL_JOB, "job", "Job" },
-	{ 16, CELL_FLOW, "flow", "Flow" },
-	{ 8, CELL_QUEUE, "queue", "Queue" },
-	{ 11, CELL_FN, "fn", "Function" },
-	{ 12, CELL_SCHEDULE, "schedule", "Schedule" },
+	{ 8, CELL_QUEUE, "queue", "On" },
+	{ 7, CELL_JOB, "job", NULL },
+	{ 16, CELL_FLOW, "flow", NULL },
+	{ 12, CELL_SCHEDULE, "schedule", NULL },
+	{ 11, CELL_FN, "fn", NULL },
+	{ 9, CELL_TEXT, "refused", "Refused because" },
 	{ 13, CELL_CODE, "settings", "Settings" },
 	{ 14, CELL_CODE, "filter", "Filter" },
 	{ 15, CELL_INT, "jobs", "Jobs" },
-	{ 9, CELL_TEXT, "refused", "Refused because" },
+	{ 4, CELL_TEXT, "role", "Role" },
+	{ 10, CELL_TEXT, "login", "Login" },
+	{ 5, CELL_TEXT, "address", "Address" },
 };
 static const struct part action_part = PART("actions", "Actions", "No actions recorded.", action_columns);
 
 int actions_of(struct visit *v, const struct store_web_target *target, struct deferred_error *err)
 {
-	/* What it was done to is known on its page. */
+	/* The object is known on its page. */
 	static const struct column columns[] = {
-		{ 1, CELL_TEXT, "at", "Time" },         { 3, CELL_TEXT, "who", "Actor" },
-		{ 4, CELL_TEXT, "role", "Role" },       { 10, CELL_TEXT, "login", "Login" },
+		{ 1, CELL_TIME, "at", "Time" },
+		{ 3, CELL_TEXT, "who", "Actor" },
+		{ 6, CELL_TEXT, "verb", "Action" },
+		{ 9, CELL_TEXT, "refused", "Refused because" },
+		{ 13, CELL_CODE, "settings", "Settings" },
+		{ 15, CELL_INT, "jobs", "Jobs" },
+		{ 4, CELL_TEXT, "role", "Role" },
+		{ 10, CELL_TEXT, "login", "Login" },
 		{ 5, CELL_TEXT, "address", "Address" },
-		{ 6, CELL_TEXT, "verb", "Action" },     { 13, CELL_CODE, "settings", "Settings" },
-		{ 15, CELL_INT, "jobs", "Jobs" },       { 9, CELL_TEXT, "refused", "Refused because" },
 	};
 	static const struct part part = PART("actions", "Actions", "No actions recorded.", columns);
 	struct pg_result *res = NULL;
@@ -242,7 +246,9 @@ static int page_queue(struct visit *v, struct deferred_error *err)
 	char *path;
 
 	if (rc == 0 && pg_rows(settings) == 0) {
-		visit_refuse(v, 404, "There is no such queue.");
+		visit_refuse(v, 404,
+			     arena_printf(&v->arena, "Queue '%s' does not exist. The page Queues lists all queues.",
+					  v->name));
 		goto done;
 	}
 	if (rc == 0)
@@ -444,10 +450,10 @@ static int page_accounts(struct visit *v, struct deferred_error *err)
 static int page_dead(struct visit *v, struct deferred_error *err)
 {
 	static const struct column columns[] = {
-		{ 0, CELL_FN, "fn", "Function" },    { 1, CELL_QUEUE, "queue", "Queue" },
-		{ 2, CELL_INT, "dead", "Dead" },     { 4, CELL_AGO, "last_s", "Last" },
-		{ 3, CELL_AGO, "first_s", "First" }, { 6, CELL_STATE, "outcome", "Last outcome" },
-		{ 5, CELL_JOB, "newest", "Newest" }, { 7, CELL_HIDDEN, "more", NULL },
+		{ 0, CELL_FN, "fn", "Function" },        { 1, CELL_QUEUE, "queue", "Queue" },
+		{ 2, CELL_INT, "dead", "Dead" },         { 4, CELL_AGO, "last_s", "Last" },
+		{ 3, CELL_AGO, "first_s", "First" },     { 6, CELL_STATE, "outcome", "Last outcome" },
+		{ 5, CELL_JOB, "newest", "Newest job" }, { 7, CELL_HIDDEN, "more", NULL },
 	};
 	static const struct part part = PART("dead", NULL, "No dead jobs.", columns);
 

@@ -48,28 +48,28 @@ static void facts(struct visit *v, const struct pg_result *res)
 		{ 4, CELL_QUEUE, "Queue" },        { 5, CELL_TEXT, "Owner" },       { 7, CELL_IN, "Next tick" },
 		{ 8, CELL_AGO, "Last tick" },      { 9, CELL_TEXT, "Result" },      { 10, CELL_JOB, "Last job" },
 		{ 12, CELL_TEXT, "Missed ticks" },
-		{ 13, CELL_TEXT, "Overlap" },      { 14, CELL_INT, "Jitter (ms)" }, { 15, CELL_TEXT, "Created" },
+		{ 13, CELL_TEXT, "Overlap" },      { 14, CELL_INT, "Jitter (ms)" }, { 15, CELL_TIME, "Created" },
 	};
 	struct buf *b = &v->reply.body;
 
 	if (v->json)
 		return;
 	html_raw(b, "<dl class=\"facts\">");
-	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
-		if (pg_null(res, 0, list[i].at))
-			continue;
-		html_raw(b, "<div><dt>");
-		html_text(b, list[i].name);
-		html_raw(b, "</dt><dd>");
-		page_cell(v, list[i].cell, res, 0, list[i].at);
-		html_raw(b, "</dd></div>");
-	}
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+		page_fact_cell(v, list[i].name, list[i].cell, res, list[i].at);
 	html_raw(b, "</dl>");
 	if (!pg_null(res, 0, 11) && v->me.reader) {
 		html_raw(b, "<pre class=\"error\" tabindex=\"0\" dir=\"auto\">");
 		html_text(b, pg_text(res, 0, 11, NULL));
 		html_raw(b, "</pre>");
 	}
+}
+
+static void refuse_unknown(struct visit *v, const char *name)
+{
+	visit_refuse(
+		v, 404,
+		arena_printf(&v->arena, "Schedule '%s' does not exist. The page Recurring lists all schedules.", name));
 }
 
 static void buttons(struct visit *v, bool paused)
@@ -123,7 +123,7 @@ int page_schedule(struct visit *v, struct deferred_error *err)
 	int rc = store_web_schedules(v->pg, v->name, &res, err);
 
 	if (rc == 0 && pg_rows(res) == 0) {
-		visit_refuse(v, 404, "There is no such schedule.");
+		refuse_unknown(v, v->name);
 		goto done;
 	}
 	if (rc == 0)
@@ -232,7 +232,7 @@ int page_schedule_form(struct visit *v, struct deferred_error *err)
 		rc = store_web_schedule_form(v->pg, name, &was, err);
 	form->was = was;
 	if (rc == 0 && name && pg_rows(was) == 0)
-		visit_refuse(v, 404, "There is no such schedule.");
+		refuse_unknown(v, name);
 	else if (rc == 0)
 		rc = show_form(v, form, form_typed(v, form, "refused"), err);
 	pg_result_free(was);

@@ -6,6 +6,7 @@
 #include "store/index.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const states[] = {
@@ -127,6 +128,14 @@ static int read_times(struct visit *v, struct search *s, struct deferred_error *
 		else
 			ms[i] = -1;
 	rc = store_admin_times(v->pg, text, ms, &res, err);
+	if (rc < 0 && strncmp(err->sqlstate, "2200", 4) == 0) {
+		int wrong = text[1] && (!text[0] || strstr(err->message, text[1])) ? 1 : 0;
+
+		snprintf(err->message, sizeof(err->message), "%s: '%.200s' is not a time",
+			 wrong ? "Until" : "Deferred since", text[wrong]);
+		snprintf(err->hint, sizeof(err->hint),
+			 "write a time such as 2026-01-31 14:30, or how long ago, such as 2h");
+	}
 	if (rc == 0) {
 		s->filter.since = pg_null(res, 0, 0) ? NULL
 						     : arena_copy(&v->arena, pg_text(res, 0, 0, NULL),
@@ -202,16 +211,19 @@ void search_form(struct visit *v, const struct search *s)
 {
 	if (v->json)
 		return;
-	html_raw(&v->reply.body, "<form class=\"search\" action=\"/jobs\">");
-	text_box(v, "q", "Words", pages_text(v, "q"),
-		 "label, or tag:t key:k params.a.b:value error~text by:role label:\"exact words\"");
+	html_raw(&v->reply.body, "<form class=\"search jobs\" action=\"/jobs\">");
+	text_box(v, "q", "Words", pages_text(v, "q"), "any");
 	select_box(v, "state", "State", states, sizeof(states) / sizeof(states[0]), s->filter.state);
 	text_box(v, "queue", "Queue", s->filter.queue, "any");
 	text_box(v, "fn", "Function", s->filter.fn, "any");
 	select_box(v, "outcome", "Last outcome", outcomes, sizeof(outcomes) / sizeof(outcomes[0]), s->more.outcome);
-	text_box(v, "since", "Deferred since", pages_text(v, "since"), "2h, 2026-11-22 10:00");
+	text_box(v, "since", "Deferred since", pages_text(v, "since"), "2h, yesterday");
 	text_box(v, "until", "Until", pages_text(v, "until"), "now");
-	html_raw(&v->reply.body, "<button>Find</button></form>");
+	html_raw(&v->reply.body,
+		 "<button>Find</button><p class=\"hint whole\">Words match a part of the label. Other forms: "
+		 "<code>label:\"all words\"</code> <code>tag:</code> <code>key:</code> <code>by:</code> "
+		 "<code>rule:</code> "
+		 "<code>params.a.b:value</code> <code>error~text</code></p></form>");
 }
 
 static const char *params_term(struct visit *v, const struct search *s)

@@ -160,7 +160,7 @@ void queue_settings(struct visit *v, const struct pg_result *res)
 				  arena_printf(&v->arena, "%s%s", pg_text(res, 0, facts[i].at, NULL), facts[i].unit));
 	html_raw(&v->reply.body, "</dl>");
 	form(v, "/queues/", queue_fields, sizeof(queue_fields) / sizeof(queue_fields[0]), res);
-	html_raw(&v->reply.body, "<p class=\"hint\">To change any of them: <code>deferred queue set ");
+	html_raw(&v->reply.body, "<p class=\"hint\">Other settings: <code>deferred queue set ");
 	html_text(&v->reply.body, v->name);
 	html_raw(&v->reply.body, "</code></p></section>");
 }

@@ -1,5 +1,6 @@
 """What the pages say at a glance: the navigation, green, amber and red, and times of jobs."""
 
+import json
 import re
 
 import pytest
@@ -77,6 +78,34 @@ def test_a_job_that_has_just_ended_is_not_due(web, db, path):
     assert rows[str(job)] == "now"
     if path == "/jobs":
         assert re.fullmatch("in (1 h|59 min.*)", rows[str(first)]) and rows[str(waits)] == ""
+
+
+def test_an_action_names_its_object_and_times_name_their_zone(web, db):
+    job = db.defer("noop", delay="1h")
+    for path in (f"/jobs/{job}/cancel", "/queues/default/pause"):
+        assert web.ask(path, "opal", "POST", {"token": web.token("/queues/default")})[0] == 303
+    rows = re.findall("<tr>(<td>.*?)</tr>", web.page("/audit", "vic"))
+    on = [re.findall("<td.*?>(.*?)</td>", row) for row in rows]
+    assert [plain(cells[3]).split() for cells in on] == [["queue", "default"], ["job", str(job)]]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", cells[0]) for cells in on)
+    facts = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", web.page(f"/jobs/{job}", "vic")))
+    assert all(facts[name].endswith(" UTC") for name in ("Deferred", "Not before", "Ended"))
+    assert 'href="/functions/noop"' in facts["Function"] and 'href="/queues/default"' in facts["Queue"]
+
+
+def test_only_commands_of_a_remedy_are_marked_as_such(web, db):
+    db.defer("nosuch")
+    assert db.run(["check_deferred"]).returncode == 0
+    (remedy,) = re.findall('do: </span>(.*?)</p>', web.page("/"))
+    assert remedy.endswith(": </bdi><code>deferred cancel --fn nosuch</code>") and remedy.startswith("<bdi>install")
+
+
+def test_a_wrong_time_of_a_search_is_named(web):
+    for times, title in (("since=soon", "Deferred since"), ("since=2h&until=soon", "Until")):
+        status, _, text = web.ask(f"/jobs.json?{times}")
+        assert status == 400 and json.loads(text)["error"] == (
+            f"{title}: 'soon' is not a time; hint: write a time such as 2026-01-31 14:30, or how long ago, such as 2h"
+        )
 
 
 def charts(text):
