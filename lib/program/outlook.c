@@ -454,16 +454,22 @@ void outlook_line(const struct outlook_sink *to, const char *name, const char *f
 	to->line(to->data, name, text);
 }
 
+const char *outlook_rate(char buf[32], double a_second)
+{
+	snprintf(buf, 32, a_second * HOUR_S < 100 ? "%.3g an hour" : "%.0f an hour", a_second * HOUR_S);
+	return buf;
+}
+
 void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, const struct outlook_sink *to)
 {
 	const char *keeps = keeps_up(o, lines);
-	char a[32], b[32], now[64] = "";
+	char a[32], b[32], peak[32];
 
+	outlook_line(to, "arrive", "%s on average, %s in the busiest hour (%s)", outlook_rate(a, o->wanted.rate),
+		     outlook_rate(peak, o->wanted.peak_rate), moment(b, o->peak_us));
 	if (o->now_rate >= 0)
-		snprintf(now, sizeof(now), ", %.3g in the last one", o->now_rate * HOUR_S);
-	outlook_line(to, "arrive", "%.3g an hour%s, %.3g in the busiest (%s)", o->wanted.rate * HOUR_S, now,
-		     o->wanted.peak_rate * HOUR_S, moment(a, o->peak_us));
-	outlook_line(to, "served", "at most %.3g an hour%s; busy %.0f %% of the time", served(o, lines) * HOUR_S,
+		outlook_line(to, "", "%s in the last hour", outlook_rate(a, o->now_rate));
+	outlook_line(to, "served", "at most %s%s; busy %.0f %% of the time", outlook_rate(a, served(o, lines)),
 		     strcmp(keeps, "yes") == 0  ? ""
 		     : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows"
 						: ", which is less than arrives then",

@@ -97,6 +97,7 @@ void outlook_json_waits(const struct outlook *o, struct params_text *t);
 
 /* A wait for people; for programs in seconds, or null. */
 const char *outlook_us(char buf[32], int64_t us);
+const char *outlook_rate(char buf[32], double a_second); /* per hour */
 void outlook_number_us(struct params_text *t, const char *key, int64_t us);
 
 #endif

@@ -188,10 +188,11 @@ static void refusal(const struct outlook *o, const struct advice *a, const struc
 
 	if (a->answer == ADVICE_TOO_MUCH) {
 		outlook_line(to, NULL,
-			     "more arrives than %d runner%s can serve with something to spare: %.3g an hour in the "
-			     "busiest hour, %.3g on average, each of %s",
-			     o->wanted.runners_max, plural(o->wanted.runners_max), o->wanted.peak_rate * 3600,
-			     o->wanted.rate * 3600, outlook_us(run, o->past[0].run_us));
+			     "more arrives than %d runner%s can serve with something to spare: %s in the busiest "
+			     "hour, %s on average, each of %s",
+			     o->wanted.runners_max, plural(o->wanted.runners_max),
+			     outlook_rate(predicted, o->wanted.peak_rate), outlook_rate(within, o->wanted.rate),
+			     outlook_us(run, o->past[0].run_us));
 		outlook_line(to, NULL,
 			     "change neither interval nor cnt; use more runners, more hosts, or shorter jobs");
 	} else {
