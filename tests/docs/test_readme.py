@@ -212,13 +212,13 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         t, db = typist, typist.db
         db.sql(f"create role {t.web} login")
         t(block("make install"))
-        t(block("createdb app"))
-        config = block("password_file").replace('user = "deferred"', 'user = "nobody"') + DECLARED
+        config = re.sub(r'user = "deferred".*', 'user = "nobody"', block("database {")) + DECLARED + "\n"
         t.write("etc/deferred/deferred.conf", config + 'function "fail" { command = {"/bin/false"} }', "a")
         t.write("usr/local/lib/hello.py", block("json.load"))
         os.chmod(t.place + "/lib/hello.py", 0o755)
         t.write("greetings.c", block("#include <deferred_plugin.h>"))
-        t(block("-shared"))
+        build, install = re.findall(r"`((?:cc|install -m) [^`]*greetings[^`]*)`", read("README.md"))
+        t(build + "\n" + install)
         with_conn, short = re.search(r"\| C \(libpq\) \| `(.*?)`, or `(.*?)` \|", read("README.md")).groups()
         t.write(
             "app.c",
