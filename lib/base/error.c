@@ -172,30 +172,44 @@ enum error_class error_class(const char *sqlstate)
 	return ERROR_PERMANENT;
 }
 
+/* The message becomes `says (cause)`. */
+static void put_cause(struct deferred_error *err, const char *says, const char *cause, size_t len)
+{
+	char text[sizeof(err->message)];
+	size_t room = sizeof(text) - strlen(says) - 4;
+
+	snprintf(text, sizeof(text), "%s (%.*s)", says, (int)(len < room ? len : room), cause);
+	memcpy(err->message, text, sizeof(text));
+	mend_utf8(err->message);
+}
+
 void error_explain(struct deferred_error *err)
 {
 	const struct words *w = err ? words_of(err->sqlstate) : NULL;
-	char cause[sizeof(err->message)];
 
 	if (!w)
 		return;
-	memcpy(cause, err->message, sizeof(cause));
-	snprintf(err->message, sizeof(err->message), "%s (%.*s)", w->says, (int)(sizeof(cause) - strlen(w->says) - 4),
-		 cause);
-	mend_utf8(err->message);
+	put_cause(err, w->says, err->message, strlen(err->message));
 	if (w->hint)
 		error_hint(err, "%s", w->hint);
 }
 
-void error_own_words(struct deferred_error *err)
+void error_explain_as(struct deferred_error *err, const char *fmt, ...)
 {
 	const struct words *w = err ? words_of(err->sqlstate) : NULL;
 	size_t n = w ? strlen(w->says) : 0, len = err ? strlen(err->message) : 0;
+	char says[256];
+	va_list ap;
 
-	if (!w || strncmp(err->message, w->says, n) != 0 || strncmp(err->message + n, " (", 2) != 0)
+	if (!err)
 		return;
-	memmove(err->message, err->message + n + 2, len - n - 3);
-	err->message[len - n - 3] = '\0';
+	va_start(ap, fmt);
+	vsnprintf(says, sizeof(says), fmt, ap);
+	va_end(ap);
+	if (w && strncmp(err->message, w->says, n) == 0 && strncmp(err->message + n, " (", 2) == 0)
+		put_cause(err, says, err->message + n + 2, len - n - 3);
+	else
+		put_cause(err, says, err->message, len);
 	err->hint[0] = '\0';
 }
 

@@ -38,10 +38,10 @@ void error_prefix(struct deferred_error *err, const char *fmt, ...) __attribute_
 
 /*
  * error_explain() puts a message of ours in front of the server's own words, which become the cause. It adds a
- * hint. error_own_words() takes that back, where the server speaks about text of a user.
+ * hint. error_explain_as() does the same with a message of the caller, where the server speaks about text of a user.
  */
 void error_explain(struct deferred_error *err);
-void error_own_words(struct deferred_error *err);
+void error_explain_as(struct deferred_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* What a failed statement means for who sent it, by sqlstate alone. */
 enum error_class {

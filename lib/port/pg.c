@@ -630,10 +630,10 @@ static int result_failed(struct pg *pg, const PGresult *res, const char *where, 
 	}
 	if (set && state)
 		snprintf(err->sqlstate, sizeof(err->sqlstate), "%s", state);
-	if (set && hint)
-		error_hint(err, "%s", hint);
 	if (set && !(source && strcmp(source, "exec_stmt_raise") == 0)) /* else the words are ours */
 		error_explain(err);
+	if (set && hint && !err->hint[0])
+		error_hint(err, "%s", hint);
 	return code;
 }
 

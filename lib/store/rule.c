@@ -30,8 +30,7 @@ static void blame_query(const char *name, struct deferred_error *err)
 {
 	if (!err || strncmp(err->sqlstate, "42", 2) != 0 || strcmp(err->sqlstate, "42501") == 0)
 		return;
-	error_own_words(err);
-	error_prefix(err, "rule '%s': the query is not valid", name);
+	error_explain_as(err, "rule '%.100s': the query is not valid", name);
 	error_hint(err, "write one SELECT; each row becomes a job");
 	err->code = DEFERRED_EINVAL;
 }

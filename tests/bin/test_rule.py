@@ -197,13 +197,13 @@ def test_a_query_may_come_from_standard_input(docs):
         (["a", "noop", "select 1 as id, 2 as id"], ["two columns of the query have the same name", "id, id"]),
         (
             ["a", "noop", "select id from nowhere"],
-            ['rule \'a\': the query is not valid: relation "nowhere" does not exist'],
+            ['rule \'a\': the query is not valid (relation "nowhere" does not exist'],
         ),
-        (["a", "noop", "selec 1"], ["rule 'a': the query is not valid: syntax error"]),
-        (["a", "noop", "select 1 as id) x; select (2"], ["rule 'a': the query is not valid: syntax error"]),
+        (["a", "noop", "selec 1"], ["rule 'a': the query is not valid (syntax error"]),
+        (["a", "noop", "select 1 as id) x; select (2"], ["rule 'a': the query is not valid (syntax error"]),
         (
             ["a", "noop", "insert into deferred.__deferred_queue (name) values ('q') returning 1 as id"],
-            ["rule 'a': the query is not valid: syntax error"],
+            ["rule 'a': the query is not valid (syntax error"],
         ),
         (["a", "noop", ""], ["rule 'a': the query is empty"]),
     ],
@@ -461,7 +461,7 @@ def test_a_run_that_fails_has_queued_nothing_and_is_noted(docs):
     [r] = json.loads(ok(rule(docs, "ls", "--json")))
     assert (r["last_error"], r["last_queued"], r["last_skipped"], r["last_failed"]) == (None, 99, 0, 0)
     docs.sql("drop table doc")
-    fails(rule(docs, "run", "r"), DATA, 'deferred: rule \'r\': the query is not valid: relation "doc" does not exist')
+    fails(rule(docs, "run", "r"), DATA, 'deferred: rule \'r\': the query is not valid (relation "doc" does not exist')
 
 
 def test_run_without_a_name_runs_all_and_one_that_fails_stops_no_other(docs):

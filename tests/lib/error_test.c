@@ -159,11 +159,12 @@ static void words_of_the_server_become_the_cause(void **state)
 		assert_string_equal(err.hint, "better");
 		error_hint(&err, "too late");
 		assert_string_equal(err.hint, "better");
-		error_own_words(&err);
-		assert_string_equal(err.message, "raw");
+		error_explain_as(&err, "rule '%s' is wrong", "r");
+		assert_string_equal(err.message, "rule 'r' is wrong (raw)");
+		assert_string_equal(err.hint, "");
 	}
 	error_explain(NULL);
-	error_own_words(NULL);
+	error_explain_as(NULL, "x");
 }
 
 static void each_code_has_its_number_and_text(void **state)
