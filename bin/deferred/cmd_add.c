@@ -197,8 +197,9 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	if (rc == 0)
 		printf(cli->json ? "{\"id\": %" PRId64 "}\n" : "%" PRId64 "\n", id);
 	deferred_close(d);
-	if (rc < 0 && opts->run_at && strncmp(err.sqlstate, "2200", 4) == 0)
-		error_prefix(&err, "--run-at");
+	if (rc < 0 && opts->run_at && strncmp(err.message, "option 'run_at'", 15) == 0)
+		return cli_misuse(cli, "write a time such as '2026-01-31 14:30', or use --delay 5min",
+				  "--run-at '%.64s' is not a time", opts->run_at);
 	if (rc < 0 && strcmp(err.sqlstate, "42501") == 0)
 		cli_connect(cli, false); /* to learn what the role lacks */
 	/* A script would pay for one more connection for each job. */

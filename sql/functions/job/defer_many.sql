@@ -46,29 +46,43 @@ begin
         select array_agg(j.fn) as fn, array_agg(coalesce(j.call_params, '{}')) as params,
                case when count(j.queue) > 0 then array_agg(j.queue) end as queue,
                case when count(j.label) > 0 then array_agg(j.label) end as label,
-               case when count(j.priority) > 0 then array_agg(j.priority) end as priority,
-               case when count(j.delay) > 0 then array_agg(deferred.__ms('delay', j.delay)) end as delay_ms,
-               case when count(j.run_at) > 0 then array_agg(j.run_at) end as run_at,
-               case when count(j.expires) > 0 then array_agg(deferred.__ms('expires', j.expires)) end as expires_ms,
-               case when count(j.expires_at) > 0 then array_agg(j.expires_at) end as expires_at,
+               case when count(j.priority) > 0
+                    then array_agg(deferred.__number('priority', j.priority)::integer) end as priority,
+               case when count(j.delay) > 0
+                    then array_agg(deferred.__ms('delay', j.delay)) end as delay_ms,
+               case when count(j.run_at) > 0
+                    then array_agg(deferred.__moment('run_at', j.run_at)) end as run_at,
+               case when count(j.expires) > 0
+                    then array_agg(deferred.__ms('expires', j.expires)) end as expires_ms,
+               case when count(j.expires_at) > 0
+                    then array_agg(deferred.__moment('expires_at', j.expires_at)) end as expires_at,
                case when count(j.key) > 0 then array_agg(j.key) end as key,
-               case when count(j.on_duplicate) > 0 then array_agg(j.on_duplicate) end as on_duplicate,
-               case when count(j.max_attempts) > 0 then array_agg(j.max_attempts) end as max_attempts,
-               case when count(j.timeout) > 0 then array_agg(deferred.__ms('timeout', j.timeout)) end as timeout_ms,
-               case when count(j.backoff_floor) > 0 then array_agg(deferred.__ms('backoff_floor', j.backoff_floor)) end as backoff_floor_ms,
-               case when count(j.backoff_ceiling) > 0 then array_agg(deferred.__ms('backoff_ceiling', j.backoff_ceiling)) end as backoff_ceiling_ms,
-               case when count(j.backoff_exponent) > 0 then array_agg(j.backoff_exponent) end as backoff_exponent,
-               case when count(j.concurrency_key) > 0 then array_agg(j.concurrency_key) end as concurrency_key,
-               case when count(j.concurrency) > 0 then array_agg(j.concurrency) end as concurrency,
+               case when count(j.on_duplicate) > 0
+                    then array_agg(j.on_duplicate) end as on_duplicate,
+               case when count(j.max_attempts) > 0
+                    then array_agg(deferred.__number('max_attempts', j.max_attempts)::integer) end as max_attempts,
+               case when count(j.timeout) > 0
+                    then array_agg(deferred.__ms('timeout', j.timeout)) end as timeout_ms,
+               case when count(j.backoff_floor) > 0
+                    then array_agg(deferred.__ms('backoff_floor', j.backoff_floor)) end as backoff_floor_ms,
+               case when count(j.backoff_ceiling) > 0
+                    then array_agg(deferred.__ms('backoff_ceiling', j.backoff_ceiling)) end as backoff_ceiling_ms,
+               case when count(j.backoff_exponent) > 0
+                    then array_agg(deferred.__number('backoff_exponent', j.backoff_exponent)) end as backoff_exponent,
+               case when count(j.concurrency_key) > 0
+                    then array_agg(j.concurrency_key) end as concurrency_key,
+               case when count(j.concurrency) > 0
+                    then array_agg(deferred.__number('concurrency', j.concurrency)::integer) end as concurrency,
                case when count(j.tags) > 0 then array_agg(j.tags) end as tags,
                case when count(j.traceparent) > 0 then array_agg(j.traceparent) end as traceparent
         from (
             select e.job->'params' as call_params, r.*
             from json_array_elements(jobs) with ordinality as e(job, n)
-            cross join lateral json_to_record(e.job) as r(fn text, queue text, label text, priority integer, delay text, run_at timestamptz,
-                expires text, expires_at timestamptz, key text, on_duplicate text, max_attempts integer, timeout text,
-                backoff_floor text, backoff_ceiling text, backoff_exponent double precision,
-                concurrency_key text, concurrency integer, tags json, traceparent text)
+            cross join lateral json_to_record(e.job) as r(fn text, queue text, label text,
+                priority text, delay text, run_at text, expires text, expires_at text, key text,
+                on_duplicate text, max_attempts text, timeout text, backoff_floor text,
+                backoff_ceiling text, backoff_exponent text, concurrency_key text,
+                concurrency text, tags json, traceparent text)
             order by e.n) j) a
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
         a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent,

@@ -70,10 +70,8 @@ begin
                 message = format('option ''%s'' is unknown', left(k, 200)),
                 hint = 'known options: ' || array_to_string(options, ', ');
         end if;
-        if (k = 'max_attempts' and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
-            raise exception using errcode = '22023',
-                message = format('option ''%s'' is not a number: ''%s''', k, left(v, 200)),
-                hint = 'write a number without quotes, such as 3';
+        if k in ('max_attempts', 'backoff_exponent') then
+            perform deferred.__number(k, v);
         end if;
     end loop;
     perform deferred.__tags(v_opts->'tags');

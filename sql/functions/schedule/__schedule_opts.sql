@@ -17,10 +17,8 @@ begin
                 message = format('option ''%s'' is unknown', left(k, 200)),
                 hint = 'known options: ' || array_to_string(own || jobs, ', ');
         end if;
-        if (k in ('priority', 'max_attempts', 'concurrency') and v !~ '^-?[0-9]{1,9}$') or (k = 'backoff_exponent' and v !~ '^[0-9]{1,3}([.][0-9]{1,9})?$') then
-            raise exception using errcode = '22023',
-                message = format('option ''%s'' is not a number: ''%s''', k, left(v, 200)),
-                hint = 'write a number without quotes, such as 3';
+        if k in ('priority', 'max_attempts', 'concurrency', 'backoff_exponent') then
+            perform deferred.__number(k, v);
         end if;
     end loop;
     perform deferred.__tags((v_all->'tags')::json);

@@ -15,6 +15,7 @@
 -- Locks: rows it adds; with a key also the hot row that has the key; the first job under a limit,
 --   the row of its queue.
 -- Index: __deferred_hot_key, for a job with a key; __deferred_tags, for one with tags.
-select deferred.__enqueue($1::text, $2::json, $3::text, $4::text, $5::integer, $6::bigint, $7::text::timestamptz,
-    $8::bigint, $9::text::timestamptz, $10::text, $11::text, $12::integer, $13::bigint, $14::bigint, $15::bigint,
-    $16::double precision, $17::text, $18::integer, $19::json, $20::text) as id
+select deferred.__enqueue($1::text, $2::json, $3::text, $4::text, $5::integer, $6::bigint,
+    deferred.__moment('run_at', $7::text), $8::bigint, deferred.__moment('expires_at', $9::text),
+    $10::text, $11::text, $12::integer, $13::bigint, $14::bigint, $15::bigint,
+    $16::double precision, $17::text, $18::integer, $19::json, $20::text)

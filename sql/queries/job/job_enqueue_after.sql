@@ -11,6 +11,8 @@
 --   dropped, the queue is full.
 -- Locks: as job_enqueue.sql; none on the jobs it waits for; the row of the flow, which those who
 --   add to it share. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job.
-select deferred.__enqueue_after($1::text, $2::json, $3::text, $4::text, $5::integer, $6::bigint, $7::text::timestamptz,
-    $8::bigint, $9::text::timestamptz, $10::text, $11::text, $12::integer, $13::bigint, $14::bigint, $15::bigint,
-    $16::double precision, $17::text, $18::integer, $19::json, $20::json, $21::text, $22::int8) as id
+select deferred.__enqueue_after($1::text, $2::json, $3::text, $4::text, $5::integer, $6::bigint,
+    deferred.__moment('run_at', $7::text), $8::bigint, deferred.__moment('expires_at', $9::text),
+    $10::text, $11::text, $12::integer, $13::bigint, $14::bigint, $15::bigint,
+    $16::double precision, $17::text, $18::integer, $19::json, $20::json, $21::text,
+    $22::int8)
