@@ -7,6 +7,7 @@
 #include "table.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +73,7 @@ static int complete_keys(struct keys *keys, struct deferred_error *err)
 
 static int refuse_key_file(const char *path, const char *what, struct deferred_error *err)
 {
-	error_set(err, DEFERRED_ECONFIG, "account", "%s '%s', by which the keys of accounts are encrypted", what,
-		  path);
+	error_set(err, DEFERRED_ECONFIG, "account", "%s '%s', by which the keys of accounts are encrypted", what, path);
 	error_hint(err, "get it back from a copy, or from another machine that serves these accounts");
 	return DEFERRED_ECONFIG;
 }
@@ -314,60 +314,130 @@ static bool is_endpoint(const char *s)
 static const char *const key_numbers[] = { "1", "2", NULL };
 enum { OPT_KEY = 1, OPT_KEYS, OPT_ENDPOINT };
 
-static int run(struct cli *cli, int argc, char **argv)
+/* Options of a word. Its arguments are an account and, for allow and disallow, functions. */
+struct line {
+	int64_t number;
+	const char *keys, *endpoint;
+	bool takes_functions;
+};
+
+/* False: the word ends with *rc. */
+static bool read_line(struct cli *cli, int argc, char **argv, const struct program_option *options, struct line *line,
+		      int *rc)
+{
+	int c, most = line->takes_functions ? INT_MAX : 1;
+	const char *name;
+
+	*rc = EX_USAGE;
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP)
+			*rc = EX_OK;
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD ||
+		    (c == OPT_KEY && !cli_int(cli, "--key", optarg, 1, 2, &line->number)))
+			return false;
+		if (c == OPT_KEYS)
+			line->keys = optarg;
+		if (c == OPT_ENDPOINT && !is_endpoint(line->endpoint = optarg)) {
+			cli_misuse(cli, "for example http://127.0.0.1:10001", "--endpoint '%.64s' is not an address",
+				   optarg);
+			return false;
+		}
+	}
+	name = argv[optind];
+	if (argc - optind > most)
+		cli_usage(cli, "argument '%.64s' is not expected", argv[optind + most]);
+	else if (!name)
+		cli_usage(cli, "argument NAME is missing: the account");
+	else if (line->takes_functions && argc - optind < 2)
+		cli_usage(cli, "argument FUNCTION is missing");
+	else if (!is_account_name(name))
+		cli_misuse(cli, "a name has 3 to 24 lower-case letters and digits", "account name '%.64s' is invalid",
+			   name);
+	else
+		return true;
+	return false;
+}
+
+static int account_add(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
-		{ "key", "N", "rotate: which key", OPT_KEY, NULL, key_numbers },
-		{ "keys", "FILE", "add: take the keys from a file; -: standard input", OPT_KEYS },
-		{ "endpoint", "URL", "add, rotate: address in the connection string", OPT_ENDPOINT },
+		{ "keys", "FILE", "take the keys from a file; -: standard input", OPT_KEYS },
+		{ "endpoint", "URL", "address in the connection string", OPT_ENDPOINT },
 		{ 0 },
 	};
-	const char *verb, *name, *keys = NULL, *endpoint = NULL;
-	int64_t number = 0;
-	bool functions;
-	int c, rc;
+	struct line line = { 0 };
+	int rc;
 
-	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
-		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
-			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		if (c == OPT_KEY && !cli_int(cli, "--key", optarg, 1, 2, &number))
-			return EX_USAGE;
-		if (c == OPT_KEYS)
-			keys = optarg;
-		if (c == OPT_ENDPOINT && !is_endpoint(endpoint = optarg))
-			return cli_misuse(cli, "for example http://127.0.0.1:10001",
-					  "--endpoint '%.64s' is not an address", optarg);
-	}
-	verb = optind < argc ? argv[optind++] : "";
-	name = optind < argc ? argv[optind++] : NULL;
-	if (strcmp(verb, "add") != 0 && strcmp(verb, "ls") != 0 && strcmp(verb, "rotate") != 0 &&
-	    strcmp(verb, "enable") != 0 && strcmp(verb, "disable") != 0 && strcmp(verb, "allow") != 0 &&
-	    strcmp(verb, "disallow") != 0 && strcmp(verb, "rm") != 0)
-		return cli_none_of(cli, verb, cli->cmd->words);
-	functions = strcmp(verb, "allow") == 0 || strcmp(verb, "disallow") == 0;
-	if ((optind < argc && !functions) || (name && strcmp(verb, "ls") == 0))
-		return cli_usage(cli, "argument '%.64s' is not expected", optind < argc ? argv[optind] : name);
-	if (!name && strcmp(verb, "ls") != 0)
-		return cli_usage(cli, "argument NAME is missing: the account");
-	if (functions && optind == argc)
-		return cli_usage(cli, "argument FUNCTION is missing");
-	if (name && !is_account_name(name))
-		return cli_misuse(cli, "a name has 3 to 24 lower-case letters and digits",
-				  "account name '%.64s' is invalid", name);
-	if ((number != 0) != (strcmp(verb, "rotate") == 0))
-		return cli_misuse(cli, "write deferred account rotate NAME --key 1 or --key 2",
-				  number ? "--key is for rotate only" : "--key is missing");
-	if ((keys && strcmp(verb, "add") != 0) || (endpoint && strcmp(verb, "add") != 0 && strcmp(verb, "rotate") != 0))
-		return cli_usage(cli, "%2$s is not for account %1$s", verb, keys ? "--keys" : "--endpoint");
+	if (!read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return add(cli, argv[optind], line.keys, line.endpoint);
+}
+
+static int account_ls(struct cli *cli, int argc, char **argv)
+{
+	int c = cli_getopt(cli, argc, argv, NULL), rc;
+
+	if (c != CLI_OPT_DONE)
+		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (optind < argc)
+		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	return (rc = cli_connect(cli, true)) != 0 ? rc : ls(cli);
+}
+
+static int account_rotate(struct cli *cli, int argc, char **argv)
+{
+	static const struct program_option options[] = {
+		{ "key", "N", "which key", OPT_KEY, NULL, key_numbers },
+		{ "endpoint", "URL", "address in the connection string", OPT_ENDPOINT },
+		{ 0 },
+	};
+	struct line line = { 0 };
+	int rc;
+
+	if (!read_line(cli, argc, argv, options, &line, &rc))
+		return rc;
+	if (line.number == 0)
+		return cli_misuse(cli, "write deferred account rotate NAME --key 1 or --key 2", "--key is missing");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	if (strcmp(verb, "add") == 0)
-		return add(cli, name, keys, endpoint);
-	if (strcmp(verb, "rotate") == 0)
-		return rotate(cli, name, (int)number, endpoint);
-	if (functions)
-		return allow(cli, name, verb[0] == 'a', argc - optind, argv + optind);
-	return name ? change(cli, verb, name) : ls(cli);
+	return rotate(cli, argv[optind], (int)line.number, line.endpoint);
+}
+
+static int account_change(struct cli *cli, int argc, char **argv)
+{
+	struct line line = { 0 };
+	int rc;
+
+	if (!read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return change(cli, argv[0], argv[optind]);
+}
+
+static int account_allow(struct cli *cli, int argc, char **argv)
+{
+	struct line line = { .takes_functions = true };
+	int rc;
+
+	if (!read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return allow(cli, argv[optind], argv[0][0] == 'a', argc - optind - 1, argv + optind + 1);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct cli_word words[] = {
+		{ "add", account_add },
+		{ "ls", account_ls },
+		{ "rotate", account_rotate },
+		{ "enable", account_change },
+		{ "disable", account_change },
+		{ "allow", account_allow },
+		{ "disallow", account_allow },
+		{ "rm", account_change },
+		{ 0 },
+	};
+
+	return cli_run_word(cli, words, argc, argv);
 }
 
 const struct cmd cmd_account = {

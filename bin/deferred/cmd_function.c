@@ -91,40 +91,84 @@ static int resume(struct cli *cli, const char *fn)
 	return cli_fail(cli, &err);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+/* Options and the function of a word. False: the word ends with *rc. */
+static bool read_line(struct cli *cli, int argc, char **argv, const struct program_option *options,
+		      struct settings *settings, int *rc)
 {
-	struct program_option options[26] = { 0 };
-	struct settings s = { 0 };
-	const char *verb;
-	int c, rc, n;
+	int c;
+
+	*rc = EX_USAGE;
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP)
+			*rc = EX_OK;
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD ||
+		    !settings_read(settings, cli, SETTINGS_FUNCTION, c, optarg))
+			return false;
+	}
+	if (optind == argc && strcmp(argv[0], "ls") != 0)
+		cli_usage(cli, "argument FUNCTION is missing");
+	else if (argc - optind > 1)
+		cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
+	else
+		return true;
+	return false;
+}
+
+static int function_ls(struct cli *cli, int argc, char **argv)
+{
+	int rc;
+
+	cli->role = "deferred_viewer";
+	if (!read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return ls(cli, argv[optind]);
+}
+
+static int function_set(struct cli *cli, int argc, char **argv)
+{
+	struct program_option options[24] = { 0 };
+	struct settings settings = { 0 };
+	int rc;
 
 	settings_options(SETTINGS_FUNCTION, options, 0);
-	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
-		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
-			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		if (!settings_read(&s, cli, SETTINGS_FUNCTION, c, optarg))
-			return EX_USAGE;
-	}
-	verb = optind < argc ? argv[optind++] : "";
-	n = argc - optind;
-	if (strcmp(verb, "ls") != 0 && strcmp(verb, "set") != 0 && strcmp(verb, "rm") != 0 &&
-	    strcmp(verb, "resume") != 0)
-		return cli_none_of(cli, verb, cli->cmd->words);
-	if (n == 0 && verb[0] != 'l')
-		return cli_usage(cli, "argument FUNCTION is missing");
-	if (n > 1)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
-	if ((verb[0] == 's') != (s.n > 0))
-		return cli_usage(cli, verb[0] == 's' ? "a setting is missing" : "settings are for function set only");
-	if (verb[0] == 'l')
-		cli->role = "deferred_viewer";
+	if (!read_line(cli, argc, argv, options, &settings, &rc))
+		return rc;
+	if (settings.n == 0)
+		return cli_usage(cli, "a setting is missing");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	if (verb[0] == 'l')
-		return ls(cli, n ? argv[optind] : NULL);
-	if (verb[0] == 's')
-		return set(cli, argv[optind], &s);
-	return verb[1] == 'm' ? rm(cli, argv[optind]) : resume(cli, argv[optind]);
+	return set(cli, argv[optind], &settings);
+}
+
+static int function_rm(struct cli *cli, int argc, char **argv)
+{
+	int rc;
+
+	if (!read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return rm(cli, argv[optind]);
+}
+
+static int function_resume(struct cli *cli, int argc, char **argv)
+{
+	int rc;
+
+	if (!read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return resume(cli, argv[optind]);
+}
+
+static int run(struct cli *cli, int argc, char **argv)
+{
+	static const struct cli_word words[] = {
+		{ "ls", function_ls },
+		{ "set", function_set },
+		{ "rm", function_rm },
+		{ "resume", function_resume },
+		{ 0 },
+	};
+
+	return cli_run_word(cli, words, argc, argv);
 }
 
 const struct cmd cmd_function = {

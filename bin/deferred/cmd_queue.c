@@ -7,6 +7,7 @@
 #include "base/plural.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,19 +220,14 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 
 /* ---- the command */
 
-enum verb { LS, SET, PAUSE, RESUME, CLEAR, RM, VERBS };
-static const char *const verbs[VERBS] = { "ls", "set", "pause", "resume", "clear", "rm" };
 enum { OPT_CREATE = 1, OPT_YES = 2, OPT_FORCE = 4 };
-static const int options_of[VERBS] = { 0, OPT_CREATE, 0, 0, OPT_YES, OPT_YES | OPT_FORCE };
 
-static enum verb find_verb(const char *word)
-{
-	enum verb v = LS;
-
-	while (v < VERBS && strcmp(verbs[v], word) != 0)
-		v++;
-	return v;
-}
+/* Options and queues of a word. */
+struct line {
+	struct settings settings;
+	int given;       /* OPT_... */
+	int least, most; /* queues */
+};
 
 /* A name that could not be one is wrong usage; whether there is such a queue only the database knows. */
 static bool is_queue_name(const char *s)
@@ -240,69 +236,121 @@ static bool is_queue_name(const char *s)
 	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
 }
 
-static int check_arguments(const struct cli *cli, enum verb verb, int argc, char **argv, const struct settings *s,
-			   int given)
+/* False: the word ends with *rc. */
+static bool read_line(struct cli *cli, int argc, char **argv, const struct program_option *options, struct line *line,
+		      int *rc)
 {
-	int n = argc - optind;
+	int c, n;
 
-	if (given & ~options_of[verb])
-		return cli_usage(cli, "%2$s is not for queue %1$s", verbs[verb],
-				 given & ~options_of[verb] & OPT_CREATE ? "--create"
-				 : given & ~options_of[verb] & OPT_YES  ? "--yes"
-									: "--force");
-	if (verb != SET && (s->n > 0 || s->metadata))
-		return cli_usage(cli, "settings are for queue set only");
-	if (n == 0 && verb != LS)
-		return cli_usage(cli, "argument NAME is missing: the queue");
-	if (n > 1 && verb != PAUSE && verb != RESUME)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
+	*rc = EX_USAGE;
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		if (c == CLI_OPT_HELP)
+			*rc = EX_OK;
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
+			return false;
+		if (c <= OPT_FORCE)
+			line->given |= c;
+		else if (!settings_read(&line->settings, cli, SETTINGS_QUEUE, c, optarg))
+			return false;
+	}
+	n = argc - optind;
+	if (n < line->least || n > line->most) {
+		if (n < line->least)
+			cli_usage(cli, "argument NAME is missing: the queue");
+		else
+			cli_usage(cli, "argument '%.64s' is not expected", argv[optind + line->most]);
+		return false;
+	}
 	for (int i = optind; i < argc; i++)
-		if (!is_queue_name(argv[i]))
-			return cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
-					  "queue name '%.64s' is invalid", argv[i]);
-	if (verb == SET && s->n == 0 && !s->metadata && !(given & OPT_CREATE))
+		if (!is_queue_name(argv[i])) {
+			cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
+				   "queue name '%.64s' is invalid", argv[i]);
+			return false;
+		}
+	return true;
+}
+
+static int queue_ls(struct cli *cli, int argc, char **argv)
+{
+	struct line line = { .most = 1 };
+	int rc;
+
+	cli->role = "deferred_viewer";
+	if (!read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return ls(cli, argv[optind]);
+}
+
+static int queue_set(struct cli *cli, int argc, char **argv)
+{
+	struct program_option options[24] = {
+		{ "create", NULL, "add the queue if it does not exist", OPT_CREATE },
+	};
+	struct line line = { .least = 1, .most = 1 };
+	int rc;
+
+	settings_options(SETTINGS_QUEUE, options, 1);
+	if (!read_line(cli, argc, argv, options, &line, &rc))
+		return rc;
+	if (line.settings.n == 0 && !line.settings.metadata && !line.given)
 		return cli_usage(cli, "a setting is missing");
-	return 0;
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return set(cli, argv[optind], &line.settings, line.given & OPT_CREATE);
+}
+
+static int queue_pause(struct cli *cli, int argc, char **argv)
+{
+	struct line line = { .least = 1, .most = INT_MAX };
+	int rc;
+
+	if (!read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return set_paused(cli, argv + optind, argc - optind, argv[0][0] == 'p');
+}
+
+static int queue_clear(struct cli *cli, int argc, char **argv)
+{
+	static const struct program_option options[] = {
+		{ "yes", NULL, "do not ask", OPT_YES },
+		{ 0 },
+	};
+	struct line line = { .least = 1, .most = 1 };
+	int rc;
+
+	if (!read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return clear_or_remove(cli, argv[optind], false, line.given & OPT_YES, false);
+}
+
+static int queue_rm(struct cli *cli, int argc, char **argv)
+{
+	static const struct program_option options[] = {
+		{ "yes", NULL, "do not ask", OPT_YES },
+		{ "force", NULL, "cancel unfinished jobs", OPT_FORCE },
+		{ 0 },
+	};
+	struct line line = { .least = 1, .most = 1 };
+	int rc;
+
+	if (!read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return clear_or_remove(cli, argv[optind], true, line.given & OPT_YES, line.given & OPT_FORCE);
 }
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	struct program_option options[26] = {
-		{ "create", NULL, "set: add the queue if it does not exist", OPT_CREATE },
-		{ "yes", NULL, "clear: do not ask", OPT_YES },
-		{ "force", NULL, "rm: cancel unfinished jobs", OPT_FORCE },
+	static const struct cli_word words[] = {
+		{ "ls", queue_ls },
+		{ "set", queue_set },
+		{ "pause", queue_pause },
+		{ "resume", queue_pause },
+		{ "clear", queue_clear },
+		{ "rm", queue_rm },
+		{ 0 },
 	};
-	struct settings s = { 0 };
-	int given = 0, c, rc;
-	enum verb verb;
 
-	settings_options(SETTINGS_QUEUE, options, 3);
-	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
-		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
-			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		if (c <= OPT_FORCE)
-			given |= c;
-		else if (!settings_read(&s, cli, SETTINGS_QUEUE, c, optarg))
-			return EX_USAGE;
-	}
-	if (optind == argc || (verb = find_verb(argv[optind])) == VERBS)
-		return cli_none_of(cli, argv[optind], cli->cmd->words);
-	optind++;
-	if (verb == LS)
-		cli->role = "deferred_viewer";
-	if ((rc = check_arguments(cli, verb, argc, argv, &s, given)) != 0 || (rc = cli_connect(cli, true)) != 0)
-		return rc;
-	switch (verb) {
-	case LS:
-		return ls(cli, argv[optind]);
-	case SET:
-		return set(cli, argv[optind], &s, given & OPT_CREATE);
-	case PAUSE:
-	case RESUME:
-		return set_paused(cli, argv + optind, argc - optind, verb == PAUSE);
-	default:
-		return clear_or_remove(cli, argv[optind], verb == RM, given & OPT_YES, given & OPT_FORCE);
-	}
+	return cli_run_word(cli, words, argc, argv);
 }
 
 const struct cmd cmd_queue = {
