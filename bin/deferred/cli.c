@@ -352,6 +352,16 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 	}
 }
 
+int cli_no_input(const struct cli *cli, const char *path, const char *hint)
+{
+	struct deferred_error err = { 0 };
+
+	error_errno(&err, DEFERRED_ESYSTEM, "file", "file '%s' cannot be opened", path);
+	error_hint(&err, "%s", hint);
+	cli_fail(cli, &err);
+	return EX_NOINPUT;
+}
+
 int cli_config(struct cli *cli)
 {
 	struct deferred_error err = { 0 };
@@ -429,10 +439,9 @@ bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *
 
 bool cli_has_unit(const struct cli *cli, const char *what, const char *text)
 {
-	if (!span_is_bare(text))
+	if (!span_lacks_unit(text))
 		return true;
-	cli_misuse(cli, "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d", "%s '%.64s' has no unit",
-		   what, text);
+	cli_misuse(cli, SPAN_HINT, "%s '%.64s' has no unit", what, text);
 	return false;
 }
 

@@ -121,6 +121,9 @@ int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
 /* Print how the command is used. */
 void cli_help(const struct cmd *cmd);
 
+/* Report, with errno, that a file cannot be opened; returns EX_NOINPUT. */
+int cli_no_input(const struct cli *cli, const char *path, const char *hint);
+
 /* Report an error, and to a role that lacks the rights what to ask for; returns the exit code that goes with it. */
 int cli_fail(const struct cli *cli, const struct deferred_error *err);
 

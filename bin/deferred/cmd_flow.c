@@ -66,14 +66,8 @@ static int make_of_file(struct cli *cli, int argc, char **argv, store_make_fn *s
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	if (argc - optind != 1)
 		return cli_usage(cli, "argument FILE is missing, or given twice");
-	if (strcmp(argv[optind], "-") != 0 && !freopen(argv[optind], "re", stdin)) {
-		struct deferred_error err = { 0 };
-
-		error_errno(&err, DEFERRED_ESYSTEM, "flow", "file '%s' cannot be opened", argv[optind]);
-		error_hint(&err, "correct the path, or pass - to read standard input");
-		cli_fail(cli, &err);
-		return EX_NOINPUT;
-	}
+	if (strcmp(argv[optind], "-") != 0 && !freopen(argv[optind], "re", stdin))
+		return cli_no_input(cli, argv[optind], "correct the path, or pass - to read standard input");
 	flow = cli_params(cli, "-", &given, &rc);
 	if (flow)
 		rc = cli_connect(cli, true);

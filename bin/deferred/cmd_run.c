@@ -134,8 +134,11 @@ static int run_here(struct cli *cli, const char *fn, const char *params, const c
 	if (rc != 0)
 		return rc;
 	if ((plugin_dir && config_override(cli->config, "plugin_dir", plugin_dir, "--plugin-dir", &err) < 0) ||
-	    (timeout && config_override(cli->config, "timeout", timeout, "--timeout", &err) < 0) ||
-	    config_override(cli->config, "runners", "1", "run", &err) < 0 ||
+	    (timeout && config_override(cli->config, "timeout", timeout, "--timeout", &err) < 0)) {
+		cli_fail(cli, &err);
+		return EX_USAGE;
+	}
+	if (config_override(cli->config, "runners", "1", "run", &err) < 0 ||
 	    runner_user_find(&setup, cli->config, &err) < 0)
 		return cli_fail(cli, &err);
 	log_init("deferred", LOG_L_INFO);

@@ -269,7 +269,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			top.queue = optarg;
 			break;
 		case OPT_INTERVAL:
-			if (!cli_ms(cli, "interval", optarg, &interval_ms))
+			if (!cli_ms(cli, "--interval", optarg, &interval_ms))
 				return EX_USAGE;
 			if (interval_ms < INTERVAL_FLOOR_MS || interval_ms > INTERVAL_CEILING_MS)
 				return cli_misuse(cli, "use 100ms to 1h", "--interval '%.64s' is out of range", optarg);

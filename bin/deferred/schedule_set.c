@@ -37,12 +37,13 @@ static const struct program_option options[] = {
 /* One option, as a member of the last argument of deferred.schedule(). False: it was wrong, and reported. */
 static bool take_option(const struct cli *cli, struct params_text *t, const struct program_option *o)
 {
-	char name[24];
+	char name[24], option[24];
 
+	snprintf(option, sizeof(option), "--%s", o->name);
 	snprintf(name, sizeof(name), "%s", o->name);
 	for (char *p = name; *p; p++)
 		*p = *p == '-' ? '_' : *p;
-	if (strcmp(o->arg, "SPAN") == 0 && !cli_has_unit(cli, o->name, optarg))
+	if (strcmp(o->arg, "SPAN") == 0 && !cli_has_unit(cli, option, optarg))
 		return false;
 	params_string(t, name, optarg);
 	return true;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What is no option of deferred.schedule() but an argument of it. */
 static const struct {
@@ -79,8 +80,11 @@ static int sync_file(struct cli *cli, const char *path, bool prune, bool dry)
 	struct config *config = NULL;
 	struct pg_result *res = NULL;
 	char *json = NULL;
-	int rc = config_load(&config, path, &err);
+	int rc;
 
+	if (access(path, R_OK) < 0)
+		return cli_no_input(cli, path, "correct the path");
+	rc = config_load(&config, path, &err);
 	if (rc == 0)
 		rc = write_schedules(config, &json, &err);
 	if (rc == 0)

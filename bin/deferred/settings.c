@@ -173,7 +173,7 @@ static bool parse_number(const struct cli *cli, const struct setting *t, const c
 
 	switch (t->kind) {
 	case SPAN:
-		if (span_is_bare(text) || config_parse_ms(text, &whole, NULL) < 0)
+		if (span_lacks_unit(text) || config_parse_ms(text, &whole, NULL) < 0)
 			return wrong(cli, t, text, "is not a time span with a unit " SPAN_FORMS);
 		*number = (double)whole;
 		snprintf(bounds, sizeof(bounds), "is out of range %s to %s", settings_span(min, (int64_t)t->min),

@@ -57,10 +57,10 @@ const char *form_wrong(struct visit *v, const struct form *f)
 	for (size_t i = 0; i < f->len; i++) {
 		const char *text = f->fields[i].is_span ? form_typed(v, f, f->fields[i].name) : NULL;
 
-		if (text && span_is_bare(text))
+		if (text && span_lacks_unit(text))
 			return arena_printf(&v->arena,
 					    "%s '%.40s' has no unit "
-					    "(write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d)",
+					    "(" SPAN_HINT ")",
 					    f->fields[i].name, text);
 	}
 	return NULL;

@@ -86,6 +86,11 @@ bool span_is_bare(const char *text)
 	return rest && *rest == '\0';
 }
 
+bool span_lacks_unit(const char *text)
+{
+	return span_is_bare(text) && strspn(text, "0.") < strlen(text);
+}
+
 bool span_parse(const char *text, double *ms)
 {
 	double number;

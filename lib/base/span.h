@@ -19,7 +19,10 @@ const char *span_decimal(
 	const char *s,
 	double *number); /* 12 digits at most, perhaps a point and 9; returns what follows, NULL if there is no number */
 bool span_parse(const char *text, double *ms);
-bool span_is_bare(const char *text); /* a number without a unit */
+bool span_lacks_unit(const char *text); /* a number without a unit, other than 0 */
+bool span_is_bare(const char *text);    /* a number without a unit */
+
+#define SPAN_HINT "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d"
 
 /* A span as people say it: 5s, 3min, 2h, 4d; in the caller's buffer, which is returned. */
 #define SPAN_AGE_SIZE 32

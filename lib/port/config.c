@@ -159,8 +159,7 @@ static int refuse(const struct config_setting *s, const char *wrong, const char 
 		return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' %s", place, text, wrong);
 	format_bound(min, sizeof(min), s->type, s->min);
 	format_bound(max, sizeof(max), s->type, s->max);
-	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' %s (%s to %s)", place, text, wrong, min,
-			 max);
+	return error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' %s (%s to %s)", place, text, wrong, min, max);
 }
 
 static int check_range(const struct config_setting *s, double number, const char *text, const char *place,
@@ -257,8 +256,7 @@ static int parse_text(const struct config_setting *s, const char *text, struct v
 
 	if (strcmp(s->name, "application") == 0 && !is_file_name(text))
 		return error_set(err, DEFERRED_ECONFIG, WHERE,
-				 "%s: value '%.64s' is not a name of letters, digits, '_', '.' and '-'", place,
-				 text);
+				 "%s: value '%.64s' is not a name of letters, digits, '_', '.' and '-'", place, text);
 	if (strcmp(s->name, "balance") == 0 && text[0]) {
 		size_t group_len;
 		const char *wrong = parse_balance(text, &group_len, &value->number);
@@ -958,6 +956,11 @@ int config_override(struct config *config, const char *name, const char *value, 
 
 	assert(s);
 	snprintf(place, sizeof(place), "option '%s'", option);
+	if (s->type == CONFIG_MS && span_lacks_unit(value)) {
+		error_set(err, DEFERRED_ECONFIG, WHERE, "%s: value '%.64s' has no unit", place, value);
+		error_hint(err, SPAN_HINT);
+		return DEFERRED_ECONFIG;
+	}
 	return hint_settings(set_value(config, s, value, place, err), err);
 }
 
