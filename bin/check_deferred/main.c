@@ -168,8 +168,8 @@ static int split_queues(struct settings *s, struct deferred_error *err)
 	for (char *q = strtok_r(s->queues_text, ",", &save); q; q = strtok_r(NULL, ",", &save)) {
 		q = trim(q);
 		if (!is_queue_name(q)) {
-			error_set(err, DEFERRED_ECONFIG, "config",
-				  "setting 'queue': queue name '%.100s' is invalid", q);
+			error_set(err, DEFERRED_ECONFIG, "config", "setting 'queue': queue name '%.100s' is invalid",
+				  q);
 			error_hint(err, "a name has 1 to 88 letters, digits, '_', '.' and '-'; several are "
 					"separated by commas");
 			return given_as_option(s, "queue") ? EX_USAGE : EX_CONFIG;
@@ -408,6 +408,20 @@ static void use_cgroups(const char *how)
 	cgroup_init(name, strcmp(how, "1") == 0);
 }
 
+/* Otherwise the first failed attempt would say it, which may come days later. */
+static void warn_of_missing_commands(const struct config *config)
+{
+	size_t n;
+	const struct config_command *commands = config_commands(config, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (access(commands[i].argv[0], X_OK) < 0)
+			log_line(LOG_L_WARNING,
+				 "function '%s': cannot execute '%s' (%s); hint: install that program, or correct the "
+				 "path in the config file",
+				 commands[i].name, commands[i].argv[0], strerror(errno));
+}
+
 /* Only a run that has work pays for this. Until here a signal simply ended the process: nothing was claimed. */
 static int before_work(void *data, struct deferred_error *err)
 {
@@ -419,6 +433,7 @@ static int before_work(void *data, struct deferred_error *err)
 			log_line(LOG_L_WARNING, "functions run as root, as allow_root says; hint: set 'user' to a "
 						"user with fewer rights");
 	}
+	warn_of_missing_commands(run.settings->config);
 	sigemptyset(&run.signals);
 	sigaddset(&run.signals, SIGTERM);
 	sigaddset(&run.signals, SIGINT);
@@ -465,16 +480,18 @@ static bool is_proven_dead(void *data, const char *instance)
 
 static void summarize(const struct worker_summary *s)
 {
-	char others[80] = "";
+	char others[80] = "", unready[64] = "";
 
-	if (s->attempts + s->refused == 0)
+	if (s->attempts + s->refused + s->unready == 0)
 		return;
 	if (s->cancelled + s->snoozed > 0)
 		snprintf(others, sizeof(others), ", %lld cancelled, %lld snoozed", s->cancelled, s->snoozed);
+	if (s->unready > 0)
+		snprintf(unready, sizeof(unready), ", %lld could not run on this host", s->unready);
 	log_line(LOG_L_INFO,
-		 "run ended: %lld attempt%s, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s, %.1f s%s",
-		 s->attempts, plural(s->attempts), s->ok, s->retried + s->dead, s->retried, s->dead, others, s->seconds,
-		 run.who);
+		 "run ended: %lld attempt%s, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s%s, %.1f s%s",
+		 s->attempts, plural(s->attempts), s->ok, s->retried + s->dead, s->retried, s->dead, others, unready,
+		 s->seconds, run.who);
 }
 
 /* How often we show that we live: to the manager of services, and to the next start. */

@@ -133,6 +133,10 @@ static void report_refused(struct worker *w, const struct attempt *a)
 /* Into the summary, and of crashes for the breaker. */
 static void count(struct worker *w, const struct attempt *a)
 {
+	if (a->unready && a->outcome == JOB_FAILED && !a->final) {
+		w->sum.unready++;
+		return;
+	}
 	w->sum.attempts++;
 	if (a->outcome == JOB_CRASHED)
 		worker_note_crash(w, a->job->fn);

@@ -54,6 +54,7 @@ struct worker_setup {
 /* What a run did, for its last log line. */
 struct worker_summary {
 	long long attempts, ok, retried, dead, cancelled, snoozed, released, refused;
+	long long unready; /* could not run on this host, which is no attempt */
 	double seconds;
 };
 

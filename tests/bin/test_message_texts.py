@@ -76,7 +76,15 @@ WITHOUT_DATABASE = [
     (["deferred", "schedule", "backfill", "s"], "--from TIME or --to TIME is missing"),
     (["deferred", "queue", "set", "a b", "--weight", "1"], "queue name 'a b' is invalid", "1 to 88 letters"),
     (["deferred", "queue", "set", "q"], "a setting is missing"),
-    (["deferred", "queue", "pause", "q", "--create"], "--create is not for queue pause"),
+    (["deferred", "queue", "pause", "q", "--create"], "option '--create' is unknown", "deferred queue --help"),
+    (["deferred", "queue", "ls", "--weight", "2"], "option '--weight' is unknown"),
+    (["deferred", "function", "ls", "--rate", "1/s"], "option '--rate' is unknown"),
+    (["deferred", "function", "resume", "f", "--unset", "rate"], "option '--unset' is unknown"),
+    (["deferred", "account", "rm", "acct", "--endpoint", "http://h"], "option '--endpoint' is unknown"),
+    (["deferred", "add", "noop", "--delay", "5"], "--delay '5' has no unit", "such as 200ms"),
+    (["deferred", "schedule", "set", "s", "@daily", "noop", "--late", "5"], "--late '5' has no unit", "such as 200ms"),
+    (["deferred", "run", "noop", "--timeout", "5"], "option '--timeout': value '5' has no unit", "such as 200ms"),
+    (["check_deferred", "--lease", "5"], "option '--lease': value '5' has no unit", "such as 200ms"),
     (["deferred", "account", "add", "A"], "account name 'A' is invalid", "3 to 24"),
     (["deferred", "account", "rotate", "acct"], "--key is missing", "--key 1"),
     (["deferred", "metrics", "--json"], "--json is not possible"),
@@ -136,8 +144,8 @@ WITH_DATABASE = [
     (["add", "no op"], DATA, "function name 'no op' is invalid", "1 to 127 letters"),
     (
         ["add", "noop", "--run-at", "tomorow"],
-        DATA,
-        '(invalid input syntax for type timestamp with time zone: "tomorow")',
+        USAGE,
+        "--run-at 'tomorow' is not a time",
         "2026-01-31",
     ),
     (["queue", "pause", "nosuch"], NOT_DONE, "queue 'nosuch' does not exist", "deferred queue"),
@@ -146,7 +154,7 @@ WITH_DATABASE = [
     (
         ["rule", "add", "r", "noop", "delete from foo", "--key", "id"],
         DATA,
-        "rule 'r': the query is not valid",
+        "rule 'r': the query is not valid (syntax error",
         "one SELECT",
     ),
     (["schedule", "pause", "nosuch"], NOT_DONE, "schedule 'nosuch' does not exist", "deferred schedule ls"),
@@ -292,6 +300,17 @@ SQL = [
     ),
     ("select deferred.defer('f', '{}', '{\"priority\": 40000}')", "22003", "option 'priority' is out of range: 40000"),
     ("select deferred.defer('f', '{}', '{\"delay\": \"soon\"}')", "22023", "option 'delay': 'soon' is not a time span"),
+    ("select deferred.defer('f', '{}', '{\"run_at\": \"soon\"}')", "22023", "option 'run_at': 'soon' is not a time"),
+    (
+        "select deferred.defer_many('[{\"fn\": \"f\", \"expires_at\": 1}]'::json)",
+        "22023",
+        "option 'expires_at': '1' is not",
+    ),
+    (
+        "select deferred.defer_many('[{\"fn\": \"f\", \"priority\": \"x\"}]'::json)",
+        "22023",
+        "option 'priority' is not a number",
+    ),
     ("select deferred.defer('f', '{}', '{\"key\": \"\"}')", "22003", "option 'key' is out of range"),
     ("select deferred.defer('f', '{}', '{\"tags\": 1}')", "22023", "tags must be a JSON array"),
     (
@@ -380,3 +399,26 @@ def test_the_config_file(run, tmp_path, program, text, says, hint):
     path.write_text(text)
     args = [program, *(["ls"] if program == "deferred" else []), "--config", str(path)]
     refused(run(args, env={"DEFERRED_DB": "host=/nonexistent"}), CONFIG, f"{path}{says}", hint)
+
+
+def test_a_command_whose_program_is_missing_is_named_at_each_start_that_has_work(db):
+    db.config('function "lost" { command = {"/nowhere/lost"} }\n')
+    assert db.run(["check_deferred"]).stderr == ""
+    db.defer("lost")
+    warning, attempt, _ = db.run(["check_deferred"]).stderr.splitlines(True)
+    _, message, hint = parts(warning)
+    check_form(message, hint)
+    assert message == "function 'lost': cannot execute '/nowhere/lost' (No such file or directory)"
+    assert "job" in attempt and "'/nowhere/lost': No such file" in attempt
+
+
+def test_a_schedule_file_with_a_wrong_time_zone(db, tmp_path):
+    path = tmp_path / "jobs.conf"
+    for text in (
+        'timezone = "Mars"\nschedule "s" { rule = "@daily" function = noop }\n',
+        'schedule "s" { rule = "@daily" function = noop timezone = "Mars" }\n',
+    ):
+        path.write_text(text)
+        done = db.run(["deferred", "schedule", "sync", str(path)])
+        refused(done, DATA, f"{path}: schedule 's': time zone 'Mars' is unknown", "Europe/Berlin")
+    refused(db.run(["deferred", "schedule", "sync", "/nosuch"]), NO_INPUT, "file '/nosuch' cannot be opened")

@@ -127,7 +127,8 @@ def test_x7_no_server_at_all(post):
     db = post.db
     db.config('backoff_floor = "1h"\nmail {\n host = "127.0.0.1"\n port = 1\n from = "app@example.org"\n}\n')
     job = post.defer("ann@example.org")
-    post.check()
+    said = post.check().stderr
+    assert "run ended: 0 attempts, 0 ok, 0 failed (0 to be tried again, 0 dead), 1 could not run on this host, " in said
     assert db.log(job) == [(1, "failed")] and db.hot() == 1
     ledger(db)
 
