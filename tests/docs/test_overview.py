@@ -128,5 +128,5 @@ def test_what_one_sees_when_it_is_late_is_what_is_shown():
     ]
     assert len(quoted) >= 8
     for words in quoted:
-        for part in re.findall(r'[\w ]+', words.replace('"maail"', ";")):
+        for part in re.findall(r'[\w ]+', words.replace("'maail'", ";")):
             assert part.strip() in text, words

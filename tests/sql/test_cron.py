@@ -91,7 +91,7 @@ REFUSED = [
     ("every 1ms", "out of range", "1s"),
     ("every 5", "", None),
     ("every -5s", "is not a time span", ""),
-    ("0 0 1,,2 * *", 'day "" is invalid', ""),
+    ("0 0 1,,2 * *", "day '' is invalid", ""),
     ("0 0 L-3 * *", "day 'L-3' is invalid", ""),
     ("*" * 1001, "longer than", ""),
     ("0\n0 * * *", "4 fields", ""),
