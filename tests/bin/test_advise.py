@@ -187,7 +187,7 @@ def test_several_lines_and_services(db):
         (
             ["--line", "*/2 * * *"],
             65,
-            'line \'*/2 * * *\': fewer than five fields of time: \'*/2 * * *\'\nhint: write minute hour day month weekday',
+            "line '*/2 * * *': fewer than five fields of time: '*/2 * * *'\nhint: write minute hour day month weekday",
         ),
         (["--line", "*/2 * * * * --cnt ten"], 65, "'ten'\nhint: for example --cnt 10"),
         (
