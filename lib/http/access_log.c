@@ -37,8 +37,8 @@ static int open_file(const char *path, struct deferred_error *err)
 		bool unread = errno == ENXIO;
 
 		error_errno(err, DEFERRED_ECONFIG, "access log", "cannot open access log '%s'", path);
-		if (unread)
-			error_hint(err, "nobody reads this pipe: start who does first");
+		error_hint(err, unread ? "nobody reads this pipe: start the program that reads it first"
+				       : "name a file in a folder that this user can write to");
 	}
 	return fd;
 }

@@ -97,8 +97,7 @@ static int open_local(struct listen_sockets *sockets, const char *path, struct d
 	int fd = -1, rc;
 
 	if (strlen(path) >= sizeof(at.sun_path))
-		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on '%s': the path is too long",
-				 path);
+		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on '%s': the path is too long", path);
 	memcpy(at.sun_path, path, strlen(path) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
@@ -193,8 +192,13 @@ static int open_setting(struct listen_sockets *sockets, const struct config *con
 {
 	char name[64];
 
+	int rc;
+
 	snprintf(name, sizeof(name), "%s.%s", section, setting);
-	return listen_open(sockets, config_text(config, name), strcmp(setting, "listen_tls") == 0, err);
+	rc = listen_open(sockets, config_text(config, name), strcmp(setting, "listen_tls") == 0, err);
+	if (rc < 0)
+		error_hint(err, "set %s to a free port of this host: HOST:PORT, [HOST]:PORT or PORT", name);
+	return rc;
 }
 
 int listen_all(struct listen_sockets *sockets, const struct config *config, const char *section,

@@ -39,7 +39,10 @@ static void shown_free(struct shown *s)
 
 static int cannot(struct deferred_error *err, const char *what, const char *file, int rc)
 {
-	return error_set(err, DEFERRED_ECONFIG, "tls", "cannot use %s '%s': %s", what, file, gnutls_strerror(rc));
+	const char *cause = gnutls_strerror(rc); /* a sentence with a full stop */
+
+	return error_set(err, DEFERRED_ECONFIG, "tls", "cannot use %s '%s' (%.*s)", what, file,
+			 (int)strcspn(cause, "."), cause);
 }
 
 /* Is the key that of the certificate? Otherwise no client could finish a handshake. */
@@ -135,6 +138,7 @@ int tls_load(const char *certificate_file, const char *key_file, struct deferred
 		return error_set(err, DEFERRED_ENOMEM, "tls", "out of memory");
 	rc = read_files(s, certificate_file, key_file, err);
 	if (rc < 0) {
+		error_hint(err, "set http.tls_certificate and http.tls_key to PEM files that belong together");
 		shown_free(s);
 		return rc;
 	}

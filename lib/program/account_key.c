@@ -116,14 +116,17 @@ int account_key_load(const char *path, unsigned char master[ACCOUNT_MASTER_BYTES
 			   "the first 'deferred account add' creates it; setting http.key_file names another file");
 		return DEFERRED_ENOTFOUND;
 	}
-	if (fd < 0 && errno == ELOOP)
-		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file '%s' is a symbolic link", path);
 	if (fd < 0)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot open key file '%s'", path);
-	rc = check_file(fd, path, err);
+		rc = errno == ELOOP ? error_set(err, DEFERRED_ECONFIG, WHERE, "key file '%s' is a symbolic link", path)
+				    : error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot open key file '%s'", path);
+	else
+		rc = check_file(fd, path, err);
 	if (rc == 0)
 		rc = read_file(fd, path, master, err);
-	close(fd);
+	if (rc < 0)
+		error_hint(err, "set http.key_file to a regular file that this user can read");
+	if (fd >= 0)
+		close(fd);
 	return rc;
 }
 
@@ -218,8 +221,7 @@ int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 	if (!begin(ctx, master, nonce, account, number, 1) || EVP_CipherUpdate(ctx, body, &n, key, (int)len) != 1 ||
 	    EVP_CipherFinal_ex(ctx, body + len, &n) != 1 ||
 	    EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, TAG_BYTES, body + len) != 1)
-		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot encrypt key %d of account '%s'", number,
-			       account);
+		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot encrypt key %d of account '%s'", number, account);
 	*cipher_len = 1 + NONCE_BYTES + len + TAG_BYTES;
 	EVP_CIPHER_CTX_free(ctx);
 	return rc;

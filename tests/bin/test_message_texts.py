@@ -422,3 +422,99 @@ def test_a_schedule_file_with_a_wrong_time_zone(db, tmp_path):
         done = db.run(["deferred", "schedule", "sync", str(path)])
         refused(done, DATA, f"{path}: schedule 's': time zone 'Mars' is unknown", "Europe/Berlin")
     refused(db.run(["deferred", "schedule", "sync", "/nosuch"]), NO_INPUT, "file '/nosuch' cannot be opened")
+
+
+def test_key_files(db, tmp_path):
+    path = tmp_path / "http.key"
+
+    def add(*says):
+        done = db.run(["deferred", "account", "add", "acme"], env={"DEFERRED_HTTP_KEY_FILE": str(path)})
+        refused(done, CONFIG, f"key file '{path}'", *says)
+
+    path.write_text("x\n")
+    path.chmod(0o644)
+    add("has mode 0644", "chmod 0600")
+    path.chmod(0o600)
+    add("does not hold a key", "restore the file from a copy")
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    add("is a symbolic link", "regular file")
+    path.unlink()
+    path.mkdir()
+    add("is not a regular file", "http.key_file")
+
+
+def test_pidfiles(db, tmp_path):
+    def start(path, code, *says):
+        refused(db.run(["check_deferred", "--pidfile", str(path)]), code, f"pidfile '{path}'", *says)
+
+    start("/nowhere/pid", 73, "cannot create pidfile", "No such file", "make the folder")
+    link = tmp_path / "link"
+    link.symlink_to("elsewhere")
+    start(link, NO_RIGHT, "is a symbolic link", "remove it")
+    shared = tmp_path / "shared"
+    shared.touch()
+    shared.chmod(0o666)
+    start(shared, NO_RIGHT, "is writable by others", "chmod go-w")
+
+
+def test_plugins(db, tmp_path):
+    refused(db.run(["check_deferred", "--plugin-dir", "/nowhere"]), CONFIG, "plugin folder '/nowhere'", "--plugin-dir")
+    broken = tmp_path / "broken.so"
+    broken.write_text("no code")
+    db.defer("noop")
+    refused_by = ["check_deferred", "--plugin-dir", str(tmp_path)]
+    warnings = [line for line in db.run(refused_by).stderr.splitlines() if "broken.so" in line]
+    assert len(warnings) == 1 and "warning: plugin 'broken.so' not loaded: cannot be loaded: " in warnings[0]
+    assert "run ldd -r on the file" in warnings[0]
+    broken.chmod(0o666)
+    refused(db.run(refused_by), NO_RIGHT, f"'{broken}' is writable by others", "chmod go-w")
+
+
+def test_certificates_addresses_and_logs_of_a_server(db, tmp_path):
+    names = [str(tmp_path / name) for name in ("a.key", "a.crt", "b.key", "b.crt")]
+    for key, certificate in (names[:2], names[2:]):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+            + ["-keyout", key, "-out", certificate, "-subj", "/CN=localhost", "-days", "2"],
+            check=True,
+            capture_output=True,
+        )
+        os.chmod(key, 0o600)
+    garbage = tmp_path / "garbage"
+    garbage.write_text("x")
+    garbage.chmod(0o600)
+
+    def start(code, *args, says):
+        refused(db.run(["deferred_http", *args]), code, *says)
+
+    def tls(certificate, key, *says):
+        start(
+            CONFIG,
+            "--tls-certificate",
+            certificate,
+            "--tls-key",
+            key,
+            says=(*says, "http.tls_certificate and http.tls_key"),
+        )
+
+    tls("/nowhere", names[0], "cannot use certificate '/nowhere'")
+    tls(str(garbage), names[0], f"cannot use certificate '{garbage}'")
+    tls(names[1], str(garbage), f"cannot use key '{garbage}'")
+    tls(names[1], names[2], f"key '{names[2]}' is not that of certificate '{names[1]}'")
+    start(CONFIG, "--tls-certificate", names[1], says=["setting 'http.tls_key' is missing", "http.listen_tls"])
+    start(CONFIG, "--listen", "256.1.1.1:x", says=["cannot listen on '256.1.1.1:x'", "set http.listen to"])
+    start(73, "--access-log", "/nowhere/log", says=["cannot open access log '/nowhere/log'", "name a file"])
+    refused(db.run(["deferred_web", "--listen", "1.2.3.4.5:80"]), CONFIG, "cannot listen on", "set web.listen to")
+
+
+def test_a_lock_that_another_transaction_holds(db):
+    with contextlib.closing(db.connect()) as other, other.cursor() as cursor:
+        cursor.execute("lock table deferred.__deferred_queue in access exclusive mode")
+        done = db.run(["deferred", "queue", "set", "q", "--create", "--lock-timeout", "50ms"])
+        other.rollback()
+    assert done.returncode != 0
+    _, message, hint = parts(done.stderr)
+    check_form(message, hint)
+    assert message.startswith("another transaction holds a lock (canceling statement due to lock timeout)"), done
+    assert "--lock-timeout" in hint

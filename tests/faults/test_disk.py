@@ -1,6 +1,7 @@
 """A disk that is full, under the data and under the write-ahead log: row D12 of the fault matrix. The disk is a small one in memory."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -149,6 +150,18 @@ if ROOT:
         stop(run)
         recorded.assert_all_ok(ids + more)
         assert len(recorded.starts()) == len(ids + more), "a full disk is no reason to run a job again"
+
+    @pytest.mark.slow
+    def test_d12_a_full_disk_is_named_with_what_to_do(data_on_small_disk, recorded_on):
+        db, disk = data_on_small_disk
+        recorded = recorded_on(db)
+        disk.fill()
+        defer_until_refused(recorded)
+        done = db.run(["deferred", "add", "noop", json.dumps("x" * 100_000)])
+        assert done.returncode != 0
+        assert done.stderr.startswith("deferred: the disk of the server is full (could not extend file "), done.stderr
+        assert done.stderr.endswith("\nhint: free space on the server, then run the command again\n"), done.stderr
+        disk.free()
 
     @pytest.mark.long
     def test_d12_leases_lapse_while_the_disk_of_the_data_stays_full(data_on_small_disk, recorded_on):
