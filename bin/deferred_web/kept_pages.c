@@ -300,7 +300,7 @@ static void lines_advised(struct buf *b, const struct outlook *o, const struct a
 
 	html_raw(b, "<h2>Crontab lines</h2><p class=\"hint\">");
 	html_text(b, promise_where(a));
-	html_raw(b, "; use the path of check_deferred on that host</p><pre><code>");
+	html_raw(b, "; use the path of check_deferred on that host</p><pre tabindex=\"0\"><code>");
 	for (int i = 0; i < a->setting.lines; i++) {
 		promise_line(o, a, i, "check_deferred", text, sizeof(text));
 		html_text(b, text);
