@@ -45,7 +45,7 @@ static void log_unready(struct worker *w, const struct attempt *a)
 		 (long long)job->id, job->fn, (int)strcspn(text, "\n"), text, (double)a->delay_ms / 1000);
 }
 
-/* What is cut off by each start begins anew with each, and only who wrote cron's line can mend that. */
+/* A job that each start cuts off begins again with each start. Only the crontab line can change that. */
 static void log_cut_off(struct worker *w, const struct job *job)
 {
 	int64_t limit_ms = pool_limit_ms(&w->pool, job),
@@ -57,12 +57,12 @@ static void log_cut_off(struct worker *w, const struct job *job)
 	if (limit_ms > 0)
 		snprintf(may, sizeof(may), "may take %.1f s", (double)limit_ms / 1000);
 	snprintf(text, sizeof(text),
-		 "function %s %s, and the next start, which ends it, came after %.1f s: it may never come to its end",
+		 "function '%s' %s, but the next start came after %.1f s and ended it: it may never come to its end",
 		 job->fn, may, (double)gap_ms / 1000);
 	if (!is_said(w, text, w->successor_ns))
 		log_line(LOG_L_WARNING,
-			 "%s; add --if-running=skip to cron's line, or have it start less often, or set a timeout "
-			 "below that; or run a service%s",
+			 "%s; hint: add --if-running=skip to the crontab line, start less often, set a shorter "
+			 "timeout, or run a service%s",
 			 text, w->setup->who);
 }
 

@@ -561,15 +561,15 @@ def test_a_second_start_replaces_the_first(db):
     second.signal(signal.SIGTERM)
     second.wait(20)
     who = f" (pidfile {db.pidfile}, queue default)\n"
-    (said,) = re.findall(r"warning: (function record .*\n)", first.output())
+    (said,) = re.findall(r"warning: (function 'record' .*\n)", first.output())
     gap = float(
-        re.match(r"function record may take 600.0 s, and the next start, which ends it, came after (.*) s: ", said)[1]
+        re.match(r"function 'record' may take 600.0 s, but the next start came after (.*) s and ended it: ", said)[1]
     )
     assert gap < 60 and "--if-running=skip" in said and said.endswith(who)
     assert "a new start takes over" + who in first.output() and re.search(
         r"run ended: 2 attempts.* s" + re.escape(who), first.output()
     )
-    assert "function record" not in second.output() and second.output().endswith(f" (pidfile {db.pidfile})\n")
+    assert "function 'record'" not in second.output() and second.output().endswith(f" (pidfile {db.pidfile})\n")
     ledger(db)
 
 
