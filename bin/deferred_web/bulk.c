@@ -138,7 +138,7 @@ int page_bulk(struct visit *v, struct deferred_error *err)
 	int rc;
 
 	if (!visit_may_act(v)) {
-		visit_refuse(v, 403, "Your role may look but not act.");
+		visit_refuse_act(v);
 		return 0;
 	}
 	if (!verb || (strcmp(verb, verbs[0]) != 0 && strcmp(verb, verbs[1]) != 0)) {

@@ -79,7 +79,7 @@ int page_clear(struct visit *v, struct deferred_error *err)
 	int rc = 0;
 
 	if (!visit_may_act(v)) {
-		visit_refuse(v, 403, "Your role may look but not act.");
+		visit_refuse_act(v);
 		return 0;
 	}
 	rc = store_admin_queue_ls(v->pg, v->name, &queue, err);

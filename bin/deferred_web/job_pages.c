@@ -420,7 +420,7 @@ int page_defer(struct visit *v, struct deferred_error *err)
 {
 	if (visit_may_act(v))
 		return form_page(v, &defer_form, NULL, "Defer a job", NULL, err);
-	visit_refuse(v, 403, "Your role may look but not act.");
+	visit_refuse_act(v);
 	return 0;
 }
 

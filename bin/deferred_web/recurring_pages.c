@@ -225,7 +225,7 @@ int page_schedule_form(struct visit *v, struct deferred_error *err)
 	int rc = 0;
 
 	if (!visit_may_act(v)) {
-		visit_refuse(v, 403, "Your role may look but not act.");
+		visit_refuse_act(v);
 		return 0;
 	}
 	if (name)

@@ -91,6 +91,17 @@ void visit_refuse(struct visit *v, int status, const char *text)
 	page_end(v);
 }
 
+void visit_refuse_act(struct visit *v)
+{
+	visit_refuse(v, 403,
+		     v->web->read_only || v->web->auth == WEB_NONE
+			     ? "These pages are read-only."
+			     : arena_printf(&v->arena,
+					    "Your role may look but not act. An administrator can run: grant "
+					    "deferred_operator to \"%s\"",
+					    v->me.role));
+}
+
 static void refuse(struct visit *v, int status, const char *text)
 {
 	visit_refuse(v, status, text);
@@ -175,13 +186,7 @@ static int in_transaction(struct visit *v, struct deferred_error *err)
 		return rc;
 	}
 	if (v->route->action && !visit_may_act(v)) {
-		visit_refuse(v, 403,
-			     v->web->read_only || v->web->auth == WEB_NONE
-				     ? "These pages are read-only."
-				     : arena_printf(&v->arena,
-						    "Your role may look but not act. An administrator can run: grant "
-						    "deferred_operator to \"%s\"",
-						    v->me.role));
+		visit_refuse_act(v);
 		return 0;
 	}
 	return v->route->run(v, err);

@@ -113,6 +113,8 @@ void visit_late(struct visit *v, bool often);
 
 /* The answer is an error: status and one sentence, as a page or as JSON. */
 void visit_refuse(struct visit *v, int status, const char *text);
+/* The same for visitors who may not act: why, and what to do. */
+void visit_refuse_act(struct visit *v);
 
 /* An action is recorded for this person, and from this address. NULL: from this machine. */
 const char *visit_who(const struct visit *v);

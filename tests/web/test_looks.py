@@ -100,6 +100,12 @@ def test_only_commands_of_a_remedy_are_marked_as_such(web, db):
     assert remedy.endswith(": </bdi><code>deferred cancel --fn nosuch</code>") and remedy.startswith("<bdi>install")
 
 
+def test_a_page_for_operators_says_how_to_become_one(web):
+    for path in ("/defer", "/schedule", "/jobs/all?verb=retry&state=dead", "/queues/default/clear"):
+        status, _, text = web.ask(path, "vic")
+        assert status == 403 and f"grant deferred_operator to &quot;{web.login('vic')}&quot;" in text, path
+
+
 def test_a_wrong_time_of_a_search_is_named(web):
     for times, title in (("since=soon", "Deferred since"), ("since=2h&until=soon", "Until")):
         status, _, text = web.ask(f"/jobs.json?{times}")
