@@ -38,12 +38,8 @@ int page_flows(struct visit *v, struct deferred_error *err)
 		page_live(v, "flows");
 		page_part(v, &part, res, NULL);
 		page_live_end(v);
-		if (n == FLOWS && v->json)
-			buf_printf(b, ",\"after\":%" PRId64, pg_int(res, n - 1, 0));
-		else if (n == FLOWS)
-			buf_printf(b,
-				   "<p class=\"pager\"><a href=\"/flows?after=%" PRId64 "\" rel=\"next\">Older</a></p>",
-				   pg_int(res, n - 1, 0));
+		if (n == FLOWS)
+			page_next(v, "/flows?after=", "Older", pg_int(res, n - 1, 0));
 		page_end(v);
 	}
 	pg_result_free(res);
@@ -52,25 +48,15 @@ int page_flows(struct visit *v, struct deferred_error *err)
 
 /* ---- one flow --------------------------------------------------------------------------------- */
 
-static void facts(struct visit *v, const struct pg_result *head)
-{
-	static const struct {
-		int at;
-		const char *name;
-	} list[] = { { 2, "Jobs" },     { 5, "States" }, { 3, "On failure" },
-		     { 7, "Deferred" }, { 8, "By" },     { 6, "Last retry" } };
-	struct buf *b = &v->reply.body;
-
-	html_raw(b, "<dl class=\"facts\">");
-	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
-		page_fact(v, list[i].name, pg_text(head, 0, list[i].at, NULL));
-	if (!pg_null(head, 0, 4)) {
-		html_raw(b, "<div><dt>First failure</dt><dd>");
-		page_cell(v, CELL_JOB, head, 0, 4);
-		html_raw(b, "</dd></div>");
-	}
-	html_raw(b, "</dl>");
-}
+/* JSON has all of it. */
+static const struct column fact_columns[] = {
+	{ 2, CELL_TEXT, NULL, "Jobs" },         { 5, CELL_TEXT, NULL, "States" },
+	{ 3, CELL_TEXT, NULL, "On failure" },
+	{ 7, CELL_TEXT, NULL, "Deferred" },     { 8, CELL_TEXT, NULL, "By" },
+	{ 6, CELL_TEXT, NULL, "Last retry" },
+	{ 4, CELL_JOB, NULL, "First failure" },
+};
+static const struct part fact_part = PART(NULL, NULL, NULL, fact_columns);
 
 static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 {
@@ -87,7 +73,6 @@ static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 	static const struct part part = PART("jobs", "Jobs", "No more jobs.", columns);
 	struct pg_result *jobs = NULL, *edges = NULL;
 	int64_t after = pages_number(v, "after");
-	struct buf *b = &v->reply.body;
 	int rc = store_flow_show(v->pg, v->number, GRAPH_MAX, after, &jobs, err);
 	size_t n = pg_rows(jobs);
 
@@ -96,13 +81,9 @@ static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 	if (rc == 0) {
 		flow_graph(v, jobs, edges);
 		page_part(v, &part, jobs, NULL);
-		if (n == GRAPH_MAX && total > GRAPH_MAX && v->json)
-			buf_printf(b, ",\"after\":%" PRId64, pg_int(jobs, n - 1, 0));
-		else if (n == GRAPH_MAX && total > GRAPH_MAX)
-			buf_printf(b,
-				   "<p class=\"pager\"><a href=\"/flow/%" PRId64 "?after=%" PRId64
-				   "\" rel=\"next\">Next page</a></p>",
-				   v->number, pg_int(jobs, n - 1, 0));
+		if (n == GRAPH_MAX && total > GRAPH_MAX)
+			page_next(v, arena_printf(&v->arena, "/flow/%" PRId64 "?after=", v->number), "Next page",
+				  pg_int(jobs, n - 1, 0));
 	}
 	pg_result_free(edges);
 	pg_result_free(jobs);
@@ -150,7 +131,7 @@ int page_flow(struct visit *v, struct deferred_error *err)
 			html_raw(b, "</p>");
 		}
 		page_live(v, "head");
-		facts(v, head);
+		page_facts(v, &fact_part, head);
 		page_live_end(v);
 		html_raw(b, "<div class=\"acts\">");
 		page_button(v, arena_printf(&v->arena, "/flow/%" PRId64 "/retry", v->number), "Retry", NULL);

@@ -295,6 +295,17 @@ static void retry_link(struct buf *b, const struct pg_result *res, size_t row, i
 	html_raw(b, "\">Retry all</a>");
 }
 
+/* The seconds since the oldest job was ready, and whether there are limits, are as in admin_status_queues.sql. */
+static void queue_state(struct buf *b, const struct pg_result *res, size_t row, int col)
+{
+	if (pg_bool(res, row, col))
+		html_raw(b, "<span class=\"state is-paused\">paused</span>");
+	else if (pg_int(res, row, 7) > 300)
+		html_raw(b, "<span class=\"state is-late\">late</span>");
+	else if (pg_bool(res, row, 8))
+		html_raw(b, "<span class=\"state\">limited</span>");
+}
+
 void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, size_t row, int col)
 {
 	struct buf *b = &v->reply.body;
@@ -335,6 +346,9 @@ void page_cell(struct visit *v, enum cell cell, const struct pg_result *res, siz
 		html_raw(b, "\">");
 		html_text(b, text);
 		html_raw(b, "</span>");
+		break;
+	case CELL_PAUSED:
+		queue_state(b, res, row, col);
 		break;
 	case CELL_JOB:
 		link_to(b, "/jobs/", text);
@@ -509,6 +523,8 @@ size_t page_part(struct visit *v, const struct part *part, const struct pg_resul
 			if ((shared || !c->title) && !pg_null(res, row, c->at))
 				buf_printf(b, " <span class=\"quiet\">%s</span> ", c->key);
 			page_cell(v, c->cell, res, row, c->at);
+			if (c->more && pg_bool(res, row, c->more) && pg_int(res, row, c->at) > 0)
+				html_raw(b, "+");
 			buf_text(b, shared ? "" : "</td>");
 		}
 		html_raw(b, "</tr>\n");
@@ -522,6 +538,30 @@ size_t page_part(struct visit *v, const struct part *part, const struct pg_resul
 	}
 	html_raw(b, "</section>");
 	return n;
+}
+
+void page_facts(struct visit *v, const struct part *part, const struct pg_result *res)
+{
+	if (v->json) {
+		json_part(&v->reply.body, part, res, NULL);
+		return;
+	}
+	html_raw(&v->reply.body, "<dl class=\"facts\">");
+	for (size_t i = 0; i < part->len; i++)
+		if (part->columns[i].title)
+			page_fact_cell(v, part->columns[i].title, part->columns[i].cell, res, part->columns[i].at);
+	html_raw(&v->reply.body, "</dl>");
+}
+
+void page_next(struct visit *v, const char *place, const char *label, int64_t after)
+{
+	struct buf *b = &v->reply.body;
+
+	if (v->json)
+		buf_printf(b, ",\"after\":%" PRId64, after);
+	else
+		buf_printf(b, "<p class=\"pager\"><a href=\"%s%" PRId64 "\" rel=\"next\">%s</a></p>", place, after,
+			   label);
 }
 
 /* Commands of a remedy that are pages too. */

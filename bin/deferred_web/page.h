@@ -29,6 +29,7 @@ enum cell {
 	CELL_KIB,
 	CELL_PROGRESS, /* this column and the next two: done, total, text */
 	CELL_RETRY,    /* for operators, in HTML only: this column is a function, the second next one an error of it */
+	CELL_PAUSED,   /* of a queue: paused; in HTML also that it is late or limited, by the columns 7 and 8 */
 	CELL_HIDDEN,   /* in JSON only */
 	CELL_WHOLE     /* in JSON only: an object with all there is, in place of the other columns */
 };
@@ -38,6 +39,7 @@ struct column {
 	enum cell cell;
 	const char *key;   /* in JSON */
 	const char *title; /* of the column; NULL: it is in one with the column before it */
+	int more;          /* of a number: the column that says that counting stopped there; 0: none */
 };
 
 struct part {
@@ -59,6 +61,12 @@ void page_end(struct visit *v);
 /* Rows for which use() is false are left out; NULL: none are. Returns how many there are. */
 size_t page_part(struct visit *v, const struct part *part, const struct pg_result *res,
 		 bool (*use)(const struct pg_result *res, size_t row));
+
+/* The first row as a list of names and values; in JSON as page_part(). A column without a title is in JSON only. */
+void page_facts(struct visit *v, const struct part *part, const struct pg_result *res);
+
+/* A link to the rows after that id; in JSON the id. place: the link as far as the id. */
+void page_next(struct visit *v, const char *place, const char *label, int64_t after);
 
 /* A remedy, in HTML only. Commands in it are marked. A command that is also a page is a link to that page. */
 void page_remedy(struct buf *b, const char *text);

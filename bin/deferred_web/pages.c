@@ -44,55 +44,16 @@ int64_t pages_field_number(struct visit *v, const char *name)
 /* ---- queues ----------------------------------------------------------------------------------- */
 
 static const struct column queue_columns[] = {
-	{ 0, CELL_QUEUE, "queue", "Queue" },   { 1, CELL_HIDDEN, "paused", NULL },
-	{ 2, CELL_INT, "ready", "Ready" },     { 3, CELL_INT, "claimed", "Running" },
-	{ 4, CELL_INT, "delayed", "Delayed" }, { 7, CELL_SPAN, "oldest_ready_s", "Oldest ready" },
+	{ 0, CELL_QUEUE, "queue", "Queue" },
+	/* The sum of ready and running is what was counted. */
+	{ 2, CELL_INT, "ready", "Ready", 5 },
+	{ 3, CELL_INT, "claimed", "Running", 5 },
+	{ 4, CELL_INT, "delayed", "Delayed", 6 },
+	{ 7, CELL_SPAN, "oldest_ready_s", "Oldest ready" },
+	{ 1, CELL_PAUSED, "paused", "State" },
 	{ 9, CELL_WHOLE, NULL, NULL },
 };
-
-/* The table of queues has words of its own: where counting stopped, and that a queue is paused. */
-static void queue_table(struct visit *v, const struct pg_result *res)
-{
-	static const struct part part =
-		PART("queues", NULL, "No queues yet. The first job creates one.", queue_columns);
-	struct buf *b = &v->reply.body;
-
-	if (v->json || pg_rows(res) == 0) {
-		page_part(v, &part, res, NULL);
-		return;
-	}
-	html_raw(b, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Queues\"><table><thead><tr><th "
-		    "scope=\"col\">Queue</th>"
-		    "<th scope=\"col\" class=\"n\">Ready</th><th scope=\"col\" class=\"n\">Running</th><th "
-		    "scope=\"col\" class=\"n\">Delayed</th>"
-		    "<th scope=\"col\" class=\"n\">Oldest ready</th><th scope=\"col\">State</th></tr></thead><tbody>");
-	for (size_t row = 0; row < pg_rows(res); row++) {
-		static const int counts[][2] = { { 2, 5 }, { 3, 5 }, { 4, 6 } };
-
-		html_raw(b, "<tr><td>");
-		page_cell(v, CELL_QUEUE, res, row, 0);
-		html_raw(b, "</td>");
-		for (size_t i = 0; i < 3; i++) {
-			html_raw(b, "<td class=\"n\">");
-			page_cell(v, CELL_INT, res, row, counts[i][0]);
-			/* The sum of ready and running is what was counted. */
-			if (pg_bool(res, row, counts[i][1]) && pg_int(res, row, counts[i][0]) > 0)
-				html_raw(b, "+");
-			html_raw(b, "</td>");
-		}
-		html_raw(b, "<td class=\"n\">");
-		page_cell(v, CELL_SPAN, res, row, 7);
-		html_raw(b, "</td><td>");
-		if (pg_bool(res, row, 1))
-			html_raw(b, "<span class=\"state is-paused\">paused</span>");
-		else if (pg_int(res, row, 7) > 300)
-			html_raw(b, "<span class=\"state is-late\">late</span>");
-		else if (pg_bool(res, row, 8))
-			html_raw(b, "<span class=\"state\">limited</span>");
-		html_raw(b, "</td></tr>\n");
-	}
-	html_raw(b, "</tbody></table></div>");
-}
+static const struct part queue_part = PART("queues", NULL, "No queues yet. The first job creates one.", queue_columns);
 
 static int page_queues(struct visit *v, struct deferred_error *err)
 {
@@ -102,7 +63,7 @@ static int page_queues(struct visit *v, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(v, NULL, "Queues");
 		page_live(v, "queues");
-		queue_table(v, res);
+		page_part(v, &queue_part, res, NULL);
 		page_live_end(v);
 		page_end(v);
 	}
@@ -365,7 +326,7 @@ static int page_overview(struct visit *v, struct deferred_error *err)
 		overview_tiles(v, queues, dead, status);
 		if (!v->json)
 			html_raw(&v->reply.body, "<h2>Queues</h2>");
-		queue_table(v, queues);
+		page_part(v, &queue_part, queues, NULL);
 		rc = chart_figures(v, NULL, NULL, err);
 		page_live_end(v);
 		page_end(v);

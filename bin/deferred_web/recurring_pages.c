@@ -37,34 +37,6 @@ int page_recurring(struct visit *v, struct deferred_error *err)
 	return rc;
 }
 
-static void facts(struct visit *v, const struct pg_result *res)
-{
-	static const struct {
-		int at;
-		enum cell cell;
-		const char *name;
-	} list[] = {
-		{ 1, CELL_CODE, "Rule" },          { 2, CELL_TEXT, "Time zone" },   { 3, CELL_FN, "Function" },
-		{ 4, CELL_QUEUE, "Queue" },        { 5, CELL_TEXT, "Owner" },       { 7, CELL_IN, "Next tick" },
-		{ 8, CELL_AGO, "Last tick" },      { 9, CELL_TEXT, "Result" },      { 10, CELL_JOB, "Last job" },
-		{ 12, CELL_TEXT, "Missed ticks" },
-		{ 13, CELL_TEXT, "Overlap" },      { 14, CELL_INT, "Jitter (ms)" }, { 15, CELL_TIME, "Created" },
-	};
-	struct buf *b = &v->reply.body;
-
-	if (v->json)
-		return;
-	html_raw(b, "<dl class=\"facts\">");
-	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
-		page_fact_cell(v, list[i].name, list[i].cell, res, list[i].at);
-	html_raw(b, "</dl>");
-	if (!pg_null(res, 0, 11) && v->me.reader) {
-		html_raw(b, "<pre class=\"error\" tabindex=\"0\" dir=\"auto\">");
-		html_text(b, pg_text(res, 0, 11, NULL));
-		html_raw(b, "</pre>");
-	}
-}
-
 static void refuse_unknown(struct visit *v, const char *name)
 {
 	visit_refuse(
@@ -101,14 +73,22 @@ static void buttons(struct visit *v, bool paused)
 int page_schedule(struct visit *v, struct deferred_error *err)
 {
 	static const struct column one_columns[] = {
-		{ 0, CELL_SCHEDULE, "name", NULL },    { 1, CELL_CODE, "rule", NULL },
-		{ 2, CELL_TEXT, "timezone", NULL },    { 3, CELL_FN, "fn", NULL },
-		{ 4, CELL_QUEUE, "queue", NULL },
-		{ 5, CELL_TEXT, "owner", NULL },       { 6, CELL_BOOL, "paused", NULL },
-		{ 7, CELL_IN, "next_s", NULL },        { 8, CELL_AGO, "last_s", NULL },
-		{ 9, CELL_TEXT, "last_what", NULL },   { 10, CELL_JOB, "last_job", NULL },
-		{ 11, CELL_TEXT, "last_error", NULL }, { 12, CELL_TEXT, "missed", NULL },
-		{ 13, CELL_TEXT, "overlap", NULL },    { 14, CELL_INT, "jitter_ms", NULL },
+		{ 0, CELL_SCHEDULE, "name" },
+		{ 1, CELL_CODE, "rule", "Rule" },
+		{ 2, CELL_TEXT, "timezone", "Time zone" },
+		{ 3, CELL_FN, "fn", "Function" },
+		{ 4, CELL_QUEUE, "queue", "Queue" },
+		{ 5, CELL_TEXT, "owner", "Owner" },
+		{ 6, CELL_BOOL, "paused" },
+		{ 7, CELL_IN, "next_s", "Next tick" },
+		{ 8, CELL_AGO, "last_s", "Last tick" },
+		{ 9, CELL_TEXT, "last_what", "Result" },
+		{ 10, CELL_JOB, "last_job", "Last job" },
+		{ 11, CELL_TEXT, "last_error" },
+		{ 12, CELL_TEXT, "missed", "Missed ticks" },
+		{ 13, CELL_TEXT, "overlap", "Overlap" },
+		{ 14, CELL_INT, "jitter_ms", "Jitter (ms)" },
+		{ 15, CELL_TIME, "created_at", "Created" },
 	};
 	static const struct column coming_columns[] = { { 0, CELL_TEXT, "local", "Local time" },
 							{ 1, CELL_TEXT, "utc", "UTC" } };
@@ -135,12 +115,15 @@ int page_schedule(struct visit *v, struct deferred_error *err)
 	paused = pg_bool(res, 0, 6);
 	page_begin(v, "Schedule", v->name);
 	action_said(v);
-	if (v->json)
-		page_part(v, &one_part, res, NULL);
-	else if (paused)
+	if (!v->json && paused)
 		html_raw(&v->reply.body, "<p class=\"why\">This schedule is paused. It defers no jobs.</p>");
 	page_live(v, "schedule");
-	facts(v, res);
+	page_facts(v, &one_part, res);
+	if (!v->json && !pg_null(res, 0, 11) && v->me.reader) {
+		html_raw(&v->reply.body, "<pre class=\"error\" tabindex=\"0\" dir=\"auto\">");
+		html_text(&v->reply.body, pg_text(res, 0, 11, NULL));
+		html_raw(&v->reply.body, "</pre>");
+	}
 	page_live_end(v);
 	buttons(v, paused);
 	if (!paused)
