@@ -57,8 +57,7 @@ endif
 CFLAGS ?= -O2 -g
 OBJCOPY ?= objcopy
 PKGS := libpq jansson
-CONFUSE_LIBS := $(shell pkg-config --libs libconfuse 2>/dev/null)
-PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libconfuse libcurl 2>/dev/null)
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) libcurl 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
@@ -111,7 +110,7 @@ SQL := $(foreach kind,migrations functions views queries,$(sort $(wildcard sql/$
 # People start COMMANDS, and COMMANDS start HELPERS. A command prints its own completion for shells.
 # "COMPLETED=" skips that, for a build whose programs cannot run on this machine.
 COMMANDS := check_deferred deferred deferred_http deferred_web
-HELPERS := deferred_runner deferred_backtrace deferred_config
+HELPERS := deferred_runner deferred_backtrace
 PROGRAMS := $(addprefix $(B)/bin/,$(COMMANDS) $(HELPERS))
 COMPLETED := $(COMMANDS)
 COMPLETIONS := $(COMPLETED:%=$(B)/completion/bash/%) $(COMPLETED:%=$(B)/completion/zsh/_%)
@@ -206,10 +205,6 @@ $(B)/bin/deferred_runner: $(RUNNER_OBJ) $(B)/obj/internal.a
 $(B)/bin/deferred_backtrace: $(BACKTRACE_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(DW_LIBS)
-# libconfuse ends its process when memory runs out, so it has a process of its own.
-$(B)/bin/deferred_config: $(B)/obj/bin/deferred_config/main.o $(B)/obj/lib/port/config_table.o
-	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(CONFUSE_LIBS)
 
 $(B)/completion/bash/%: $(B)/bin/% bin/completion.awk
 	@mkdir -p $(@D)

@@ -8,7 +8,7 @@
 #   check-packages   build, install, upgrade and purge the Debian packages
 
 # Debian packages that the targets need
-DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libconfuse-dev libcurl4-openssl-dev \
+DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libcurl4-openssl-dev \
 	libmicrohttpd-dev libgnutls28-dev libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) xz-utils valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist \

@@ -79,7 +79,7 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ \
 		$(filter %.c %.o %.a,$^) $(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
 
-# Fuzz targets contain what reads a request and needs neither server nor database.
+# Fuzz targets contain what reads a request or a config file and needs neither server nor database.
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
 $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/http.a $(B)/obj/internal.a \
@@ -241,12 +241,14 @@ fuzz-changes:
 	done
 FUZZ_HTTP := arena crypto fault reply request text wire
 FUZZ_SRC := $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) \
-	$(addprefix lib/base/,log.c visible.c utf8.c)
+	$(addprefix lib/base/,error.c log.c outlet.c span.c utf8.c visible.c) \
+	$(wildcard lib/port/config*.c) $(addprefix lib/port/,plugin.c secret_file.c)
 build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_SRC) \
-		$(wildcard bin/deferred_http/protocol/*.h lib/http/*.h)
+		$(wildcard bin/deferred_http/protocol/*.h lib/http/*.h lib/port/*.h)
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined \
-		-fno-sanitize-recover=undefined -Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ \
+		-fno-sanitize-recover=undefined -DDEFERRED_SYSCONFDIR='"/etc"' -DDEFERRED_PLUGINDIR='"/"' \
+		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ \
 		$(filter %.c,$^) $(FUZZ_LIBS)
 
 .PHONY: demo demo-web screenshots pg pg-stop

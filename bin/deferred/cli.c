@@ -2,7 +2,6 @@
 #include "cmd.h"
 
 #include "base/span.h"
-#include "port/config_reader.h"
 #include "program/completion.h"
 #include "program/program.h"
 #include "store/migrate.h"
@@ -365,15 +364,12 @@ int cli_no_input(const struct cli *cli, const char *path, const char *hint)
 int cli_config(struct cli *cli)
 {
 	struct deferred_error err = { 0 };
-	int rc;
 
 	if (cli->config)
 		return 0;
-	config_reader_beside_program();
 	if (config_load(&cli->config, cli->config_path, &err) == 0)
 		return 0;
-	rc = cli_fail(cli, &err);
-	return err.code == DEFERRED_ESYSTEM ? EX_OSERR : rc;
+	return cli_fail(cli, &err);
 }
 
 const char *cli_conninfo(const struct cli *cli)

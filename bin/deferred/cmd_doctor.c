@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "doctor_here.h"
 
-#include "port/config_reader.h"
 #include "table.h"
 
 #include <stdio.h>
@@ -31,7 +30,6 @@ void doctor_config(struct doctor *d)
 {
 	struct deferred_error err = { 0 };
 
-	config_reader_beside_program();
 	if (config_load(&d->host->cli->config, d->host->cli->config_path, &err) == 0)
 		return;
 	doctor_fail(d, "%s", err.message);

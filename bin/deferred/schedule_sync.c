@@ -22,7 +22,7 @@ static const char *key_of(const char *member)
 	return NULL;
 }
 
-static int missing(const struct config *config, const struct config_schedule *s, struct deferred_error *err)
+static int missing(const struct config *config, const struct config_section *s, struct deferred_error *err)
 {
 	for (size_t i = 0; i < 2; i++) {
 		bool found = false;
@@ -40,13 +40,13 @@ static int missing(const struct config *config, const struct config_schedule *s,
 static int write_schedules(const struct config *config, char **json, struct deferred_error *err)
 {
 	size_t len;
-	const struct config_schedule *schedules = config_schedules(config, &len);
+	const struct config_section *schedules = config_schedules(config, &len);
 	struct params_text t = { 0 };
 	int rc = 0;
 
 	params_open(&t, NULL, '[');
 	for (size_t i = 0; i < len && rc == 0; i++) {
-		const struct config_schedule *s = &schedules[i];
+		const struct config_section *s = &schedules[i];
 		bool zone = false;
 
 		rc = missing(config, s, err);

@@ -4,7 +4,7 @@
  *
  * Precedence: command-line option, environment (DEFERRED_ and the name in capitals, "." as "_"),
  * config file, default. A value is checked against type and range wherever it comes from; the error
- * names the place. The file is read by a child, see config_reader.h.
+ * names the place.
  *
  * Names are those of the file; a member of a section is "section.member" ("mail.host").
  */
@@ -91,17 +91,18 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 
 const struct config_command *config_commands(const struct config *config, size_t *len);
 
-/* A recurring job: section `schedule "NAME" { rule = "..." function = "..." ... }`. What the members say is checked by
- * the database, once
- * `deferred schedule sync` brings it there. */
-struct config_schedule {
+/*
+ * A section with a title. A recurring job is `schedule "NAME" { rule = "..." function = "..." ... }`. The database
+ * checks its members when `deferred schedule sync` stores them.
+ */
+struct config_section {
 	char *name;
 	struct config_member {
 		char *name, *value;
 	} * members;
 	size_t len;
 };
-const struct config_schedule *config_schedules(const struct config *config, size_t *len);
+const struct config_section *config_schedules(const struct config *config, size_t *len);
 
 /*
  * One of several databases: section `shard "NAME" { number = 3 conninfo = "..." accepting = 1 }`. conninfo and
@@ -109,7 +110,7 @@ const struct config_schedule *config_schedules(const struct config *config, size
  * Which of them to use says the setting database.shard; then database.conninfo is what the section has.
  */
 struct config_shard {
-	char *name, *conninfo;
+	const char *name, *conninfo;
 	int number;
 	bool accepting; /* jobs that may go to any shard, or have a route, go here too */
 };

@@ -2,7 +2,6 @@
 #include "program/program.h"
 
 #include "program/completion.h"
-#include "port/config_reader.h"
 #include "base/log.h"
 #include "store/migrate.h"
 #include "port/secret_file.h"
@@ -215,10 +214,9 @@ int program_load_config(const struct program_line *line, struct config **config,
 	int rc;
 
 	*config = NULL;
-	config_reader_beside_program();
 	rc = config_load(config, line->config_path, err);
 	if (rc < 0)
-		return rc == DEFERRED_ENOMEM || rc == DEFERRED_ESYSTEM ? EX_OSERR : EX_CONFIG;
+		return rc == DEFERRED_ENOMEM ? EX_OSERR : EX_CONFIG;
 	for (size_t i = 0; line->program->options[i].name; i++) {
 		const struct program_option *o = &line->program->options[i];
 		char option[32];

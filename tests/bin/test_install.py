@@ -39,7 +39,6 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
             "bin/deferred_web",
             "libexec/deferred/deferred_runner",
             "libexec/deferred/deferred_backtrace",
-            "libexec/deferred/deferred_config",
             "lib/libdeferred.so",
             "lib/libdeferred.so.1",
             "lib/libdeferred.a",

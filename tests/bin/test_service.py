@@ -378,7 +378,7 @@ def test_sighup_brings_new_settings_into_force(db):
     [
         ("runners = none\n", "setting 'runners': value 'none' is not a whole number or a range"),
         ('interval_floor = "2s"\ninterval_ceiling = "1s"\n', "interval_ceiling is 1000 ms"),
-        ("runners = {", "syntax error"),
+        ("runners = {", "setting 'runners' has no value before '{'"),
         ('plugin_dir = "/nonexistent/plugins"\n', None),
     ],
 )

@@ -54,7 +54,6 @@ say "The config file and the schema"
 # Plugins are loaded from a folder that nobody else can write to.
 install -d -m 755 "$work/plugins" && install -m 755 build/plugins/*.so "$work/plugins"
 export DEFERRED_CONFIG="$work/etc/deferred.conf"
-export DEFERRED_LIBEXEC_DIR="$top/build/bin" # for the C program; what is installed finds it
 (umask 077 && cat > "$DEFERRED_CONFIG") <<CONF
 database { conninfo = "host=$work/pg port=5432 user=deferred dbname=demo" }
 plugin_dir = "$work/plugins"

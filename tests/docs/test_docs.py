@@ -212,7 +212,6 @@ def test_one_door_per_dependency():
     """Of the library, and of each program that has one of its own."""
     doors = {
         "libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c", "lib/port/answer.c"},
-        "confuse.h": {"bin/deferred_config/main.c"},
         "dlfcn.h": {"lib/port/plugin.c"},
         "elfutils/": {"bin/deferred_backtrace/source.c"},
         "microhttpd.h": {"lib/http/server.c"},

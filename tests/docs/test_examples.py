@@ -98,7 +98,6 @@ def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferre
             os.path.join(BUILD, "lib", "libdeferred.a"),
             "-lpq",
             "-ljansson",
-            "-lconfuse",
             "-ldl",
             "-lpthread",
         ]

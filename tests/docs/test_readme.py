@@ -53,7 +53,7 @@ def test_it_can_be_tried(tmp_path):
     shown = [line for _, lines in steps for line in lines]
     text = make + "\n".join(command for command, _ in steps).replace('"$PWD/build/bin', f'"{harness.BUILD}/bin')
     more = "\ndeferred account add acme; deferred account allow acme echo; psql -Xqc 'create table orders ()'; psql -XAtc \"select to_regclass('public.orders')\""
-    env = {"PYTHON": sys.executable, "KEEP": kept("keep"), "DEFERRED_ALLOW_ROOT": "", "DEFERRED_LIBEXEC_DIR": ""}
+    env = {"PYTHON": sys.executable, "KEEP": kept("keep"), "DEFERRED_ALLOW_ROOT": ""}
     try:
         said = bash(text + more, env, pg.TOP).stdout
         assert said.endswith("\norders\n"), said

@@ -60,7 +60,6 @@ def base_env():
         "TMPDIR": root(),
         "LANG": "C.UTF-8",
         "DEFERRED_TEST_ROOT": root(),
-        "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin"),  # for applications: programs find it beside them
         "DEFERRED_ALLOW_ROOT": "1",  # tests run as root, and what they defer is their own
         "DEFERRED_CGROUP": "0",  # one that is killed would leave its groups on the machine; test_cgroup.py has its own
         **(sanitizer_env(False) if SAN else {}),

@@ -473,7 +473,6 @@ def keep():
         "DEFERRED_DB": cluster.conninfo("deferred"),
         "DEFERRED_PIDFILE": os.path.join(KEPT, "run", "defer_deferred"),
         "DEFERRED_PLUGIN_DIR": os.path.join(BUILD, "plugins"),
-        "DEFERRED_LIBEXEC_DIR": os.path.join(BUILD, "bin"),
         "DEFERRED_HTTP_KEY_FILE": os.path.join(KEPT, "http.key"),
     }
     if os.geteuid() == 0:

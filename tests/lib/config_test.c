@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -211,8 +210,6 @@ static void assert_unset(const char *text, const char *place)
 
 static void no_setting_takes_a_variable_that_is_not_set(void **state)
 {
-	struct deferred_error err = { 0 };
-	struct config *config = NULL;
 	char text[256], place[128];
 
 	(void)state;
@@ -239,10 +236,6 @@ static void no_setting_takes_a_variable_that_is_not_set(void **state)
 		setenv("NOPE", "", 1);
 	}
 	unsetenv("NOPE");
-	setenv("LD_NOPE", "x", 1);
-	write_file("application = \"${LD_NOPE}\"\n");
-	assert_int_equal(config_load(&config, file, &err), DEFERRED_ECONFIG);
-	unsetenv("LD_NOPE");
 }
 
 static void a_variable_has_its_value_or_its_default(void **state)
@@ -542,17 +535,6 @@ static int tear_down(void **state)
 	return rmdir(dir);
 }
 
-/* Where deferred_config was built. */
-static void name_folder(void)
-{
-	const char *build = getenv("DEFERRED_BUILD");
-	char name[PATH_MAX], path[PATH_MAX];
-
-	snprintf(name, sizeof(name), "%s/bin", build ? build : "build");
-	if (realpath(name, path))
-		setenv("DEFERRED_LIBEXEC_DIR", path, 1);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -574,7 +556,6 @@ int main(void)
 		cmocka_unit_test(the_sample_is_a_valid_file_with_and_without_its_comment_marks),
 	};
 
-	name_folder();
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("config", tests, set_up, tear_down);
 }

@@ -71,7 +71,7 @@ def test_programs_and_libraries_are_hardened(packages, tmp_path):
         call(["dpkg-deb", "-x", packages[name], tmp_path])
     for path in [
         *glob.glob(f"{tmp_path}/usr/bin/*"),
-        *glob.glob(f"{tmp_path}/usr/lib/*/libdeferred1/*"),
+        *glob.glob(f"{tmp_path}/usr/libexec/deferred/*"),
         *glob.glob(f"{tmp_path}/usr/lib/*/*.so.*"),
         *glob.glob(f"{tmp_path}/usr/lib/*/deferred/plugins/*"),
     ]:

@@ -70,7 +70,7 @@ def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs(
             and f"vendor-completions/_{name}\n" in taken
         ), name
     for name in value["HELPERS"]:
-        assert f"usr/lib/*/libdeferred1/{name}\n" in taken, name
+        assert f"usr/libexec/deferred/{name}\n" in taken, name
     for unit in (
         glob.glob(os.path.join(pg.TOP, "cron/*.service"))
         + glob.glob(os.path.join(pg.TOP, "cron/*.socket"))
