@@ -376,7 +376,7 @@ def test_a_wrong_password_is_refused_in_the_words_of_the_server(call, smtpd, tmp
     assert outcome.returned == "unready"
     assert outcome.error == (
         f"localhost:{server.port}: AUTH: 535 5.7.8 Authentication credentials invalid"
-        "; look at mail { user, password_file, tls }"
+        "; check mail { user, password_file, tls }"
     )
     missing = call(
         "send_mail",

@@ -173,24 +173,21 @@ static const char *remedy(const struct sending *s, CURLcode code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "; if it is the right server: mail { ca_file = \"FILE\" }, the certificate of who signed the "
-		       "server's, in PEM, and as "
-		       "mail { host } the name that stands in it";
+		return "; if this is the right server, set mail { ca_file = \"FILE\" } to the PEM certificate of its "
+		       "signer, and mail { host } to the name in its certificate";
 	case CURLE_SSL_CACERT_BADFILE:
-		return "; mail { ca_file } is to name a file of certificates, in PEM, that the user of functions can "
-		       "read";
+		return "; set mail { ca_file } to a file of PEM certificates that the user of functions can read";
 	case CURLE_USE_SSL_FAILED:
-		return "; mail { tls = \"starttls\" } wants a server that offers it: often mail { port = 587 }";
+		return "; mail { tls = \"starttls\" } needs a server that offers it, often at mail { port = 587 }";
 	case CURLE_SSL_CONNECT_ERROR:
-		return "; mail { tls } and mail { port } have to fit each other: 'tls' and 465, 'starttls' and "
-		       "587, 'none' and 25; and "
-		       "mail { ca_file } names certificates to trust";
+		return "; set mail { tls } and mail { port } to a pair such as 'tls' and 465, 'starttls' and 587, or "
+		       "'none' and 25; mail { ca_file } names certificates to trust";
 	default:
 		break;
 	}
 	if (s->stage == AUTH || asks_for_login(s->reply_code) || code == CURLE_LOGIN_DENIED)
-		return "; look at mail { user, password_file, tls }";
-	return s->stage == CONNECT ? "; mail { host = \"...\" port = ... } names the mail server" : "";
+		return "; check mail { user, password_file, tls }";
+	return s->stage == CONNECT ? "; set mail { host = \"...\" port = ... } to the mail server" : "";
 }
 
 /* Of recipients it has to say so to each: what one is refused for may be that one's. */
