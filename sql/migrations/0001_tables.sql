@@ -313,9 +313,9 @@ create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key) w
 create index __deferred_hot_limited on deferred.__deferred_hot (unknown, queue, fn, priority desc, id)
     where limited and due_at is null and concurrency_key is null;
 -- One lane for each key, in the order of ids: a job waiting for a retry keeps its place. By a hash of the key, so that
--- a search can begin at a random one.
+-- a search can begin at a random one. Jobs deferred with a delay come when they are due: no claim walks over them.
 create index __deferred_hot_concurrency on deferred.__deferred_hot (queue, hashtextextended(concurrency_key, 0), id)
-    where concurrency_key is not null;
+    where concurrency_key is not null and (due_at is null or attempt > coalesce(attempt_base, 0));
 create index __deferred_hot_message on deferred.__deferred_hot (queue, due_at nulls first, priority desc, xid, id) where fn is null;
 
 create table deferred.__deferred_log (

@@ -122,6 +122,8 @@ def test_a_claim_changes_no_indexed_column(db):
         "unknown",
         "bounded",
         "concurrency_key",
+        "attempt",
+        "attempt_base",
     }
     db.sql(
         "select deferred.__enqueue_many(array_fill('noop'::text, array[50]), array_fill('{}'::json, array[50]),"
@@ -129,7 +131,7 @@ def test_a_claim_changes_no_indexed_column(db):
         + ")"
     )
     db.sql(
-        """update deferred.__deferred_hot set receipt = 1, worker = 1, attempt = attempt + 1, started_at = now(),
+        """update deferred.__deferred_hot set receipt = 1, worker = 1, started_at = now(),
               visible_at = now() + interval '1 min' where id in (select id from deferred.__deferred_hot limit 5)"""
     )
     db.sql("select pg_stat_force_next_flush()")

@@ -416,6 +416,27 @@ def test_starts_without_a_round_begin_anywhere(db, worker):  # noqa: F811
     forget_attempts(db)
 
 
+def test_a_claim_and_a_start_do_not_walk_over_delayed_jobs_with_keys(db, worker):  # noqa: F811
+    worker()
+    statements = {
+        "job_claim_limited": "null, 20, 20, 1, 60000, 3, null, 3, 16777216, 20, null",
+        "run_probe": "null, 'host:/pid', null",
+    }
+
+    def read(n):
+        db.sql(
+            """select deferred.defer('f', '{}', json_build_object('concurrency_key', 'k' || i %% 2000, 'delay', '1d'))
+               from generate_series(1, %s) i""",
+            n,
+        )
+        db.sql("vacuum (analyze) deferred.__deferred_hot")
+        return {name: pages(db, name, arguments) for name, arguments in statements.items()}
+
+    few = read(10)
+    more = read(4000)
+    assert all(more[name] <= few[name] + 20 for name in statements), (few, more)
+
+
 def test_a_start_finds_its_functions_among_those_that_nobody_had(db):
     """Of which there are many, and nothing else is to be done."""
     config = 'function "quick" { command = {"/bin/true"} }\n'

@@ -16,7 +16,7 @@ begin
         select d.queue, d.ready, d.more, d.oldest_s, l.late_s,
                (exists (select from deferred.__deferred_hot h where h.queue = d.queue and h.due_at is null and not h.limited and h.fn is not null)
                 or exists (select from deferred.__deferred_hot h where h.queue = d.queue and h.due_at is null and h.limited and h.concurrency_key is null and h.unknown in (false, true))
-                or exists (select from deferred.__deferred_hot h where h.queue = d.queue and h.concurrency_key is not null))
+                or exists (select from deferred.__deferred_hot h where h.queue = d.queue and h.due_at is null and h.concurrency_key is not null))
                and not exists (
                    select from (select x.* from deferred.__deferred_worker x order by x.id desc limit 2000) w
                    where (w.queues is null or d.queue = any (w.queues))

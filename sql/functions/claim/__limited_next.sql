@@ -7,6 +7,7 @@ as $$
                   order by h.unknown, h.queue, h.fn limit 1),
                  (select h.queue from deferred.__deferred_hot h
                   where h.queue > p_after and h.concurrency_key is not null
+                    and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
                   order by h.queue, hashtextextended(h.concurrency_key, 0) limit 1))
 $$;
 comment on function deferred.__limited_next(text) is 'the next queue behind a name that has or may have limited jobs that are not delayed; NULL: none';

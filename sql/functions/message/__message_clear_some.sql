@@ -13,10 +13,10 @@ begin
          where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null and h.unknown in (false, true) and h.id <= $2)
         union all
         (select h.id from deferred.__deferred_hot h
-         where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited) and h.id <= $2)
+         where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and h.due_at is null and h.limited and h.id <= $2)
         union all
         (select h.id from deferred.__deferred_hot h
-         where h.due_at is not null and h.fn is not null and h.concurrency_key is null and h.queue = $1 and h.id <= $2)
+         where h.due_at is not null and h.fn is not null and h.queue = $1 and h.id <= $2)
         limit $3),
     row as materialized (
         select h.id from seen s join deferred.__deferred_hot h on h.id = s.id for update of h skip locked),

@@ -24,11 +24,11 @@ begin
           where h.queue = $1 and h.fn is not null and h.due_at is null and h.limited and h.concurrency_key is null and h.unknown in (false, true)
           union all
           select from deferred.__deferred_hot h
-          where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and (h.due_at is not null or h.limited)
+          where h.queue = $1 and h.fn is not null and h.concurrency_key is not null and h.due_at is null and h.limited
           union all
           -- Delayed calls are not kept by queue: only some are looked at.
-          select from (select h.queue, h.concurrency_key from deferred.__deferred_hot h where h.due_at is not null and h.fn is not null limit v_exact) x
-          where x.queue = $1 and x.concurrency_key is null
+          select from (select h.queue from deferred.__deferred_hot h where h.due_at is not null and h.fn is not null limit v_exact) x
+          where x.queue = $1
           limit v_exact + 1) y;
     if messages > v_exact then
         execute 'explain (format json) select from deferred.__deferred_hot where queue = ' || quote_literal($1) into v_plan;

@@ -16,7 +16,9 @@ begin
     delete from deferred.__deferred_limit l
     where l.ctid = any (v_locked) and not exists (
         select from deferred.__deferred_hot h
-        where h.queue = l.queue and h.concurrency_key is not null and hashtextextended(h.concurrency_key, 0) = l.name::bigint);
+        where h.queue = l.queue and h.concurrency_key is not null
+          and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
+          and hashtextextended(h.concurrency_key, 0) = l.name::bigint);
     get diagnostics v_rows = row_count;
     update deferred.__deferred_limit l set used_at = clock_timestamp() where l.ctid = any (v_locked);
     return v_rows;
