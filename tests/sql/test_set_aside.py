@@ -437,6 +437,28 @@ def test_a_claim_and_a_start_do_not_walk_over_delayed_jobs_with_keys(db, worker)
     assert all(more[name] <= few[name] + 20 for name in statements), (few, more)
 
 
+def test_a_start_looks_at_some_of_many_functions_of_a_queue_under_limits(db, worker):  # noqa: F811
+    w = worker()
+    db.sql("update deferred.__deferred_queue set max_running = 20")
+    claim = "null, 20, 20, 1, 60000, 3, null, 3, 16777216, 20, null"
+
+    def read():
+        db.sql("vacuum (analyze) deferred.__deferred_hot")
+        return pages(db, "job_claim_limited", claim)
+
+    names(db, 600)
+    few = read()
+    names(db, 4000)
+    assert read() <= few + 600
+    # Once one of them was met that it has not, it comes to its own, however many others there are.
+    offer(db, "zz")
+    mine = db.defer("zz")
+    claims = 0
+    while mine not in ids(limited(w, known=["zz"])[0]):
+        claims += 1
+        assert claims < 20
+
+
 def test_a_start_finds_its_functions_among_those_that_nobody_had(db):
     """Of which there are many, and nothing else is to be done."""
     config = 'function "quick" { command = {"/bin/true"} }\n'

@@ -116,7 +116,7 @@ begin
             select x.fn into v_fn from deferred.__deferred_hot x
             where x.queue = v_queue and x.limited and not x.unknown and x.concurrency_key is null and x.due_at is null and x.fn > v_fn
             order by x.unknown, x.queue, x.fn limit 1;
-            exit when not found;
+            exit when not found or ($7 is null and cardinality(v_lane_fn) >= v_strange_most);
             v_steps := v_steps + 1;
             if v_fn <> all ($7) then
                 v_strange_queue := v_strange_queue || v_queue::text;
