@@ -757,7 +757,7 @@ def test_a_login_gets_no_page_that_was_made_for_another(web, db):
         seer = f"seer_{os.getpid()}"
         for _ in range(2):
             assert (
-                "a secret query" in web.ask(f"/jobs/{job}", seer, If_None_Match="x")[2]
+                "idle in transaction" in web.ask(f"/jobs/{job}", seer, If_None_Match="x")[2]
                 and "state not seen" in web.ask(f"/jobs/{job}", "vic", If_None_Match="x")[2]
             )
     finally:
