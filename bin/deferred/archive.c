@@ -84,7 +84,7 @@ int archive_table(struct pg *pg, const char *aside, const char *command, char na
 	if (rc == 0)
 		rc = feed(pg, aside, command, name, rows, err);
 	if (rc == 0)
-		rc = store_admin_purge_archived(pg, aside, *rows, err);
+		rc = admin_purge_archived_exec(pg, aside, *rows, err);
 	if (rc == 0)
 		return pg_command(pg, "commit", err);
 	if (!pg_broken(pg))

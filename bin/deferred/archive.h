@@ -16,7 +16,7 @@
 #define ARCHIVE_NAME_MAX 64
 
 /*
- * aside: name of the table, as store_admin_purge_aside() gives it; name: receives what the command finds in $NAME.
+ * aside: name of the table, as admin_purge_aside_exec() gives it; name: receives what the command finds in $NAME.
  * *rows: how many there were.
  * Returns 0, DEFERRED_ESTALE where another purge is at it, DEFERRED_EFAILED where the command did not end with 0, or
  * what the database says: then the table is there as before.

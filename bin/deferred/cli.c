@@ -311,7 +311,7 @@ static void hint_role(const struct cli *cli, struct deferred_error *err)
 		return;
 	if (pg_in_transaction(cli->pg))
 		pg_command(cli->pg, "rollback", NULL);
-	if (store_admin_role(cli->pg, cli->role, &res, NULL) == 0 && !pg_bool(res, 0, 1))
+	if (admin_role_exec(cli->pg, cli->role, &res, NULL) == 0 && !pg_bool(res, 0, 1))
 		error_hint(err, "grant %s to %s", cli->role, pg_text(res, 0, 0, NULL));
 	pg_result_free(res);
 }

@@ -275,7 +275,7 @@ static int ls(struct cli *cli)
 static int change(struct cli *cli, const char *verb, const char *name)
 {
 	struct deferred_error err = { 0 };
-	int rc = strcmp(verb, "rm") == 0 ? store_account_rm(cli->pg, name, &err)
+	int rc = strcmp(verb, "rm") == 0 ? account_rm_exec(cli->pg, name, &err)
 					 : store_account_enable(cli->pg, name, strcmp(verb, "enable") == 0, &err);
 
 	if (rc < 0)

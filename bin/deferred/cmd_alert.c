@@ -25,7 +25,7 @@ static int list(struct cli *cli)
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
 
-	if (store_alert_ls(cli->pg, &res, &err) < 0)
+	if (alert_ls_exec(cli->pg, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
 		cli_print_json_array(res, 6);

@@ -9,7 +9,7 @@ static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	struct pg_result *res = NULL;
 	int rc = store_admin_cancel(pg, id, err);
 
-	if (rc == DEFERRED_ENOTFOUND && store_admin_state(pg, id, &res, NULL) == 0) {
+	if (rc == DEFERRED_ENOTFOUND && admin_state_exec(pg, id, &res, NULL) == 0) {
 		error_clear(err);
 		if (pg_null(res, 0, 0)) {
 			error_not_there(err, "job", id);

@@ -47,7 +47,7 @@ static int make(struct cli *cli, const char *flow, store_make_fn *store)
 		printf("%" PRId64 "\n", id);
 		return EX_OK;
 	}
-	if (store_flow_jobs(cli->pg, id, &jobs, &err) < 0)
+	if (flow_jobs_exec(cli->pg, id, &jobs, &err) < 0)
 		return cli_fail(cli, &err);
 	printf("{\"id\": %" PRId64 ", \"jobs\": ", id);
 	cli_print_json_array(jobs, 2);
@@ -190,9 +190,9 @@ static int show(struct cli *cli, int64_t id, int limit)
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
 	if (rc == 0)
-		rc = store_flow_show(cli->pg, id, limit, 0, &jobs, &err);
+		rc = flow_show_exec(cli->pg, id, limit, 0, &jobs, &err);
 	if (rc == 0)
-		rc = store_flow_head(cli->pg, id, JOBS_MAX, &head, &err);
+		rc = flow_head_exec(cli->pg, id, JOBS_MAX, &head, &err);
 	if (rc == 0 && pg_rows(jobs) == 0 && pg_rows(head) == 0)
 		rc = error_not_there(&err, "flow", id);
 	if (rc < 0) {

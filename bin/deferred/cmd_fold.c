@@ -30,7 +30,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	cli_set_limits(cli, true);
-	rc = anew ? store_fold_anew(cli->pg, &err) : 0;
+	rc = anew ? fold_anew_exec(cli->pg, &err) : 0;
 	if (rc == 0)
 		rc = store_fold(cli->pg, 0, &folded, &err);
 	if (rc < 0)

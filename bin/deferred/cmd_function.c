@@ -34,7 +34,7 @@ static int ls(struct cli *cli, const char *fn)
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
 
-	if (store_admin_function_ls(cli->pg, fn, &res, &err) < 0)
+	if (admin_function_ls_exec(cli->pg, fn, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
 		cli_print_json_array(res, 6);
@@ -67,7 +67,7 @@ static int rm(struct cli *cli, const char *fn)
 	struct pg_result *res;
 	bool found;
 
-	if (store_admin_function_ls(cli->pg, fn, &res, &err) < 0)
+	if (admin_function_ls_exec(cli->pg, fn, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	found = pg_rows(res) > 0;
 	pg_result_free(res);

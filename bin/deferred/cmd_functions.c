@@ -52,9 +52,9 @@ static int ls(struct cli *cli, const char *fn)
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
 	if (rc == 0)
-		rc = store_admin_functions(cli->pg, fn, &res, &err);
+		rc = admin_functions_exec(cli->pg, fn, &res, &err);
 	if (rc == 0 && !fn)
-		rc = store_admin_functions_unknown(cli->pg, &unknown, &err);
+		rc = admin_functions_unknown_exec(cli->pg, STORE_ADMIN_UNKNOWN_JOBS, &unknown, &err);
 	if (rc == 0 && fn && pg_rows(res) == 0)
 		rc = error_set(&err, DEFERRED_ENOTFOUND, "functions", "no worker has function '%.127s'", fn);
 	if (rc < 0) {

@@ -122,11 +122,11 @@ static int graph(struct cli *cli, int64_t id, int limit, bool dot)
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
 	if (rc == 0)
-		rc = store_flow_show(cli->pg, id, limit, 0, &jobs, &err);
+		rc = flow_show_exec(cli->pg, id, limit, 0, &jobs, &err);
 	if (rc == 0 && pg_rows(jobs) == 0)
 		rc = error_not_there(&err, "flow", id);
 	if (rc == 0)
-		rc = store_flow_edges(cli->pg, id, limit, &edges, &err);
+		rc = flow_edges_exec(cli->pg, id, limit, &edges, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {

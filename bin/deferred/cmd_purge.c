@@ -83,7 +83,7 @@ static int archive_partitions(struct purge *p, struct deferred_error *err)
 		char name[ARCHIVE_NAME_MAX];
 		int64_t rows = 0;
 
-		rc = store_admin_purge_aside(p->cli->pg, p->older_ms, &res, err);
+		rc = admin_purge_aside_exec(p->cli->pg, p->older_ms, &res, err);
 		if (rc < 0)
 			return rc;
 		more = !pg_null(res, 0, 0);
@@ -102,7 +102,7 @@ static int delete_attempts(struct purge *p, struct deferred_error *err)
 {
 	int32_t pages = (int32_t)(p->batch / ROWS_A_PAGE) + 1;
 	struct pg_result *parts;
-	int rc = store_admin_purge_parts(p->cli->pg, p->older_ms, p->in_use, &parts, err);
+	int rc = admin_purge_parts_exec(p->cli->pg, p->older_ms, p->in_use, &parts, err);
 
 	for (size_t i = 0; rc == 0 && i < pg_rows(parts); i++) {
 		for (int64_t page = 0; rc == 0 && page < pg_int(parts, i, 1); page += pages) {

@@ -116,7 +116,7 @@ static int ls(struct cli *cli, const char *queue)
 	struct pg_result *res;
 	int rc = EX_OK;
 
-	if (store_admin_queue_ls(cli->pg, queue, &res, &err) < 0)
+	if (admin_queue_ls_exec(cli->pg, queue, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (queue && pg_rows(res) == 0) {
 		error_set(&err, DEFERRED_ENOTFOUND, "queue", "queue '%.64s' does not exist", queue);

@@ -228,7 +228,7 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
-	if (store_rule_ls(cli->pg, &res, &err) < 0)
+	if (rule_ls_exec(cli->pg, &res, &err) < 0)
 		return rule_fail(cli, &err);
 	if (cli->json) {
 		cli_print_json_array(res, 11);
@@ -316,7 +316,7 @@ static int rule_rm(struct cli *cli, int argc, char **argv)
 	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {
 		struct deferred_error err = { 0 };
 
-		if (store_rule_remove(cli->pg, argv[i], &err) < 0) {
+		if (rule_remove_exec(cli->pg, argv[i], &err) < 0) {
 			int failed = rule_fail(cli, &err);
 
 			rc = rc == EX_OK ? failed : rc;

@@ -40,7 +40,7 @@ static int schedule_ls(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	if (store_schedule_ls(cli->pg, NULL, &res, &err) < 0)
+	if (schedule_ls_exec(cli->pg, NULL, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
 		cli_print_json_array(res, 10);
@@ -94,8 +94,8 @@ static int schedule_show(struct cli *cli, int argc, char **argv)
 
 	if (rc >= 0 || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	if (store_schedule_ls(cli->pg, argv[optind], &res, &err) < 0 ||
-	    store_schedule_ticks(cli->pg, argv[optind], (int)n, &ticks, &err) < 0) {
+	if (schedule_ls_exec(cli->pg, argv[optind], &res, &err) < 0 ||
+	    schedule_ticks_exec(cli->pg, argv[optind], (int)n, &ticks, &err) < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (pg_rows(res) == 0) {
 		error_set(&err, DEFERRED_EDB, "schedule", "schedule '%.100s' does not exist", argv[optind]);
@@ -136,7 +136,7 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 	zone = timezone;
 	if (!zone && strpbrk(argv[optind], " @")) /* a rule, not the name of a schedule */
 		timezone = config_text(cli->config, "timezone");
-	if (store_schedule_next(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
+	if (schedule_next_exec(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
 		return schedule_fail(cli, zone, &err);
 	if (cli->json) {
 		cli_print_json_array(res, 2);
@@ -168,23 +168,24 @@ static int each(struct cli *cli, int argc, char **argv, enum store_schedule_what
 		return rc;
 	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {
 		struct deferred_error err = { 0 };
-		struct pg_result *res = NULL;
+		int64_t job;
 
-		if (store_schedule_do(cli->pg, what, argv[i], &res, &err) < 0) {
+		if (store_schedule_do(cli->pg, what, argv[i], &job, &err) < 0) {
 			int failed = cli_fail(cli, &err);
 
 			rc = rc == EX_OK ? failed : rc;
 		} else if (cli->json) {
 			printf("%s{\"schedule\": \"%s\", ", between, argv[i]);
-			if (what == STORE_SCHEDULE_RUN)
-				printf("\"id\": %s}", pg_null(res, 0, 0) ? "null" : pg_text(res, 0, 0, NULL));
+			if (what == STORE_SCHEDULE_RUN && job)
+				printf("\"id\": %" PRId64 "}", job);
+			else if (what == STORE_SCHEDULE_RUN)
+				printf("\"id\": null}");
 			else
 				printf("%s}", done[what]);
 			between = ",\n ";
-		} else if (what == STORE_SCHEDULE_RUN && !pg_null(res, 0, 0)) {
-			puts(pg_text(res, 0, 0, NULL));
+		} else if (what == STORE_SCHEDULE_RUN && job) {
+			printf("%" PRId64 "\n", job);
 		}
-		pg_result_free(res);
 	}
 	if (cli->json)
 		printf("%s]\n", *between == '[' ? between : "");

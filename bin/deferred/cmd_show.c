@@ -138,13 +138,13 @@ static int show(struct cli *cli, int64_t id)
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
 	if (rc == 0)
-		rc = store_admin_show(cli->pg, id, &job, &err);
+		rc = admin_show_exec(cli->pg, id, &job, &err);
 	if (rc == 0 && pg_rows(job) == 0)
 		rc = error_not_there(&err, "job", id);
 	if (rc == 0 && !cli->json)
-		rc = store_admin_attempts(cli->pg, id, &attempts, &err);
+		rc = admin_show_attempts_exec(cli->pg, id, &attempts, &err);
 	if (rc == 0 && !cli->json)
-		rc = store_admin_edges(cli->pg, id, &edges, &err);
+		rc = admin_show_edges_exec(cli->pg, id, &edges, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {

@@ -157,21 +157,21 @@ static int run(struct cli *cli, int argc, char **argv)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 	if (rc == 0)
-		rc = store_admin_status(cli->pg, &all, &err);
+		rc = admin_status_exec(cli->pg, &all, &err);
 	if (rc == 0)
-		rc = store_admin_status_queues(cli->pg, &queues, &err);
+		rc = admin_status_queues_exec(cli->pg, STORE_ADMIN_COUNT_MAX, &queues, &err);
 	if (rc == 0)
-		rc = store_admin_status_outcomes(cli->pg, &outcomes, &err);
+		rc = admin_status_outcomes_exec(cli->pg, STORE_ADMIN_COUNT_MAX, &outcomes, &err);
 	if (rc == 0)
-		rc = store_admin_status_dead(cli->pg, &dead, &err);
+		rc = admin_status_dead_exec(cli->pg, STORE_ADMIN_ENDS, &dead, &err);
 	if (rc == 0)
-		rc = store_admin_functions_unknown(cli->pg, &unknown, &err);
+		rc = admin_functions_unknown_exec(cli->pg, STORE_ADMIN_UNKNOWN_JOBS, &unknown, &err);
 	if (rc == 0)
-		rc = store_alert_ls(cli->pg, &alerts, &err);
+		rc = alert_ls_exec(cli->pg, &alerts, &err);
 	if (rc == 0)
-		rc = store_admin_absent(cli->pg, &absent, &err);
+		rc = why_absent_exec(cli->pg, &absent, &err);
 	if (rc == 0)
-		rc = store_admin_durability(cli->pg, &durability, &err);
+		rc = admin_durability_exec(cli->pg, &durability, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "port/params.h"
 #include "store/admin.h"
-#include "store/top.h"
+#include "rows/admin.h"
 #include "table.h"
 #include "top.h"
 
@@ -19,6 +19,8 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
+
+#define LOG_PAGES 100 /* 800 kB, some 8,000 attempts */
 
 enum { OPT_QUEUE = 1, OPT_INTERVAL, OPT_ONCE };
 
@@ -53,11 +55,11 @@ static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 	top_sort_queues(top);
 	rc = store_admin_look(pg, STORE_WHY_MS, err);
 	if (rc == 0)
-		rc = store_top_arrivals(pg, top->queue, &top->arrivals, err);
+		rc = top_arrivals_exec(pg, top->queue, &top->arrivals, err);
 	if (rc == 0)
-		rc = store_top_recent(pg, top->queue, &top->recent, err);
+		rc = top_recent_exec(pg, top->queue, LOG_PAGES, &top->recent, err);
 	if (rc == 0)
-		rc = store_top_running(pg, top->queue, TOP_JOBS_MAX, &top->running, err);
+		rc = top_running_exec(pg, top->queue, TOP_JOBS_MAX, &top->running, err);
 	if (!pg_broken(pg) && pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
 	return rc;

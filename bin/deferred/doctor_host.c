@@ -2,7 +2,7 @@
 #include "doctor_here.h"
 
 #include "program/certificate.h"
-#include "store/doctor.h"
+#include "rows/doctor.h"
 #include "table.h"
 
 #include <errno.h>
@@ -137,7 +137,7 @@ void doctor_intervals(struct doctor *d)
 	doctor_superseded(d);
 	if (config_flag(d->host->cli->config, "loop") ||
 	    strcmp(config_text(d->host->cli->config, "if_running"), "replace") != 0 ||
-	    !doctor_ask(d, store_doctor_intervals, &res))
+	    !doctor_ask(d, doctor_intervals_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		doctor_warn(d, "function %s may take %s, and the next start comes after %s, with pidfile %s",

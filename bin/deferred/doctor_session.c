@@ -2,13 +2,13 @@
 /* Who is connected, and through what. */
 #include "doctor_here.h"
 
-#include "store/doctor.h"
+#include "rows/doctor.h"
 
 void doctor_role(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 
-	if (!doctor_ask(d, store_doctor_role, &res))
+	if (!doctor_ask(d, doctor_role_exec, &res))
 		return;
 	if (pg_bool(res, 0, 1)) {
 		doctor_warn(d, "connects as %s, a superuser", pg_text(res, 0, 0, NULL));
@@ -41,7 +41,7 @@ void doctor_listen(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 
-	if (!config_flag(d->host->cli->config, "listen") || !doctor_ask(d, store_doctor_direct, &res))
+	if (!config_flag(d->host->cli->config, "listen") || !doctor_ask(d, doctor_direct_exec, &res))
 		return;
 	if (pg_int(res, 0, 0) != pg_server_pid(d->pg)) {
 		doctor_warn(d, "the setting listen is on, and a pooler is in between");

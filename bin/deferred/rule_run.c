@@ -109,7 +109,7 @@ static int list(struct cli *cli, struct pg_result **res, const char ***names, in
 {
 	struct deferred_error err = { 0 };
 
-	if (store_rule_ls(cli->pg, res, &err) < 0)
+	if (rule_ls_exec(cli->pg, res, &err) < 0)
 		return rule_fail(cli, &err);
 	*names = calloc(pg_rows(*res) + 1, sizeof(**names));
 	if (!*names) {

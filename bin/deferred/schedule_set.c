@@ -66,8 +66,8 @@ static int store(struct cli *cli, char **argv, const char *params, const char *o
 
 	if (rc != 0)
 		return rc;
-	if (store_schedule_set(cli->pg, argv[0], argv[1], argv[2], params, opts, &res, &err) < 0 ||
-	    store_schedule_next(cli->pg, argv[0], SHOWN, NULL, &next, &err) < 0) {
+	if (schedule_set_exec(cli->pg, argv[0], argv[1], argv[2], params, opts, &res, &err) < 0 ||
+	    schedule_next_exec(cli->pg, argv[0], SHOWN, NULL, &next, &err) < 0) {
 		pg_result_free(res);
 		return schedule_fail(cli, zone, &err);
 	}

@@ -402,7 +402,7 @@ int chart_figures(struct visit *v, const char *queue, const char *fn, struct def
 
 	/* A queue has no build. */
 	if (rc == 0 && !queue)
-		rc = store_figures_marks(v->pg, fn, query.back_s, MARKS, &marks, err);
+		rc = figures_marks_exec(v->pg, fn, query.back_s, MARKS, &marks, err);
 
 	if (rc == 0) {
 		c.marks = marks;

@@ -82,7 +82,7 @@ int page_clear(struct visit *v, struct deferred_error *err)
 		visit_refuse_act(v);
 		return 0;
 	}
-	rc = store_admin_queue_ls(v->pg, v->name, &queue, err);
+	rc = admin_queue_ls_exec(v->pg, v->name, &queue, err);
 	if (rc == 0 && pg_rows(queue) == 0)
 		visit_refuse(v, 404,
 			     arena_printf(&v->arena, "Queue '%s' does not exist. The page Queues lists all queues.",

@@ -73,11 +73,11 @@ static int jobs_of(struct visit *v, int64_t total, struct deferred_error *err)
 	static const struct part part = PART("jobs", "Jobs", "No more jobs.", columns);
 	struct pg_result *jobs = NULL, *edges = NULL;
 	int64_t after = pages_number(v, "after");
-	int rc = store_flow_show(v->pg, v->number, GRAPH_MAX, after, &jobs, err);
+	int rc = flow_show_exec(v->pg, v->number, GRAPH_MAX, after, &jobs, err);
 	size_t n = pg_rows(jobs);
 
 	if (rc == 0 && !v->json && total <= GRAPH_MAX && after == 0)
-		rc = store_flow_edges(v->pg, v->number, GRAPH_MAX, &edges, err);
+		rc = flow_edges_exec(v->pg, v->number, GRAPH_MAX, &edges, err);
 	if (rc == 0) {
 		flow_graph(v, jobs, edges);
 		page_part(v, &part, jobs, NULL);
@@ -95,7 +95,7 @@ static struct pg_result *head_of(struct visit *v, int *rc, struct deferred_error
 {
 	struct pg_result *head = NULL;
 
-	*rc = store_flow_head(v->pg, v->number, COUNTED, &head, err);
+	*rc = flow_head_exec(v->pg, v->number, COUNTED, &head, err);
 	if (*rc == 0 && pg_rows(head) == 1 && pg_int(head, 0, 0) == v->number)
 		return head;
 	if (*rc == 0 && pg_rows(head) == 0) {
@@ -261,10 +261,10 @@ int neighbours_of(struct visit *v, struct deferred_error *err)
 		PART("children", "Awaited by", "No other job waits for this job.", children_columns);
 	struct pg_result *head = NULL, *edges = NULL;
 	struct buf *b = &v->reply.body;
-	int rc = store_flow_head(v->pg, v->number, 1, &head, err);
+	int rc = flow_head_exec(v->pg, v->number, 1, &head, err);
 
 	if (rc == 0)
-		rc = store_admin_edges(v->pg, v->number, &edges, err);
+		rc = admin_show_edges_exec(v->pg, v->number, &edges, err);
 	if (rc == 0 && v->json) {
 		html_raw(b, ",\"flow\":");
 		buf_text(b, pg_rows(head) > 0 ? pg_text(head, 0, 0, NULL) : "null");

@@ -155,10 +155,10 @@ int form_page(struct visit *v, const struct form *f, const char *kind, const cha
 {
 	struct pg_result *functions = NULL, *queues = NULL;
 	struct buf *b = &v->reply.body;
-	int rc = store_admin_functions(v->pg, NULL, &functions, err);
+	int rc = admin_functions_exec(v->pg, NULL, &functions, err);
 
 	if (rc == 0)
-		rc = store_admin_queue_ls(v->pg, NULL, &queues, err);
+		rc = admin_queue_ls_exec(v->pg, NULL, &queues, err);
 	if (rc == 0) {
 		page_begin(v, kind, title);
 		if (v->json) {

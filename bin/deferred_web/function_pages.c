@@ -161,7 +161,7 @@ int errors_of(struct visit *v, const char *fn, struct deferred_error *err)
 		return 0;
 	part.len -= v->json || !visit_may_act(v);
 	hidden = hidden_functions(v, &len);
-	rc = store_web_errors(v->pg, fn, hidden, len, &res, err);
+	rc = web_errors_exec(v->pg, fn, STORE_WEB_ENDS, hidden, len, &res, err);
 	if (rc == 0)
 		page_part(v, &part, res, NULL);
 	pg_result_free(res);
@@ -189,10 +189,10 @@ int page_function(struct visit *v, struct deferred_error *err)
 	struct builds builds = { .list = arena_alloc(&v->arena, BUILDS * sizeof(struct build)), .max = BUILDS };
 	struct pg_result *offers = NULL, *limits = NULL;
 	struct buf *b = &v->reply.body;
-	int rc = store_admin_functions(v->pg, v->name, &offers, err);
+	int rc = admin_functions_exec(v->pg, v->name, &offers, err);
 
 	if (rc == 0)
-		rc = store_admin_function_ls(v->pg, v->name, &limits, err);
+		rc = admin_function_ls_exec(v->pg, v->name, &limits, err);
 	if (rc == 0)
 		rc = store_figures(v->pg, &query, &figures, err);
 	if (rc < 0)

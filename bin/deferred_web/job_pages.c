@@ -237,7 +237,7 @@ static int params(struct visit *v, bool may_see, struct deferred_error *err)
 			html_raw(b, "<section><h2>Params</h2><p class=\"empty\">Not shown to your role.</p></section>");
 		return 0;
 	}
-	rc = store_web_job_params(v->pg, v->number, &res, err);
+	rc = web_job_params_exec(v->pg, v->number, STORE_WEB_PARAMS, &res, err);
 	if (rc == 0 && pg_rows(res) == 1 && v->json && pg_int(res, 0, 1) <= STORE_WEB_PARAMS) {
 		html_raw(b, ",\"params\":");
 		buf_text(b, pg_text(res, 0, 0, NULL)); /* valid JSON, byte for byte */
@@ -346,7 +346,7 @@ int page_job(struct visit *v, struct deferred_error *err)
 	struct pg_result *res = NULL;
 	size_t hidden_len;
 	const char **hidden = hidden_functions(v, &hidden_len);
-	int rc = store_web_job(v->pg, v->number, hidden, hidden_len, &res, err);
+	int rc = web_job_exec(v->pg, v->number, hidden, hidden_len, &res, err);
 	bool may_see;
 
 	if (rc == 0 && pg_rows(res) == 0) {
@@ -432,7 +432,7 @@ int action_defer(struct visit *v, struct deferred_error *err)
 
 	if (wrong)
 		return form_page(v, &defer_form, NULL, "Defer a job", wrong, err);
-	rc = store_web_act_defer(v->pg, form_typed(v, &defer_form, "fn"), form_params(v, &defer_form),
+	rc = web_act_defer_exec(v->pg, form_typed(v, &defer_form, "fn"), form_params(v, &defer_form),
 				 form_options(v, &defer_form), visit_who(v), visit_address(v), &res, err);
 	if (rc == 0 && !pg_null(res, 0, 1)) {
 		rc = form_page(v, &defer_form, NULL, "Defer a job", pg_text(res, 0, 1, NULL), err);

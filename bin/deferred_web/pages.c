@@ -203,7 +203,7 @@ static int queues_read(struct visit *v, struct pg_result **queues, struct deferr
 static int page_queue(struct visit *v, struct deferred_error *err)
 {
 	struct pg_result *settings = NULL, *depth = NULL;
-	int rc = store_admin_queue_ls(v->pg, v->name, &settings, err);
+	int rc = admin_queue_ls_exec(v->pg, v->name, &settings, err);
 	char *path;
 
 	if (rc == 0 && pg_rows(settings) == 0) {
@@ -318,7 +318,7 @@ static int page_overview(struct visit *v, struct deferred_error *err)
 	if (rc == 0)
 		rc = store_web_rows(v->pg, WEB_DEAD_COUNT, DEAD_TOLD, &dead, err);
 	if (rc == 0)
-		rc = store_admin_status(v->pg, &status, err);
+		rc = admin_status_exec(v->pg, &status, err);
 	if (rc == 0) {
 		page_begin(v, NULL, "Overview");
 		page_live(v, "now");
@@ -455,7 +455,7 @@ static int page_functions(struct visit *v, struct deferred_error *err)
 	};
 	static const struct part part = PART("functions", NULL, "No worker has reported its functions yet.", columns);
 	struct pg_result *res = NULL;
-	int rc = store_admin_functions(v->pg, NULL, &res, err);
+	int rc = admin_functions_exec(v->pg, NULL, &res, err);
 
 	if (rc == 0) {
 		page_begin(v, NULL, "Functions");

@@ -20,7 +20,7 @@ int page_recurring(struct visit *v, struct deferred_error *err)
 	};
 	static const struct part part = PART("schedules", NULL, "No schedules yet.", columns);
 	struct pg_result *res = NULL;
-	int rc = store_web_schedules(v->pg, NULL, &res, err);
+	int rc = web_schedules_exec(v->pg, NULL, &res, err);
 
 	if (rc == 0) {
 		page_begin(v, NULL, "Recurring");
@@ -100,16 +100,16 @@ int page_schedule(struct visit *v, struct deferred_error *err)
 	static const struct part gone_part = PART("ticks", "Past ticks", "No ticks yet.", gone_columns);
 	struct pg_result *res = NULL, *coming = NULL, *gone = NULL;
 	bool paused;
-	int rc = store_web_schedules(v->pg, v->name, &res, err);
+	int rc = web_schedules_exec(v->pg, v->name, &res, err);
 
 	if (rc == 0 && pg_rows(res) == 0) {
 		refuse_unknown(v, v->name);
 		goto done;
 	}
 	if (rc == 0)
-		rc = store_schedule_next(v->pg, v->name, COMING, NULL, &coming, err);
+		rc = schedule_next_exec(v->pg, v->name, COMING, NULL, &coming, err);
 	if (rc == 0)
-		rc = store_schedule_ticks(v->pg, v->name, GONE, &gone, err);
+		rc = schedule_ticks_exec(v->pg, v->name, GONE, &gone, err);
 	if (rc < 0)
 		goto done;
 	paused = pg_bool(res, 0, 6);
@@ -212,7 +212,7 @@ int page_schedule_form(struct visit *v, struct deferred_error *err)
 		return 0;
 	}
 	if (name)
-		rc = store_web_schedule_form(v->pg, name, &was, err);
+		rc = web_schedule_form_exec(v->pg, name, &was, err);
 	form->was = was;
 	if (rc == 0 && name && pg_rows(was) == 0)
 		refuse_unknown(v, name);

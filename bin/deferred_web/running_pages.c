@@ -141,7 +141,7 @@ int page_running(struct visit *v, struct deferred_error *err)
 	struct usual *list = NULL;
 	size_t n = 0, hidden_len;
 	const char **hidden = hidden_functions(v, &hidden_len);
-	int rc = store_web_running(v->pg, hidden, hidden_len, &res, err);
+	int rc = web_running_exec(v->pg, hidden, hidden_len, &res, err);
 
 	if (rc == 0)
 		rc = gather(v, res, &list, &n, &figures, err);

@@ -74,7 +74,7 @@ int limit_used(struct visit *v, const char *queue, const char *fn, const struct 
 
 	if (pg_rows(settings) == 0 || pg_null(settings, 0, at))
 		return 0;
-	rc = store_limits_used(v->pg, queue, fn, &res, err);
+	rc = figures_limits_exec(v->pg, queue, fn, &res, err);
 	if (rc == 0) {
 		/* Without a row none was taken by it yet. */
 		used = pg_rows(res) > 0 ? pg_int(res, 0, 3) : 0;

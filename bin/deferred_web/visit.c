@@ -198,7 +198,7 @@ static void run(struct visit *v)
 	struct deferred_error err = { 0 }, ignored = { 0 };
 	int rc;
 
-	rc = v->role ? store_web_role(v->pg, v->role, &err) : 0;
+	rc = v->role ? web_role_exec(v->pg, v->role, &err) : 0;
 	if (rc == 0 && v->route->before) {
 		v->route->before(v);
 		/* Whatever stopped it, the page comes without what it would have brought. */

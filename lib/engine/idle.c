@@ -15,7 +15,7 @@ void worker_tell_missing_queues(struct worker *w)
 	for (size_t i = 0; i < w->scope.queues_len; i++) {
 		struct pg_result *res;
 
-		if (store_admin_queue_ls(w->pg, w->scope.queues[i], &res, NULL) < 0)
+		if (admin_queue_ls_exec(w->pg, w->scope.queues[i], &res, NULL) < 0)
 			return; /* what comes next tells why */
 		if (pg_rows(res) == 0)
 			log_line(LOG_L_WARNING,

@@ -106,7 +106,7 @@ const char *doctor_user_name(const struct doctor *d);
 void doctor_schema(struct doctor *d);
 void doctor_rights(struct doctor *d);
 void doctor_rights_told(struct doctor *d,
-			const struct pg_result *res); /* the same of the answer to store_doctor_role() */
+			const struct pg_result *res); /* the same of the answer to doctor_role_exec() */
 void doctor_clocks(struct doctor *d);
 void doctor_functions(struct doctor *d);
 void doctor_workers(struct doctor *d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "program/doctor.h"
 
-#include "store/doctor.h"
+#include "rows/doctor.h"
 #include "store/migrate.h"
 #include "base/plural.h"
 
@@ -71,7 +71,7 @@ void doctor_rights(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 
-	if (!doctor_ask(d, store_doctor_role, &res))
+	if (!doctor_ask(d, doctor_role_exec, &res))
 		return;
 	doctor_rights_told(d, res);
 	pg_result_free(res);
@@ -81,7 +81,7 @@ void doctor_indexes(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 
-	if (!doctor_ask(d, store_doctor_indexes, &res))
+	if (!doctor_ask(d, doctor_indexes_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		if (!pg_null(res, i, 3)) {
@@ -111,7 +111,7 @@ void doctor_partitions(struct doctor *d)
 				   "log of check_deferred for why it does not";
 	struct pg_result *res = NULL;
 
-	if (!doctor_ask(d, store_doctor_partitions, &res))
+	if (!doctor_ask(d, doctor_partitions_exec, &res))
 		return;
 	for (int col = 0; col < 4; col++) {
 		if (pg_bool(res, 0, col))
@@ -157,7 +157,7 @@ void doctor_retention(struct doctor *d)
 	int64_t bytes, daily, oldest, keep;
 	bool never, old;
 
-	if (!doctor_ask(d, store_doctor_retention, &res))
+	if (!doctor_ask(d, doctor_retention_exec, &res))
 		return;
 	bytes = pg_int(res, 0, 0);
 	daily = pg_int(res, 0, 1);

@@ -2,7 +2,7 @@
 #include "program/doctor.h"
 
 #include "store/admin.h"
-#include "store/doctor.h"
+#include "rows/doctor.h"
 #include "base/span.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ void doctor_clocks(struct doctor *d)
 	struct pg_result *res = NULL;
 	int64_t before = now_us(), after, off, behind;
 
-	if (!doctor_ask(d, store_doctor_clock, &res))
+	if (!doctor_ask(d, doctor_clock_exec, &res))
 		return;
 	after = now_us();
 	/* It was read somewhere in between. */
@@ -66,13 +66,13 @@ void doctor_snapshots(struct doctor *d)
 	char age[SPAN_AGE_SIZE];
 
 	/* Those may be the ones; that is no finding, for a role that runs jobs need not see them. */
-	if (!doctor_ask(d, store_doctor_hidden, &hidden))
+	if (!doctor_ask(d, doctor_hidden_exec, &hidden))
 		return;
 	if (pg_bool(hidden, 0, 0))
 		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them",
 			    doctor_user_name(d));
 	pg_result_free(hidden);
-	if (!doctor_ask(d, store_doctor_snapshots, &res))
+	if (!doctor_ask(d, doctor_snapshots_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res) && pg_int(res, i, 1) >= SNAPSHOT_WARN_S; i++) {
 		(pg_int(res, i, 1) >= SNAPSHOT_FAIL_S ? doctor_fail : doctor_warn)(
@@ -91,7 +91,7 @@ void doctor_slots(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 
-	if (!doctor_ask(d, store_doctor_slots, &res))
+	if (!doctor_ask(d, doctor_slots_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		int64_t kept = pg_int(res, i, 1);
@@ -116,7 +116,7 @@ void doctor_durability(struct doctor *d)
 	struct pg_result *res = NULL;
 	const char *class, *told;
 
-	if (!doctor_ask(d, store_admin_durability, &res))
+	if (!doctor_ask(d, admin_durability_exec, &res))
 		return;
 	class = pg_text(res, 0, 0, NULL);
 	told = pg_text(res, 0, 1, NULL);

@@ -17,7 +17,7 @@ void doctor_alerts(struct doctor *d)
 	struct pg_result *res = NULL;
 	char age[SPAN_AGE_SIZE];
 
-	if (!doctor_ask(d, store_alert_ls, &res))
+	if (!doctor_ask(d, alert_ls_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res) && i < TOLD_MAX; i++) {
 		bool breaker = strcmp(pg_text(res, i, 0, NULL), "breaker") == 0;
@@ -41,7 +41,7 @@ void doctor_alerts(struct doctor *d)
 
 static int ask_schedules(struct pg *pg, struct pg_result **res, struct deferred_error *err)
 {
-	return store_schedule_trouble(pg, NULL, res, err);
+	return schedule_trouble_exec(pg, NULL, res, err);
 }
 
 void doctor_schedules(struct doctor *d)

@@ -4,11 +4,24 @@
 
 #include "base/plural.h"
 #include "base/span.h"
-#include "store/doctor.h"
+#include "rows/doctor.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define JOBS_LOOKED_AT 10000
+#define LOG_PAGES 2000 /* 16 MB */
+
+static int ask_functions(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return doctor_functions_exec(pg, JOBS_LOOKED_AT, res, err);
+}
+
+static int ask_superseded(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+{
+	return doctor_superseded_exec(pg, LOG_PAGES, res, err);
+}
 
 static int by_name(const void *a, const void *b)
 {
@@ -30,7 +43,7 @@ void doctor_functions(struct doctor *d)
 	struct pg_result *res = NULL;
 	char age[SPAN_AGE_SIZE], seen[SPAN_AGE_SIZE];
 
-	if (!doctor_ask(d, store_doctor_functions, &res))
+	if (!doctor_ask(d, ask_functions, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		const char *fn = pg_text(res, i, 0, NULL);
@@ -67,7 +80,7 @@ void doctor_workers(struct doctor *d)
 	char age[SPAN_AGE_SIZE], seen[SPAN_AGE_SIZE];
 	struct pg_result *res = NULL;
 
-	if (!doctor_ask(d, store_doctor_workers, &res))
+	if (!doctor_ask(d, doctor_workers_exec, &res))
 		return;
 	/* A run says that it lives when it begins and ends; in between it holds jobs. */
 	if (pg_int(res, 0, 1) > UNSERVED_S && (pg_null(res, 0, 2) || pg_int(res, 0, 2) > UNSERVED_S) &&
@@ -92,7 +105,7 @@ static void shared_pidfiles(struct doctor *d)
 {
 	struct pg_result *res = NULL;
 
-	if (!doctor_ask(d, store_doctor_pidfiles, &res))
+	if (!doctor_ask(d, doctor_pidfiles_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		doctor_fail(d, "pidfile %s is used by %" PRId64 " lines with different options",
@@ -110,7 +123,7 @@ void doctor_superseded(struct doctor *d)
 	char age[SPAN_AGE_SIZE];
 
 	shared_pidfiles(d);
-	if (!doctor_ask(d, store_doctor_superseded, &res))
+	if (!doctor_ask(d, ask_superseded, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		doctor_warn(d, "%" PRId64 " attempt%s of %s in the last day ended because the next start came%s%s%s%s",

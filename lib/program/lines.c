@@ -38,7 +38,7 @@ int lines_seen(struct lines *lines, struct pg *pg, const char *queue, struct def
 
 	if (lines->of.n > 0)
 		return 0;
-	rc = store_advise_seen(pg, queue, FORECAST_LINES, &lines->seen, err);
+	rc = advise_seen_exec(pg, queue, FORECAST_LINES, &lines->seen, err);
 	for (size_t i = 0; rc == 0 && i < pg_rows(lines->seen); i++) {
 		rc = lines_add(lines, pg_text(lines->seen, i, 0, NULL), pg_bool(lines->seen, i, 1), err);
 		/* Whoever may run jobs may write what he likes of himself: what no program was started by is passed

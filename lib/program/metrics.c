@@ -326,7 +326,7 @@ static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
 	if (rc == 0)
 		rc = store_depth(pg, NULL, 0, &all->depths, err);
 	if (rc == 0)
-		rc = store_limits_used(pg, NULL, NULL, &all->limits, err);
+		rc = figures_limits_exec(pg, NULL, NULL, &all->limits, err);
 	return rc == 0 ? store_state(pg, &all->state, err) : rc;
 }
 

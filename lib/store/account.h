@@ -4,6 +4,7 @@
 #define STORE_ACCOUNT_H
 
 #include "port/pg.h"
+#include "rows/account.h"
 
 #define STORE_ACCOUNT_CIPHER_MAX 128
 
@@ -42,8 +43,5 @@ int store_account_enable(struct pg *pg, const char *name, bool enabled, struct d
  */
 int store_account_allow(struct pg *pg, const char *name, bool allow, const char *const *functions, size_t n, char **now,
 			struct deferred_error *err);
-
-/* Source: account_rm.sql. */
-int store_account_rm(struct pg *pg, const char *name, struct deferred_error *err);
 
 #endif

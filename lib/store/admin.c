@@ -22,19 +22,6 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 	return rc;
 }
 
-/* The same for an answer of one number. */
-static int exec_int(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int64_t *value,
-		    struct deferred_error *err)
-{
-	struct pg_result *res;
-	int rc = exec(pg, stmt, args, &res, err);
-
-	if (rc == 0)
-		*value = pg_int(res, 0, 0);
-	pg_result_free(res);
-	return rc;
-}
-
 int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err)
 {
 	char sql[192];
@@ -87,33 +74,6 @@ int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struc
 	return exec(pg, filter->running ? &sql_admin_ls_running : ls_statement(filter->state), &args, res, err);
 }
 
-int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	return exec(pg, &sql_admin_show, &args, res, err);
-}
-
-int store_admin_edges(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	return exec(pg, &sql_admin_show_edges, &args, res, err);
-}
-
-int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	return exec(pg, &sql_admin_show_attempts, &args, res, err);
-}
-
 const char *store_admin_user(void)
 {
 	const struct passwd *user = getpwuid(getuid());
@@ -126,40 +86,20 @@ static void arg_user(struct pg_args *args)
 	pg_arg_text(args, store_admin_user());
 }
 
-/* Of one job; answered with whether it was done. */
-static int act_on_job(struct pg *pg, const struct sql_statement *stmt, int64_t id, struct deferred_error *err)
-{
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	arg_user(&args);
-	rc = exec(pg, stmt, &args, &res, err);
-	if (rc == 0 && !pg_bool(res, 0, 0))
-		rc = error_not_there(err, "job", id);
-	pg_result_free(res);
-	return rc;
-}
-
 int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 {
-	return act_on_job(pg, &sql_admin_cancel, id, err);
+	struct admin_cancel_row r;
+	int rc = admin_cancel_one(pg, id, store_admin_user(), &r, err);
+
+	return rc == 0 && !r.cancelled ? error_not_there(err, "job", id) : rc;
 }
 
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
 {
-	return act_on_job(pg, &sql_admin_retry, id, err);
-}
+	struct admin_retry_row r;
+	int rc = admin_retry_one(pg, id, store_admin_user(), &r, err);
 
-int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	return exec(pg, &sql_admin_state, &args, res, err);
+	return rc == 0 && !r.retried ? error_not_there(err, "job", id) : rc;
 }
 
 int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res,
@@ -172,98 +112,10 @@ int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg
 	return exec(pg, &sql_admin_add_lines, &args, res, err);
 }
 
-int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	return pg_exec(pg, &sql_admin_status, NULL, PG_TEXT, res, err);
-}
-
-int store_admin_durability(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	return pg_exec(pg, &sql_admin_durability, NULL, PG_TEXT, res, err);
-}
-
-int store_admin_absent(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	return pg_exec(pg, &sql_why_absent, NULL, PG_TEXT, res, err);
-}
-
-int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, STORE_ADMIN_COUNT_MAX);
-	return exec(pg, &sql_admin_status_queues, &args, res, err);
-}
-
-int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, STORE_ADMIN_COUNT_MAX);
-	return exec(pg, &sql_admin_status_outcomes, &args, res, err);
-}
-
-int store_admin_status_dead(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, 10000);
-	return exec(pg, &sql_admin_status_dead, &args, res, err);
-}
-
-int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	return exec(pg, &sql_admin_queue_ls, &args, res, err);
-}
-
-int store_admin_functions(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, fn);
-	return exec(pg, &sql_admin_functions, &args, res, err);
-}
-
-int store_admin_functions_unknown(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, STORE_ADMIN_UNKNOWN_JOBS);
-	return exec(pg, &sql_admin_functions_unknown, &args, res, err);
-}
-
-int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, fn);
-	return exec(pg, &sql_admin_function_ls, &args, res, err);
-}
-
 int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res,
 		      struct deferred_error *err)
 {
-	struct pg_args args;
-
-	pg_args_init(&args);
-	for (int i = 0; i < 2; i++) {
-		pg_arg_text(&args, text[i]);
-		if (ms[i] >= 0)
-			pg_arg_int8(&args, ms[i]);
-		else
-			pg_arg_null(&args);
-	}
-	return exec(pg, &sql_admin_times, &args, res, err);
+	return admin_times_exec(pg, text[0], ms[0] >= 0 ? &ms[0] : NULL, text[1], ms[1] >= 0 ? &ms[1] : NULL, res, err);
 }
 
 /* A deadlock with a worker costs a repetition: nothing of what failed was done. */
@@ -309,90 +161,55 @@ int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct sto
 {
 	int64_t end_us = limit_ms ? clock_us() + limit_ms * INT64_C(1000) : INT64_MAX;
 	struct pg_result *last = NULL, *res; /* last holds where to go on */
+	struct admin_cancel_some_row r;
 	int rc;
 
 	memset(bulk, 0, sizeof(*bulk));
 	do {
-		rc = some(pg, verb, filter, dry, last ? pg_text(last, 0, 3, NULL) : NULL, &res, err);
+		rc = some(pg, verb, filter, dry, last ? admin_cancel_some_row(last, 0).after : NULL, &res, err);
 		pg_result_free(last);
 		last = res;
 		if (rc < 0)
 			break;
-		bulk->done += pg_int(res, 0, 0);
+		r = admin_cancel_some_row(res, 0);
+		bulk->done += r.done;
 		if (bulk->refused == 0)
-			snprintf(bulk->why, sizeof(bulk->why), "%s", pg_text(res, 0, 2, NULL));
-		bulk->refused += pg_int(res, 0, 1);
-		bulk->more = !pg_null(res, 0, 3);
+			snprintf(bulk->why, sizeof(bulk->why), "%s", r.why);
+		bulk->refused += r.refused;
+		bulk->more = r.after != NULL;
 	} while (bulk->more && !*stop && clock_us() < end_us && !(dry && bulk->done >= STORE_ADMIN_COUNT_MAX));
 	pg_result_free(last);
-	return rc;
-}
-
-static int set(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
-{
-	struct pg_result *res;
-	int rc = exec(pg, stmt, args, &res, err);
-
-	pg_result_free(res);
 	return rc;
 }
 
 int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values,
 			  size_t n, const char *metadata, bool create, struct deferred_error *err)
 {
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	pg_arg_text_array(&args, names, NULL, n);
-	pg_arg_text_array(&args, values, NULL, n);
-	pg_arg_json(&args, metadata, metadata ? strlen(metadata) : 0);
-	pg_arg_int4(&args, create);
-	arg_user(&args);
-	return set(pg, &sql_admin_queue_set, &args, err);
+	return admin_queue_set_exec(pg, queue, names, n, values, n, metadata, create, store_admin_user(), err);
 }
 
 int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values,
 			     size_t n, struct deferred_error *err)
 {
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, fn);
-	pg_arg_text_array(&args, names, NULL, n);
-	pg_arg_text_array(&args, values, NULL, n);
-	arg_user(&args);
-	return set(pg, &sql_admin_function_set, &args, err);
+	return admin_function_set_exec(pg, fn, names, n, values, n, store_admin_user(), err);
 }
 
-static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, bool *yes,
-	       struct deferred_error *err)
+int store_admin_function_unoffered(struct pg *pg, const char *fn, bool *unoffered, struct deferred_error *err)
 {
-	struct pg_result *res;
-	int rc = exec(pg, stmt, args, &res, err);
+	struct function_unoffered_row r;
+	int rc = function_unoffered_one(pg, fn, &r, err);
 
-	*yes = rc == 0 && pg_bool(res, 0, 0);
-	pg_result_free(res);
+	*unoffered = r.unoffered;
 	return rc;
 }
 
 int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err)
 {
-	struct pg_args args;
+	struct function_resume_row r;
+	int rc = function_resume_one(pg, fn, store_admin_user(), &r, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, fn);
-	arg_user(&args);
-	return ask(pg, &sql_function_resume, &args, paused, err);
-}
-
-int store_admin_function_unoffered(struct pg *pg, const char *fn, bool *unoffered, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, fn);
-	return ask(pg, &sql_function_unoffered, &args, unoffered, err);
+	*paused = r.resumed;
+	return rc;
 }
 
 /* One step of many: adds to *done and moves *id on, to 0 when that was all. A deadlock with a worker costs a
@@ -420,8 +237,8 @@ static int step(struct pg *pg, const struct sql_statement *stmt, const char *que
 		rc = exec(pg, stmt, &args, &res, &why);
 	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
 	if (rc == 0) {
-		*done += pg_int(res, 0, 0);
-		*id = pg_int(res, 0, 1);
+		*done += admin_queue_clear_row(res, 0).cancelled;
+		*id = admin_queue_clear_row(res, 0).next_id;
 	} else if (err) {
 		*err = why;
 	}
@@ -454,98 +271,47 @@ int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, i
 
 int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_t *last_id, struct deferred_error *err)
 {
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
+	struct admin_queue_hot_row r;
+	int rc = admin_queue_hot_one(pg, queue, STORE_ADMIN_COUNT_MAX, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	pg_arg_int8(&args, STORE_ADMIN_COUNT_MAX);
-	rc = exec(pg, &sql_admin_queue_hot, &args, &res, err);
 	if (rc == 0) {
-		*hot = pg_int(res, 0, 1);
-		*last_id = pg_int(res, 0, 2);
-		if (!pg_bool(res, 0, 0)) {
+		*hot = r.hot;
+		*last_id = r.last_id;
+		if (!r.exists) {
 			rc = error_set(err, DEFERRED_ENOTFOUND, "queue", "queue '%s' does not exist", queue);
 			error_hint(err, "list the queues: deferred queue ls");
 		}
 	}
-	pg_result_free(res);
 	return rc;
 }
 
 int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err)
 {
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	arg_user(&args);
-	return set(pg, &sql_admin_queue_rm, &args, err);
-}
-
-int store_admin_role(struct pg *pg, const char *role, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, role);
-	return exec(pg, &sql_admin_role, &args, res, err);
-}
-
-int store_admin_migrate_rights(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	return pg_exec(pg, &sql_admin_migrate_rights, NULL, PG_TEXT, res, err);
+	return admin_queue_rm_exec(pg, queue, store_admin_user(), err);
 }
 
 int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err)
 {
-	struct pg_args args;
+	struct maintain_row r;
+	int rc = maintain_one(pg, &r, err);
 
-	pg_args_init(&args);
-	return exec_int(pg, &sql_maintain, &args, added, err);
-}
-
-static void arg_dead_ms(struct pg_args *args, int64_t dead_ms)
-{
-	if (dead_ms < 0)
-		pg_arg_null(args);
-	else
-		pg_arg_int8(args, dead_ms);
+	if (rc == 0)
+		*added = r.added;
+	return rc;
 }
 
 int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but,
 				struct pg_result **res, struct deferred_error *err)
 {
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, older_ms);
-	arg_dead_ms(&args, dead_ms);
-	pg_arg_text(&args, but);
-	return exec(pg, &sql_admin_purge_partition, &args, res, err);
-}
-
-int store_admin_purge_aside(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, older_ms);
-	return exec(pg, &sql_admin_purge_aside, &args, res, err);
+	return admin_purge_partition_exec(pg, older_ms, dead_ms < 0 ? NULL : &dead_ms, but, res, err);
 }
 
 int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct deferred_error *err)
 {
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
+	struct admin_purge_hold_row r;
+	int rc = admin_purge_hold_one(pg, aside, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, aside);
-	rc = exec(pg, &sql_admin_purge_hold, &args, &res, err);
-	*mine = rc == 0 && pg_bool(res, 0, 0);
-	pg_result_free(res);
+	*mine = r.held;
 	return rc;
 }
 
@@ -568,88 +334,49 @@ int store_admin_copy_out(struct pg *pg, const char *aside,
 	return pg_copy_out(pg, sql, row, data, rows, err);
 }
 
-int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, struct deferred_error *err)
-{
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, aside);
-	pg_arg_int8(&args, rows);
-	rc = exec(pg, &sql_admin_purge_archived, &args, &res, err);
-	pg_result_free(res);
-	return rc;
-}
-
-int store_admin_purge_parts(struct pg *pg, int64_t older_ms, const char *but, struct pg_result **res,
-			    struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, older_ms);
-	pg_arg_text(&args, but);
-	rc = pg_exec(pg, &sql_admin_purge_parts, &args, PG_TEXT, res, err);
-	pg_args_clear(&args);
-	return rc;
-}
-
 int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t dead_ms, int64_t page,
 			  int32_t pages, int64_t *deleted, struct deferred_error *err)
 {
-	struct pg_args args;
+	struct admin_purge_log_row r;
+	int rc = admin_purge_log_one(pg, part, older_ms, page, pages, dead_ms < 0 ? NULL : &dead_ms, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, part);
-	pg_arg_int8(&args, older_ms);
-	pg_arg_int8(&args, page);
-	pg_arg_int4(&args, pages);
-	arg_dead_ms(&args, dead_ms);
-	return exec_int(pg, &sql_admin_purge_log, &args, deleted, err);
-}
-
-/* One that goes through ids: how many it deleted, and where it goes on, 0 where nothing further is old enough. */
-static int purge_some(struct pg *pg, const struct sql_statement *stmt, int64_t older_ms, int64_t *id, int32_t batch,
-		      const char *but, int64_t *deleted, struct deferred_error *err)
-{
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, older_ms);
-	pg_arg_int8(&args, *id);
-	pg_arg_int4(&args, batch);
-	if (but)
-		pg_arg_text(&args, but);
-	rc = exec(pg, stmt, &args, &res, err);
-	if (rc == 0) {
-		*deleted = pg_int(res, 0, 0);
-		*id = pg_int(res, 0, 1);
-	}
-	pg_result_free(res);
+	if (rc == 0)
+		*deleted = r.deleted;
 	return rc;
 }
 
 int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but,
 			   int64_t *deleted, struct deferred_error *err)
 {
-	return purge_some(pg, &sql_admin_purge_jobs, older_ms, id, batch, but, deleted, err);
+	struct admin_purge_jobs_row r;
+	int rc = admin_purge_jobs_one(pg, older_ms, *id, batch, but, &r, err);
+
+	if (rc == 0) {
+		*deleted = r.purged;
+		*id = r.next_id;
+	}
+	return rc;
 }
 
 int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
 			      struct deferred_error *err)
 {
-	return purge_some(pg, &sql_admin_purge_orphans, older_ms, id, batch, NULL, deleted, err);
+	struct admin_purge_orphans_row r;
+	int rc = admin_purge_orphans_one(pg, older_ms, *id, batch, &r, err);
+
+	if (rc == 0) {
+		*deleted = r.purged;
+		*id = r.next_id;
+	}
+	return rc;
 }
 
 int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err)
 {
-	struct pg_args args;
+	struct admin_purge_workers_row r;
+	int rc = admin_purge_workers_one(pg, older_ms, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, older_ms);
-	return exec_int(pg, &sql_admin_purge_workers, &args, deleted, err);
+	if (rc == 0)
+		*deleted = r.purged;
+	return rc;
 }

@@ -10,6 +10,12 @@
 #define STORE_ADMIN_H
 
 #include "port/pg.h"
+#include "rows/admin.h"
+#include "rows/history.h"
+#include "rows/job.h"
+#include "rows/queue.h"
+#include "rows/why.h"
+#include "rows/worker.h"
 
 #include <signal.h>
 
@@ -42,15 +48,6 @@ int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms
 int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res,
 		   struct deferred_error *err);
 
-/* *res has no row where there is no such job. Source: admin_show.sql. */
-int store_admin_show(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
-
-/* What the job waits for and what waits for it. Source: admin_show_edges.sql. */
-int store_admin_edges(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
-
-/* Source: admin_show_attempts.sql. */
-int store_admin_attempts(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
-
 /* The user of this machine, as what commands do is written down by. Valid until the next call; for a program with one
  * thread. */
 const char *store_admin_user(void);
@@ -76,38 +73,19 @@ int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct sto
 		     int limit_ms, const volatile sig_atomic_t *stop, struct store_admin_bulk *bulk,
 		     struct deferred_error *err);
 
-/* State of a job that one may cancel; *res holds NULL where there is none. Source: admin_state.sql. */
-int store_admin_state(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
-
 /* Defer the jobs of a JSON array. Source: admin_add_lines.sql. */
 int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res,
 			  struct deferred_error *err);
 
 /* Counting stops at this many jobs of a queue. */
 #define STORE_ADMIN_COUNT_MAX 100000
-
-/* Source: admin_status.sql, admin_status_queues.sql, admin_status_outcomes.sql, admin_status_dead.sql. */
-int store_admin_status(struct pg *pg, struct pg_result **res, struct deferred_error *err);
-int store_admin_status_queues(struct pg *pg, struct pg_result **res, struct deferred_error *err);
-int store_admin_status_outcomes(struct pg *pg, struct pg_result **res, struct deferred_error *err);
-int store_admin_status_dead(struct pg *pg, struct pg_result **res, struct deferred_error *err);
+#define STORE_ADMIN_ENDS 10000 /* without success, among which dead jobs are looked for */
 
 /* What a commit survives. Source: admin_durability.sql. */
-/* Who is missed while others come. Source: why_absent.sql */
-int store_admin_absent(struct pg *pg, struct pg_result **res, struct deferred_error *err);
-int store_admin_durability(struct pg *pg, struct pg_result **res, struct deferred_error *err);
-
-/* Source: admin_queue_ls.sql, admin_function_ls.sql. A name NULL: all. */
-int store_admin_queue_ls(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
-int store_admin_function_ls(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
-
-/* Functions that workers have; fn NULL: all. Source: admin_functions.sql. */
-int store_admin_functions(struct pg *pg, const char *fn, struct pg_result **res, struct deferred_error *err);
 
 /* Functions of jobs that no worker has, looked for among so many jobs from either end. Source:
  * admin_functions_unknown.sql. */
 #define STORE_ADMIN_UNKNOWN_JOBS 10000
-int store_admin_functions_unknown(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 /*
  * Change n settings, named as the columns and in their units; a value NULL goes back to the default. metadata: JSON,
@@ -140,12 +118,6 @@ int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, i
 /* Source: admin_queue_rm.sql. */
 int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err);
 
-/* The role that acts, quoted, and whether it has the rights of `role`. Source: admin_role.sql. */
-int store_admin_role(struct pg *pg, const char *role, struct pg_result **res, struct deferred_error *err);
-
-/* What the role that acts would have to be granted before it can migrate. Source: admin_migrate_rights.sql. */
-int store_admin_migrate_rights(struct pg *pg, struct pg_result **res, struct deferred_error *err);
-
 /* Add the partitions the next weeks need. Source: maintain.sql. */
 int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err);
 
@@ -158,23 +130,10 @@ int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *e
 int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but,
 				struct pg_result **res, struct deferred_error *err);
 
-/*
- * To archive a partition instead: it becomes a table of its own, whose name *res holds, NULL when none is left; then,
- * in one transaction, store_admin_purge_hold(), in
- * *mine whether nobody else archives it, store_admin_copy_out(), with its rows as CSV, a line of names in front, and
- * store_admin_purge_archived(), which drops it unless its rows are not so many. aside: letters, digits and _ alone.
- * Source: admin_purge_aside.sql, admin_purge_hold.sql, admin_purge_archived.sql.
- */
-int store_admin_purge_aside(struct pg *pg, int64_t older_ms, struct pg_result **res, struct deferred_error *err);
 int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct deferred_error *err);
 int store_admin_copy_out(struct pg *pg, const char *aside,
 			 int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
 			 int64_t *rows, struct deferred_error *err);
-int store_admin_purge_archived(struct pg *pg, const char *aside, int64_t rows, struct deferred_error *err);
-
-/* The partitions of the log that may hold attempts older than older_ms. Source: admin_purge_parts.sql. */
-int store_admin_purge_parts(struct pg *pg, int64_t older_ms, const char *but, struct pg_result **res,
-			    struct deferred_error *err);
 
 /* Delete attempts from pages [page, page + pages) of a partition. Source: admin_purge_log.sql. */
 int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t dead_ms, int64_t page,

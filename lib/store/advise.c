@@ -2,6 +2,7 @@
 #include "store/advise.h"
 
 #include "base/clock.h"
+#include "rows/doctor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,19 +29,12 @@ static int begin(struct pg *pg, int statement_ms, struct deferred_error *err)
 static int read_some(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, int statement_ms,
 		     struct pg_result **res, struct deferred_error *err)
 {
-	struct pg_args args;
 	int rc = begin(pg, statement_ms, err);
 
 	*res = NULL;
 	if (rc < 0)
 		return rc;
-	pg_args_init(&args);
-	pg_arg_timestamptz(&args, from_us);
-	pg_arg_timestamptz(&args, to_us);
-	pg_arg_text(&args, queue);
-	pg_arg_int8(&args, rows);
-	rc = pg_exec(pg, &sql_advise_attempts, &args, PG_BINARY, res, err);
-	pg_args_clear(&args);
+	rc = advise_attempts_exec(pg, from_us, to_us, queue, rows, res, err);
 	if (!pg_broken(pg))
 		pg_command(pg, "rollback", NULL);
 	return rc;
@@ -93,26 +87,27 @@ static int take(struct store_past *past, const struct pg_result *res, int64_t fr
 		return no_memory(err);
 	h->jobs = jobs;
 	for (size_t i = 0; i < n; i++) {
-		int64_t start_us = pg_int(res, i, 0), wait_us = pg_int(res, i, 1), run_us = pg_int(res, i, 2);
+		struct advise_attempts_row r = advise_attempts_row(res, i);
+		int64_t ready_us = r.started_at - r.wait_us, run_us;
 
-		if (pg_null(res, i, 3)) {
-			past->read += wait_us;
+		if (!r.queue) {
+			past->read += r.wait_us;
 			continue;
 		}
-		if (pg_bool(res, i, 5)) {
+		if (r.cut_off) {
 			past->cut++;
 			continue;
 		}
-		run_us = scaled(scales, scales_len, pg_text(res, i, 6, NULL), run_us);
-		if (start_us < 0 || start_us > past->to_us || wait_us > start_us || start_us - wait_us < from_us ||
+		run_us = scaled(scales, scales_len, r.fn, r.run_us);
+		if (r.started_at < 0 || r.started_at > past->to_us || ready_us < 0 || ready_us < from_us ||
 		    run_us > FORECAST_MAX_US)
 			continue;
-		group = queue_number(past, pg_text(res, i, 3, NULL), group, err);
+		group = queue_number(past, r.queue, group, err);
 		if (group < 0)
 			return group;
-		past->first += pg_int(res, i, 4) == 1;
+		past->first += r.attempt == 1;
 		jobs[h->len++] = (struct forecast_job){
-			.ready_us = start_us - wait_us, .run_us = run_us, .wait_us = wait_us, .group = group
+			.ready_us = ready_us, .run_us = run_us, .wait_us = r.wait_us, .group = group
 		};
 	}
 	return 0;
@@ -121,8 +116,8 @@ static int take(struct store_past *past, const struct pg_result *res, int64_t fr
 static int64_t looked_at(const struct pg_result *res)
 {
 	for (size_t i = 0; i < pg_rows(res); i++)
-		if (pg_null(res, i, 3))
-			return pg_int(res, i, 1);
+		if (!advise_attempts_row(res, i).queue)
+			return advise_attempts_row(res, i).wait_us;
 	return 0;
 }
 
@@ -212,16 +207,3 @@ void store_past_clear(struct store_past *past)
 	memset(past, 0, sizeof(*past));
 }
 
-int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res,
-		      struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	pg_arg_int8(&args, most);
-	rc = pg_exec(pg, &sql_advise_seen, &args, PG_TEXT, res, err);
-	pg_args_clear(&args);
-	return rc;
-}

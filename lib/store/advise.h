@@ -9,6 +9,7 @@
 #include "base/advice.h"
 #include "base/error.h"
 #include "port/pg.h"
+#include "rows/doctor.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,9 +55,5 @@ int store_advise_past(struct pg *pg, const char *queue, int64_t from_us, int64_t
 		      const struct store_advise_bounds *bounds, struct store_advise_scale *scales, size_t scales_len,
 		      struct store_past *past, struct deferred_error *err);
 void store_past_clear(struct store_past *past);
-
-/* Lines and services by which workers of the last day were started. Needs deferred_viewer. Source: advise_seen.sql. */
-int store_advise_seen(struct pg *pg, const char *queue, int64_t most, struct pg_result **res,
-		      struct deferred_error *err);
 
 #endif

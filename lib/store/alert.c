@@ -2,6 +2,7 @@
 #include "store/alert.h"
 
 #include "port/params.h"
+#include "rows/alert.h"
 #include "store/args.h"
 
 #include <inttypes.h>
@@ -62,11 +63,9 @@ static void on_alert(void *data, int tag, const struct pg_result *res)
 	const struct told *told = data;
 
 	for (size_t i = 0; tag == TAG_ALERT && i < pg_rows(res); i++) {
-		const struct store_alert alert = { pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL),
-						   pg_text(res, i, 2, NULL), pg_text(res, i, 3, NULL),
-						   pg_null(res, i, 4) ? "" : pg_text(res, i, 4, NULL) };
+		struct alert_row r = alert_row(res, i);
 
-		told->f(told->data, &alert);
+		told->f(told->data, &(struct store_alert){ r.cause, r.name, r.text, r.mend, r.note });
 	}
 }
 
@@ -89,13 +88,14 @@ struct crashed {
 static void on_crashed(void *data, int tag, const struct pg_result *res)
 {
 	const struct crashed *c = data;
+	struct crashed_row r;
 
 	if (tag != TAG_ALERT || pg_rows(res) == 0)
 		return;
-	*c->paused = pg_bool(res, 0, 0);
-	if (!pg_null(res, 0, 1))
-		c->told.f(c->told.data, &(struct store_alert){ "breaker", c->fn, pg_text(res, 0, 1, NULL),
-							       pg_text(res, 0, 2, NULL), "" });
+	r = crashed_row(res, 0);
+	*c->paused = r.paused;
+	if (r.text)
+		c->told.f(c->told.data, &(struct store_alert){ "breaker", c->fn, r.text, r.mend, "" });
 }
 
 int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told,
@@ -118,7 +118,7 @@ static void on_notice(void *data, int tag, const struct pg_result *res)
 	bool *more = data;
 
 	if (tag == TAG_ALERT)
-		*more = pg_rows(res) > 0 && pg_bool(res, 0, 0);
+		*more = pg_rows(res) > 0 && notice_row(res, 0).more;
 }
 
 int store_notice(struct pg *pg, struct deferred_error *err)
@@ -135,7 +135,3 @@ int store_notice(struct pg *pg, struct deferred_error *err)
 	return rc;
 }
 
-int store_alert_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	return pg_exec(pg, &sql_alert_ls, NULL, PG_TEXT, res, err);
-}

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "port/config.h"
 #include "port/pg.h"
+#include "rows/alert.h"
 
 #include <stdbool.h>
 
@@ -37,8 +38,5 @@ int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config 
  * for the next call. */
 #define STORE_NOTICE_STEPS 20
 int store_notice(struct pg *pg, struct deferred_error *err);
-
-/* What stands. *res is given. Source: alert_ls.sql. */
-int store_alert_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/args.h"
 
+#include "rows/claim.h"
+#include "rows/worker.h"
 #include "store/columns.h"
 
 #include <poll.h>
@@ -129,12 +131,15 @@ void store_arg_track(struct pg_args *args, const struct store_track *track)
 
 void store_take_track(struct store_track *track, int tag, const struct pg_result *res)
 {
+	struct track_move_row r;
+
 	if (tag != TAG_TRACK || pg_rows(res) != 1)
 		return;
-	track->live = pg_bool(res, 0, 0);
-	track->round = pg_int(res, 0, 1);
-	track->steps = pg_int(res, 0, 2);
-	track->made = pg_int(res, 0, 3);
+	r = track_move_row(res, 0);
+	track->live = r.live;
+	track->round = r.round;
+	track->steps = r.steps;
+	track->made = r.made;
 }
 
 int store_arg_claims(struct pg_args *args, struct attempt *const *a, size_t n, struct deferred_error *err)
@@ -153,9 +158,9 @@ int store_arg_claims(struct pg_args *args, struct attempt *const *a, size_t n, s
 void store_take_outcomes(int *outcomes, size_t n, const struct pg_result *res)
 {
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		int64_t at = pg_int(res, i, 0);
+		struct job_recorded_row r = job_recorded_row(res, i);
 
-		if (at >= 1 && (uint64_t)at <= n)
-			outcomes[at - 1] = job_outcome_of(pg_text(res, i, 1, NULL));
+		if (r.n >= 1 && (uint64_t)r.n <= n)
+			outcomes[r.n - 1] = job_outcome_of(r.outcome);
 	}
 }

@@ -4,6 +4,8 @@
 #include "store/columns.h"
 #include "base/utf8.h"
 #include "port/params.h"
+#include "rows/claim.h"
+#include "rows/job.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -181,7 +183,7 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 			      : &sql_job_enqueue,
 		     &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
-		*id = pg_int(res, 0, 0);
+		*id = job_enqueue_row(res, 0).id;
 out:
 	pg_result_free(res);
 	pg_args_clear(&args);
@@ -265,7 +267,7 @@ int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, si
 		goto out;
 	}
 	for (size_t i = 0; ids && i < n; i++)
-		ids[i] = pg_int(res, i, 0);
+		ids[i] = job_enqueue_many_row(res, i).id;
 out:
 	pg_result_free(res);
 	pg_args_clear(&args);
@@ -288,16 +290,11 @@ static const char copy_jobs[] =
 
 int store_enqueue_may_copy(struct pg *pg, bool *may, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	struct pg_args args;
-	int rc;
+	struct job_enqueue_may_copy_row r;
+	int rc = job_enqueue_may_copy_one(pg, &r, err);
 
-	pg_args_init(&args);
-	rc = pg_exec(pg, &sql_job_enqueue_may_copy, &args, PG_BINARY, &res, err);
 	if (rc == 0)
-		*may = pg_bool(res, 0, 0);
-	pg_result_free(res);
-	pg_args_clear(&args);
+		*may = r.may_copy;
 	return rc;
 }
 
@@ -345,19 +342,13 @@ static int queues_of(const struct deferred_call_spec *calls, size_t n, struct qu
 static int queues_wake(struct pg *pg, const struct queue *queues, size_t len, struct deferred_error *err)
 {
 	const char **names = malloc((len + 1) * sizeof(*names));
-	struct pg_result *res = NULL;
-	struct pg_args args;
 	int rc;
 
 	if (!names)
 		return error_set(err, DEFERRED_ENOMEM, "job_enqueue_wake", "out of memory for %zu queues", len);
 	for (size_t i = 0; i < len; i++)
 		names[i] = queues[i].name;
-	pg_args_init(&args);
-	pg_arg_text_array(&args, names, NULL, len);
-	rc = pg_exec(pg, &sql_job_enqueue_wake, &args, PG_BINARY, &res, err);
-	pg_result_free(res);
-	pg_args_clear(&args);
+	rc = job_enqueue_wake_exec(pg, names, len, err);
 	free(names);
 	return rc;
 }
@@ -367,25 +358,18 @@ static int queues_add(struct pg *pg, struct queue *queues, size_t len, bool *spe
 {
 	const char **names = malloc(len * sizeof(*names));
 	struct pg_result *res = NULL;
-	struct pg_args args;
 	int rc;
 
-	pg_args_init(&args);
-	if (!names) {
-		rc = error_set(err, DEFERRED_ENOMEM, "job_enqueue_queues", "out of memory for %zu queues", len);
-		goto out;
-	}
+	if (!names)
+		return error_set(err, DEFERRED_ENOMEM, "job_enqueue_queues", "out of memory for %zu queues", len);
 	for (size_t i = 0; i < len; i++)
 		names[i] = queues[i].name;
-	pg_arg_text_array(&args, names, NULL, len);
-	rc = pg_exec(pg, &sql_job_enqueue_queues, &args, PG_BINARY, &res, err);
+	rc = job_enqueue_queues_exec(pg, names, len, &res, err);
 	for (size_t i = 0; rc == 0 && i < len && i < pg_rows(res); i++) {
-		queues[i].params_max_bytes = pg_int(res, i, 0);
-		*special |= pg_bool(res, i, 1);
+		queues[i].params_max_bytes = job_enqueue_queues_row(res, i).params_max_bytes;
+		*special |= job_enqueue_queues_row(res, i).special;
 	}
-out:
 	pg_result_free(res);
-	pg_args_clear(&args);
 	free(names);
 	return rc;
 }
@@ -613,30 +597,30 @@ int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, si
 	struct copy_buf *b = malloc(sizeof(*b));
 	struct pg_result *res = NULL;
 	struct queue *queues = NULL;
+	struct job_enqueue_reserve_row r;
 	struct copy_source s;
-	struct pg_args args;
-	size_t len;
+	size_t len = 0;
 	int rc;
 
-	pg_args_init(&args);
 	if (!b) {
 		rc = error_set(err, DEFERRED_ENOMEM, "job_enqueue_copy", "out of memory for %zu calls", n);
 		goto out;
 	}
 	*b = (struct copy_buf){ .pg = pg, .err = err };
 
-	pg_arg_int4(&args, (int32_t)n);
-	rc = pg_exec(pg, &sql_job_enqueue_reserve, &args, PG_BINARY, &res, err);
+	rc = job_enqueue_reserve_exec(pg, (int32_t)n, &res, err);
 	if (rc < 0)
 		goto out;
-	s.ids = pg_text(res, 0, 0, &len);
-	s.now_us = pg_int(res, 0, 1);
-	s.actor = pg_text(res, 0, 2, NULL);
-	*limited = pg_bool(res, 0, 3);
+	r = job_enqueue_reserve_row(res, 0);
+	s.ids = r.ids;
+	s.now_us = r.now_us;
+	s.actor = r.actor;
+	*limited = r.limited;
 	if (*limited)
 		goto out;
-	if (len != 8 * n) {
-		rc = error_set(err, DEFERRED_EDB, "job_enqueue_reserve", "%zu ids came back for %zu calls", len / 8, n);
+	if (r.ids_len != 8 * n) {
+		rc = error_set(err, DEFERRED_EDB, "job_enqueue_reserve", "%zu ids came back for %zu calls",
+			       r.ids_len / 8, n);
 		goto out;
 	}
 
@@ -660,7 +644,6 @@ int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, si
 	}
 out:
 	pg_result_free(res);
-	pg_args_clear(&args);
 	free(queues);
 	free(b);
 	return rc;
@@ -670,59 +653,39 @@ out:
 
 int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	struct pg_args args;
-	int rc;
+	struct job_cancel_row r;
+	int rc = job_cancel_one(pg, id, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	rc = pg_exec(pg, &sql_job_cancel, &args, PG_BINARY, &res, err);
-	if (rc == 0 && !pg_bool(res, 0, 0)) {
+	if (rc == 0 && !r.cancelled)
 		rc = error_set(err, DEFERRED_ENOTFOUND, "job_cancel",
 			       "job %lld cannot be cancelled: it has ended, does not exist, or belongs to another role",
 			       (long long)id);
-	}
-	pg_result_free(res);
-	pg_args_clear(&args);
 	return rc;
 }
 
 /* What these functions of the schema raise where the receipt is not valid. */
-static int own_job(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
+static int own_job(int rc, struct deferred_error *own, struct deferred_error *err)
 {
-	struct deferred_error own = { 0 };
-	struct pg_result *res = NULL;
-	int rc = pg_exec(pg, stmt, args, PG_BINARY, &res, &own);
-
-	if (rc == DEFERRED_EDB && strcmp(own.sqlstate, "55000") == 0)
-		rc = own.code = DEFERRED_ESTALE;
+	if (rc == DEFERRED_EDB && strcmp(own->sqlstate, "55000") == 0)
+		rc = own->code = DEFERRED_ESTALE;
 	if (rc < 0 && err && !err->code)
-		*err = own;
-	pg_result_free(res);
-	pg_args_clear(args);
+		*err = *own;
 	return rc;
 }
 
 int store_finish_self(struct pg *pg, int64_t id, int64_t receipt, const char *result, struct deferred_error *err)
 {
-	struct pg_args args;
+	struct deferred_error own = { 0 };
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	pg_arg_int8(&args, receipt);
-	pg_arg_text(&args, result);
-	return own_job(pg, &sql_job_finish_self, &args, err);
+	return own_job(job_finish_self_exec(pg, id, receipt, result, &own), &own, err);
 }
 
 int store_extend(struct pg *pg, int64_t id, int64_t receipt, int64_t lease_ms, struct deferred_error *err)
 {
-	struct pg_args args;
+	struct deferred_error own = { 0 };
+	struct job_extend_row ignored;
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	pg_arg_int8(&args, receipt);
-	pg_arg_int8(&args, lease_ms);
-	return own_job(pg, &sql_job_extend, &args, err);
+	return own_job(job_extend_one(pg, id, receipt, lease_ms, &ignored, &own), &own, err);
 }
 
 /* Copy text, cut so that no character is torn apart. */
@@ -738,17 +701,12 @@ static void copy_text(char *to, size_t size, const char *from)
 
 static int error_text(struct pg *pg, int64_t id, struct deferred_outcome *outcome, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	struct pg_args args;
-	int rc;
+	struct pg_result *res;
+	int rc = job_error_exec(pg, id, &res, err);
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	rc = pg_exec(pg, &sql_job_error, &args, PG_BINARY, &res, err);
 	if (rc == 0 && pg_rows(res) > 0)
-		copy_text(outcome->error, sizeof(outcome->error), pg_text(res, 0, 0, NULL));
+		copy_text(outcome->error, sizeof(outcome->error), job_error_row(res, 0).error);
 	pg_result_free(res);
-	pg_args_clear(&args);
 	return rc;
 }
 
@@ -759,32 +717,22 @@ static bool is_hot(const char *state)
 
 int store_outcome(struct pg *pg, int64_t id, bool *ended, struct deferred_outcome *outcome, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	bool may_read = false;
-	struct pg_args args;
-	int rc;
+	struct job_outcome_row r = { 0 };
+	struct pg_result *res;
+	int rc = job_outcome_exec(pg, id, &res, err);
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	rc = pg_exec(pg, &sql_job_outcome, &args, PG_BINARY, &res, err);
-	if (rc < 0)
-		goto out;
-	if (pg_rows(res) == 0) {
+	if (rc == 0 && pg_rows(res) == 0)
 		rc = error_not_there(err, "job", id);
-		goto out;
+	if (rc == 0) {
+		r = job_outcome_row(res, 0);
+		*ended = !is_hot(r.state);
 	}
-	*ended = !is_hot(pg_text(res, 0, 0, NULL));
-	if (!*ended)
-		goto out;
-	memset(outcome, 0, sizeof(*outcome));
-	copy_text(outcome->state, sizeof(outcome->state), pg_text(res, 0, 0, NULL));
-	copy_text(outcome->outcome, sizeof(outcome->outcome), pg_text(res, 0, 1, NULL));
-	outcome->attempt = (int)pg_int(res, 0, 2);
-	may_read = pg_bool(res, 0, 3);
-out:
+	if (rc == 0 && *ended) {
+		memset(outcome, 0, sizeof(*outcome));
+		copy_text(outcome->state, sizeof(outcome->state), r.state);
+		copy_text(outcome->outcome, sizeof(outcome->outcome), r.last_outcome);
+		outcome->attempt = r.attempt;
+	}
 	pg_result_free(res);
-	pg_args_clear(&args);
-	if (rc == 0 && may_read)
-		rc = error_text(pg, id, outcome, err);
-	return rc;
+	return rc == 0 && *ended && r.may_read ? error_text(pg, id, outcome, err) : rc;
 }

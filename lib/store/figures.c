@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/job.h"
+#include "rows/history.h"
+#include "rows/queue.h"
 #include "store/args.h"
 
 #include <stdio.h>
@@ -12,8 +14,6 @@
 #define WHERE "figures"
 #define OLD_MS (5 * 60 * 1000)
 #define FOLD_READER_MS 2000 /* of one slice */
-#define FIRST_OUTCOME 4     /* column */
-#define AFTER_OUTCOMES (FIRST_OUTCOME + STORE_OUTCOMES)
 
 _Static_assert(JOB_SNOOZED == STORE_OUTCOMES - 1, "an outcome has no column in the sums");
 
@@ -21,34 +21,32 @@ _Static_assert(JOB_SNOOZED == STORE_OUTCOMES - 1, "an outcome has no column in t
 
 static int fold_once(struct pg *pg, struct store_folded *sum, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	int rc = pg_exec(pg, &sql_fold, NULL, PG_TEXT, &res, err);
+	struct fold_row r;
+	int rc = fold_one(pg, &r, err);
 
 	if (rc == 0) {
-		sum->attempts += pg_int(res, 0, 0);
-		sum->arrived += pg_int(res, 0, 1);
-		sum->behind_ms = pg_int(res, 0, 2);
-		sum->done = pg_bool(res, 0, 3);
-		sum->busy = pg_bool(res, 0, 4);
+		sum->attempts += r.attempts;
+		sum->arrived += r.arrived;
+		sum->behind_ms = r.behind_ms;
+		sum->done = r.done;
+		sum->busy = r.busy;
 	}
-	pg_result_free(res);
 	return rc;
 }
 
 /* A reader does not wait for a slow log, and folds nothing as a viewer. */
 static int fold_briefly(struct pg *pg, struct store_folded *sum, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
+	struct fold_kept_row r = { 0 };
 	char sql[64];
 	int rc;
 
 	snprintf(sql, sizeof(sql), "begin; set local statement_timeout = %d", FOLD_READER_MS);
 	rc = pg_command(pg, sql, err);
 	if (rc == 0)
-		rc = pg_exec(pg, &sql_fold_kept, NULL, PG_TEXT, &res, err);
+		rc = fold_kept_one(pg, &r, err);
 	if (rc == 0)
-		sum->done = !pg_bool(res, 0, 0);
-	pg_result_free(res);
+		sum->done = !r.more;
 	if (rc == 0)
 		return pg_command(pg, "commit", err);
 	if (!pg_broken(pg) && pg_in_transaction(pg))
@@ -79,7 +77,7 @@ static void on_fold_old(void *data, int tag, const struct pg_result *res)
 	struct fold_old *f = data;
 
 	if (tag == TAG_FOLD) {
-		f->more = pg_rows(res) == 1 && !pg_bool(res, 0, 0);
+		f->more = pg_rows(res) == 1 && !fold_old_row(res, 0).done;
 		f->folded |= pg_rows(res) == 1;
 	}
 }
@@ -102,41 +100,43 @@ int store_fold_old(struct pg *pg, int limit_ms, bool *folded, struct deferred_er
 	return rc;
 }
 
-int store_fold_anew(struct pg *pg, struct deferred_error *err)
-{
-	struct pg_result *res = NULL;
-	int rc = pg_exec(pg, &sql_fold_anew, NULL, PG_TEXT, &res, err);
-
-	pg_result_free(res);
-	return rc;
-}
-
 /* ---- reading ---------------------------------------------------------------------------------- */
 
 /* What stands for all of them is *, and NULL here. */
-static const char *name(const struct pg_result *res, size_t row, int col)
+static const char *name_or_null(const char *text)
 {
-	const char *text = pg_text(res, row, col, NULL);
-
 	return strcmp(text, "*") == 0 ? NULL : text;
 }
 
-static int take_row(struct store_figure *f, const struct pg_result *res, size_t row, struct deferred_error *err)
+static int take_row(struct store_figure *f, const struct figures_row *r, struct deferred_error *err)
 {
-	int64_t *const rest[] = { &f->dead, &f->arrived, &f->wait_us, &f->run_us, &f->cpu_us, &f->max_rss_kb };
-	int col = AFTER_OUTCOMES;
+	const int64_t outcomes[STORE_OUTCOMES] = {
+		[JOB_OK] = r->ok,
+		[JOB_FAILED] = r->failed,
+		[JOB_CRASHED] = r->crashed,
+		[JOB_TIMEOUT] = r->timeout,
+		[JOB_INTERRUPTED] = r->interrupted,
+		[JOB_SUPERSEDED] = r->superseded,
+		[JOB_LOST] = r->lost,
+		[JOB_CANCELLED] = r->cancelled,
+		[JOB_EXPIRED] = r->expired,
+		[JOB_SNOOZED] = r->snoozed,
+	};
 
-	f->series = (int)pg_int(res, row, AFTER_OUTCOMES + 8);
-	f->at_s = pg_int(res, row, 0);
-	f->queue = name(res, row, 1);
-	f->fn = name(res, row, 2);
-	f->plugin = name(res, row, 3);
+	f->series = r->series;
+	f->at_s = r->at;
+	f->queue = name_or_null(r->queue);
+	f->fn = name_or_null(r->fn);
+	f->plugin = name_or_null(r->plugin);
 	for (int i = 0; i < STORE_OUTCOMES; i++)
-		f->attempts += f->outcome[i] = pg_int(res, row, FIRST_OUTCOME + i);
-	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-		*rest[i] = pg_int(res, row, col++);
-	if (!histogram_add_text(&f->wait, pg_text(res, row, col, NULL)) ||
-	    !histogram_add_text(&f->run, pg_text(res, row, col + 1, NULL)))
+		f->attempts += f->outcome[i] = outcomes[i];
+	f->dead = r->dead;
+	f->arrived = r->arrived;
+	f->wait_us = r->wait_us;
+	f->run_us = r->run_us;
+	f->cpu_us = r->cpu_us;
+	f->max_rss_kb = r->max_rss_kb;
+	if (!histogram_add_text(&f->wait, r->wait_histogram) || !histogram_add_text(&f->run, r->run_histogram))
 		return error_set(err, DEFERRED_EDB, WHERE,
 				 "the sums in the database are damaged: deferred fold --anew");
 	return 0;
@@ -167,12 +167,14 @@ static int ask(struct pg *pg, const struct sql_statement *stmt, struct pg_args *
 	if (rc == 0 && !(f.row = calloc(pg_rows(f.res) + 1, sizeof(*f.row))))
 		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	for (size_t i = 0; rc == 0 && i < pg_rows(f.res); i++) {
-		if (pg_null(f.res, i, 1)) {
-			f.now_s = pg_int(f.res, i, 0);
-			f.folded_s = pg_int(f.res, i, FIRST_OUTCOME);
-			f.exact_s = pg_int(f.res, i, FIRST_OUTCOME + 1);
+		struct figures_row r = figures_row(f.res, i);
+
+		if (r.queue) {
+			rc = take_row(&f.row[f.n++], &r, err);
 		} else {
-			rc = take_row(&f.row[f.n++], f.res, i, err);
+			f.now_s = r.at;
+			f.folded_s = r.ok;
+			f.exact_s = r.failed;
 		}
 	}
 	if (rc == 0)
@@ -209,21 +211,6 @@ int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct st
 	return ask(pg, &sql_figures_run, &args, figures, err);
 }
 
-int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res,
-			struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, fn);
-	pg_arg_int8(&args, back_s);
-	pg_arg_int4(&args, most);
-	rc = pg_exec(pg, &sql_figures_marks, &args, PG_TEXT, res, err);
-	pg_args_clear(&args);
-	return rc;
-}
-
 void store_figures_clear(struct store_figures *figures)
 {
 	free(figures->row);
@@ -235,28 +222,18 @@ int store_depth(struct pg *pg, const char *queue, int64_t back_s, struct store_d
 		struct deferred_error *err)
 {
 	struct store_depths d = { 0 };
-	struct pg_args args;
-	int rc;
+	int rc = figures_depth_exec(pg, queue, back_s, &d.res, err);
 
 	memset(depths, 0, sizeof(*depths));
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	pg_arg_int8(&args, back_s);
-	rc = pg_exec(pg, &sql_figures_depth, &args, PG_TEXT, &d.res, err);
-	pg_args_clear(&args);
 	if (rc == 0 && !(d.row = calloc(pg_rows(d.res) + 1, sizeof(*d.row))))
 		rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
-	for (size_t i = 0; rc == 0 && i < pg_rows(d.res); i++)
+	for (size_t i = 0; rc == 0 && i < pg_rows(d.res); i++) {
+		struct figures_depth_row r = figures_depth_row(d.res, i);
+
 		d.row[d.n++] = (struct store_depth){
-			pg_int(d.res, i, 0),
-			pg_text(d.res, i, 1, NULL),
-			pg_int(d.res, i, 2),
-			pg_int(d.res, i, 3),
-			pg_int(d.res, i, 4),
-			pg_bool(d.res, i, 5),
-			pg_null(d.res, i, 6) ? -1 : pg_int(d.res, i, 6),
-			pg_bool(d.res, i, 7),
+			r.at, r.queue, r.ready, r.delayed, r.claimed, r.more, r.has_oldest_s ? r.oldest_s : -1, r.paused
 		};
+	}
 	if (rc == 0)
 		*depths = d;
 	else
@@ -273,26 +250,11 @@ void store_depths_clear(struct store_depths *depths)
 
 int store_state(struct pg *pg, struct store_state *state, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	int rc = pg_exec(pg, &sql_figures_state, NULL, PG_TEXT, &res, err);
+	struct figures_state_row r;
+	int rc = figures_state_one(pg, &r, err);
 
 	if (rc == 0)
-		*state = (struct store_state){ pg_int(res, 0, 0), pg_int(res, 0, 1), pg_int(res, 0, 2),
-					       (int)pg_int(res, 0, 3) };
-	pg_result_free(res);
+		*state = (struct store_state){ r.workers, r.seen_at, r.snapshot_s, r.version };
 	return rc;
 }
 
-int store_limits_used(struct pg *pg, const char *queue, const char *fn, struct pg_result **res,
-		      struct deferred_error *err)
-{
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	pg_arg_text(&args, fn);
-	rc = pg_exec(pg, &sql_figures_limits, &args, PG_TEXT, res, err);
-	pg_args_clear(&args);
-	return rc;
-}

@@ -20,6 +20,8 @@
 #include "base/error.h"
 #include "base/histogram.h"
 #include "port/pg.h"
+#include "rows/history.h"
+#include "rows/queue.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,9 +47,6 @@ int store_fold(struct pg *pg, int limit_ms, struct store_folded *folded, struct 
 /* The same where there was no folding for 5 minutes, by a worker that ends; *folded: so it was. Source: fold_old.sql.
  * */
 int store_fold_old(struct pg *pg, int limit_ms, bool *folded, struct deferred_error *err);
-
-/* Throw all sums away and begin at the oldest row of the log. Only the owner may. Source: fold_anew.sql. */
-int store_fold_anew(struct pg *pg, struct deferred_error *err);
 
 enum store_span { STORE_MINUTES, STORE_HOURS, STORE_EVER };
 /* One row a time for: all; each queue; each function; each queue, function and build of a plugin. */
@@ -102,12 +101,6 @@ void store_figures_clear(struct store_figures *figures);
 int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct store_figures *figures,
 		      struct deferred_error *err);
 
-/* When functions were first run in another build of their plugin than before, newest first, at most so many. fn NULL:
- * any. Given: pg_result_free().
- * Source: figures_marks.sql, which says what the columns are. */
-int store_figures_marks(struct pg *pg, const char *fn, int64_t back_s, int most, struct pg_result **res,
-			struct deferred_error *err);
-
 /* Hours of the last two days, by queue, function and build, of those functions that ran in more than one build in that
  * time: what is wanted to hold a build against the one before it. Without waits. Given, in a transaction, as above.
  * Source: figures_builds.sql. */
@@ -142,10 +135,5 @@ struct store_state {
 	int schema_version;
 };
 int store_state(struct pg *pg, struct store_state *state, struct deferred_error *err);
-
-/* What is used of limits on attempts at once, of that queue or that function; both NULL: of all. Given:
- * pg_result_free(). Source: figures_limits.sql, which says what the columns are. */
-int store_limits_used(struct pg *pg, const char *queue, const char *fn, struct pg_result **res,
-		      struct deferred_error *err);
 
 #endif

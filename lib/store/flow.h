@@ -7,6 +7,7 @@
 #define STORE_FLOW_H
 
 #include "port/pg.h"
+#include "rows/flow.h"
 
 /* flow: a JSON object, as deferred.defer_flow() takes it. */
 int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err);
@@ -17,16 +18,8 @@ int store_flow_open(struct pg *pg, const char *flow, int64_t *id, struct deferre
 /* Have it end with its jobs. *closed false: it was closed already. */
 int store_flow_close(struct pg *pg, int64_t flow, bool *closed, struct deferred_error *err);
 
-int store_flow_jobs(struct pg *pg, int64_t flow, struct pg_result **res, struct deferred_error *err);
-
 /* before 0: from the newest. */
 int store_flow_ls(struct pg *pg, int most, int64_t before, struct pg_result **res, struct deferred_error *err);
-
-/* what: a flow or a job; after: go on behind this job, 0: from the first. */
-int store_flow_head(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
-int store_flow_show(struct pg *pg, int64_t what, int most, int64_t after, struct pg_result **res,
-		    struct deferred_error *err);
-int store_flow_edges(struct pg *pg, int64_t what, int most, struct pg_result **res, struct deferred_error *err);
 
 /* All that is left of it, some jobs a transaction; *cancelled counts also what was done before it failed. */
 int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct deferred_error *err);

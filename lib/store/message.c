@@ -2,6 +2,7 @@
 #include "store/message.h"
 
 #include "base/clock.h"
+#include "rows/message.h"
 #include "store/columns.h"
 
 #include <stdio.h>
@@ -25,41 +26,26 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 }
 
 /* A binary timestamptz; NULL and infinity are never. */
-static int64_t time_us(const struct pg_result *res, size_t row, int col)
+static int64_t time_us(bool known, int64_t us)
 {
-	int64_t us = pg_int(res, row, col);
-
-	return pg_null(res, row, col) || us > INT64_MAX - EPOCH_2000_US ? MESSAGE_NEVER : us + EPOCH_2000_US;
+	return !known || us > INT64_MAX - EPOCH_2000_US ? MESSAGE_NEVER : us + EPOCH_2000_US;
 }
 
-/* Column 0 of a row is the number of the item from 1. */
-static size_t item_of(const struct pg_result *res, size_t row, size_t n)
+/* item: its number from 1. Returns n where there is no such item. */
+static size_t item_of(int32_t item, size_t n)
 {
-	int64_t i = pg_int(res, row, 0) - 1;
-
-	return i >= 0 && (size_t)i < n ? (size_t)i : n;
+	return item >= 1 && (size_t)item <= n ? (size_t)item - 1 : n;
 }
 
-static int copy_text(char **out, size_t *len, const struct pg_result *res, size_t row, int col,
-		     struct deferred_error *err)
+static int copy_text(char **out, const char *text, struct deferred_error *err)
 {
-	const char *text = pg_text(res, row, col, len);
-
-	*out = malloc(*len + 1);
-	if (!*out)
-		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
-	memcpy(*out, text, *len);
-	(*out)[*len] = '\0';
-	return 0;
+	*out = strdup(text);
+	return *out ? 0 : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 }
 
 int store_message_session(struct pg *pg, struct deferred_error *err)
 {
-	struct pg_result *res;
-	int rc = exec(pg, &sql_message_session, NULL, &res, err);
-
-	pg_result_free(res);
-	return rc;
+	return message_session_exec(pg, err);
 }
 
 /* ---- put -------------------------------------------------------------------------------------- */
@@ -67,18 +53,19 @@ int store_message_session(struct pg *pg, struct deferred_error *err)
 static void read_put(struct message_put *items, size_t n, const struct pg_result *res)
 {
 	for (size_t row = 0; row < pg_rows(res); row++) {
-		size_t i = item_of(res, row, n);
+		struct message_put_row r = message_put_row(res, row);
+		size_t i = item_of(r.item, n);
 		struct message *m;
 
 		if (i == n)
 			continue;
 		m = &items[i].message;
-		items[i].status = (enum message_status)pg_int(res, row, 1);
-		m->id = pg_int(res, row, 2);
-		m->receipt = pg_int(res, row, 3);
-		m->inserted_us = time_us(res, row, 4);
-		m->expires_us = time_us(res, row, 5);
-		m->visible_us = time_us(res, row, 6);
+		items[i].status = (enum message_status)r.status;
+		m->id = r.id;
+		m->receipt = r.receipt;
+		m->inserted_us = time_us(r.has_inserted_at, r.inserted_at);
+		m->expires_us = time_us(r.has_expires_at, r.expires_at);
+		m->visible_us = time_us(r.has_visible_at, r.visible_at);
 	}
 }
 
@@ -118,7 +105,7 @@ void message_get_clear(struct message_get *item)
 	item->n = 0;
 }
 
-static int read_message(struct message_get *item, const struct pg_result *res, size_t row, struct deferred_error *err)
+static int read_message(struct message_get *item, const struct message_get_row *r, struct deferred_error *err)
 {
 	struct message *m;
 
@@ -129,13 +116,14 @@ static int read_message(struct message_get *item, const struct pg_result *res, s
 	if (!item->messages)
 		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	m = &item->messages[item->n];
-	m->id = pg_int(res, row, 2);
-	m->receipt = pg_int(res, row, 3);
-	m->attempt = (int32_t)pg_int(res, row, 4);
-	m->inserted_us = time_us(res, row, 5);
-	m->expires_us = time_us(res, row, 6);
-	m->visible_us = time_us(res, row, 7);
-	if (copy_text(&m->text, &m->text_len, res, row, 8, err) < 0)
+	m->id = r->id;
+	m->receipt = r->receipt;
+	m->attempt = r->attempt;
+	m->inserted_us = time_us(r->has_inserted_at, r->inserted_at);
+	m->expires_us = time_us(r->has_expires_at, r->expires_at);
+	m->visible_us = time_us(r->has_visible_at, r->visible_at);
+	m->text_len = strlen(r->text);
+	if (copy_text(&m->text, r->text, err) < 0)
 		return DEFERRED_ENOMEM;
 	item->n++;
 	return 0;
@@ -162,15 +150,16 @@ static int get_some(struct pg *pg, struct message_get *items, size_t n, bool pee
 		COLUMN_INT8(&args, c, items[at[i]].visibility_s * 1000);
 	rc = exec(pg, peek ? &sql_message_peek : &sql_message_get, &args, &res, err);
 	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
-		size_t i = item_of(res, row, c->n);
+		struct message_get_row r = message_get_row(res, row);
+		size_t i = item_of(r.item, c->n);
 		struct message_get *item;
 
 		if (i == c->n)
 			continue;
 		item = &items[at[i]];
-		item->status = (enum message_status)pg_int(res, row, 1);
-		if (!pg_null(res, row, 2))
-			rc = read_message(item, res, row, err);
+		item->status = (enum message_status)r.status;
+		if (r.has_id)
+			rc = read_message(item, &r, err);
 	}
 	pg_result_free(res);
 	return rc;
@@ -220,13 +209,14 @@ int store_message_update(struct pg *pg, struct message_update *items, size_t n, 
 	columns_clear(&c);
 	rc = exec(pg, &sql_message_update, &args, &res, err);
 	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
-		size_t i = item_of(res, row, n);
+		struct message_update_row r = message_update_row(res, row);
+		size_t i = item_of(r.item, n);
 
 		if (i == n)
 			continue;
-		items[i].status = (enum message_status)pg_int(res, row, 1);
-		items[i].new_receipt = pg_int(res, row, 2);
-		items[i].visible_us = time_us(res, row, 3);
+		items[i].status = (enum message_status)r.status;
+		items[i].new_receipt = r.receipt;
+		items[i].visible_us = time_us(r.has_visible_at, r.visible_at);
 	}
 	pg_result_free(res);
 	return rc;
@@ -248,10 +238,11 @@ int store_message_delete(struct pg *pg, struct message_delete *items, size_t n, 
 	columns_clear(&c);
 	rc = exec(pg, &sql_message_delete, &args, &res, err);
 	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
-		size_t i = item_of(res, row, n);
+		struct message_delete_row r = message_delete_row(res, row);
+		size_t i = item_of(r.item, n);
 
 		if (i < n)
-			items[i].status = (enum message_status)pg_int(res, row, 1);
+			items[i].status = (enum message_status)r.status;
 	}
 	pg_result_free(res);
 	return rc;
@@ -272,25 +263,15 @@ static void nap(int ms)
 static int clear_step(struct pg *pg, const char *queue, int64_t *upto, int64_t *cleared, bool *more,
 		      enum message_status *status, struct deferred_error *err)
 {
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
+	struct message_clear_row r;
+	int rc = message_clear_one(pg, queue, *upto < 0 ? NULL : upto, CLEAR_BATCH, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	if (*upto < 0)
-		pg_arg_null(&args);
-	else
-		pg_arg_int8(&args, *upto);
-	pg_arg_int4(&args, CLEAR_BATCH);
-	rc = exec(pg, &sql_message_clear, &args, &res, err);
 	if (rc == 0) {
-		*status = (enum message_status)pg_int(res, 0, 0);
-		*cleared = pg_int(res, 0, 1);
-		*upto = pg_int(res, 0, 2);
-		*more = pg_bool(res, 0, 3);
+		*status = (enum message_status)r.status;
+		*cleared = r.cleared;
+		*upto = r.upto;
+		*more = r.more;
 	}
-	pg_result_free(res);
 	return rc;
 }
 
@@ -319,95 +300,65 @@ int store_message_clear(struct pg *pg, const char *queue, int64_t budget_ms, boo
 
 int store_message_sweep(struct pg *pg, int64_t *from_id, int64_t *expired, struct deferred_error *err)
 {
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
+	struct message_sweep_row r;
+	int rc = message_sweep_one(pg, *from_id, SWEEP_BATCH, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, *from_id);
-	pg_arg_int4(&args, SWEEP_BATCH);
-	rc = exec(pg, &sql_message_sweep, &args, &res, err);
 	if (rc == 0) {
-		*expired = pg_int(res, 0, 0);
-		*from_id = pg_int(res, 0, 1);
+		*expired = r.expired;
+		*from_id = r.next_id;
 	}
-	pg_result_free(res);
 	return rc;
 }
 
 /* ---- queues ----------------------------------------------------------------------------------- */
 
-/* A statement of a queue and a JSON text whose answer is a status. */
-static int queue_json(struct pg *pg, const struct sql_statement *stmt, const char *queue, const char *json,
-		      enum message_status *status, struct deferred_error *err)
-{
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	pg_arg_json(&args, json, json ? strlen(json) : 0);
-	rc = exec(pg, stmt, &args, &res, err);
-	if (rc == 0)
-		*status = (enum message_status)pg_int(res, 0, 0);
-	pg_result_free(res);
-	return rc;
-}
-
 int store_message_queue_create(struct pg *pg, const char *queue, const char *metadata, enum message_status *status,
 			       struct deferred_error *err)
 {
-	return queue_json(pg, &sql_message_queue_create, queue, metadata, status, err);
+	struct message_queue_create_row r;
+	int rc = message_queue_create_one(pg, queue, metadata, &r, err);
+
+	if (rc == 0)
+		*status = (enum message_status)r.status;
+	return rc;
 }
 
 int store_message_queue_set_metadata(struct pg *pg, const char *queue, const char *metadata,
 				     enum message_status *status, struct deferred_error *err)
 {
-	return queue_json(pg, &sql_message_queue_set_metadata, queue, metadata, status, err);
+	struct message_queue_set_metadata_row r;
+	int rc = message_queue_set_metadata_one(pg, queue, metadata, &r, err);
+
+	if (rc == 0)
+		*status = (enum message_status)r.status;
+	return rc;
 }
 
 int store_message_queue_set_acl(struct pg *pg, const char *queue, const char *acl, enum message_status *status,
 				struct deferred_error *err)
 {
-	return queue_json(pg, &sql_message_queue_set_acl, queue, acl, status, err);
+	struct message_queue_set_acl_row r;
+	int rc = message_queue_set_acl_one(pg, queue, acl, &r, err);
+
+	if (rc == 0)
+		*status = (enum message_status)r.status;
+	return rc;
 }
 
 int store_message_queue_rm(struct pg *pg, const char *queue, int64_t budget_ms, enum message_status *status,
 			   struct deferred_error *err)
 {
 	enum message_status ignored;
-	struct pg_result *res;
-	struct pg_args args;
-	int64_t upto = 0;
-	bool more = false;
-	int rc;
+	struct message_queue_rm_row r;
+	int rc = message_queue_rm_one(pg, queue, CLEAR_BATCH, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	pg_arg_int4(&args, CLEAR_BATCH);
-	rc = exec(pg, &sql_message_queue_rm, &args, &res, err);
-	if (rc == 0) {
-		*status = (enum message_status)pg_int(res, 0, 0);
-		upto = pg_int(res, 0, 1);
-		more = pg_bool(res, 0, 2);
-	}
-	pg_result_free(res);
+	if (rc < 0)
+		return rc;
+	*status = (enum message_status)r.status;
 	/* The queue is gone whatever becomes of this; what it leaves the sweep clears. */
-	if (rc == 0 && more)
-		clear_until(pg, queue, upto, budget_ms, &more, &ignored, NULL);
-	return rc;
-}
-
-/* A statement of a queue alone. */
-static int queue_look(struct pg *pg, const struct sql_statement *stmt, const char *queue, struct pg_result **res,
-		      struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, queue);
-	return exec(pg, stmt, &args, res, err);
+	if (r.more)
+		clear_until(pg, queue, r.upto, budget_ms, &r.more, &ignored, NULL);
+	return 0;
 }
 
 void message_queue_clear(struct message_queue *queue)
@@ -421,18 +372,20 @@ int store_message_queue_get(struct pg *pg, const char *queue, struct message_que
 			    struct deferred_error *err)
 {
 	const char *dot = strchr(queue, '.');
+	struct message_queue_get_row r;
 	struct pg_result *res;
-	size_t len;
-	int rc = queue_look(pg, &sql_message_queue_get, queue, &res, err);
+	int rc = message_queue_get_exec(pg, queue, &res, err);
 
 	*out = (struct message_queue){ NULL, NULL, 0 };
-	if (rc == 0)
-		*status = (enum message_status)pg_int(res, 0, 0);
-	if (rc == 0 && *status == MESSAGE_OK) {
-		out->messages = pg_int(res, 0, 2);
-		out->name = strdup(dot ? dot + 1 : queue);
-		rc = out->name ? copy_text(&out->metadata, &len, res, 0, 1, err)
-			       : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
+	if (rc == 0) {
+		r = message_queue_get_row(res, 0);
+		*status = (enum message_status)r.status;
+		if (*status == MESSAGE_OK) {
+			out->messages = r.messages;
+			rc = copy_text(&out->name, dot ? dot + 1 : queue, err);
+			if (rc == 0)
+				rc = copy_text(&out->metadata, r.metadata, err);
+		}
 	}
 	pg_result_free(res);
 	if (rc < 0)
@@ -443,15 +396,17 @@ int store_message_queue_get(struct pg *pg, const char *queue, struct message_que
 int store_message_queue_get_acl(struct pg *pg, const char *queue, char **acl, enum message_status *status,
 				struct deferred_error *err)
 {
+	struct message_queue_acl_row r;
 	struct pg_result *res;
-	size_t len;
-	int rc = queue_look(pg, &sql_message_queue_acl, queue, &res, err);
+	int rc = message_queue_acl_exec(pg, queue, &res, err);
 
 	*acl = NULL;
-	if (rc == 0)
-		*status = (enum message_status)pg_int(res, 0, 0);
-	if (rc == 0 && !pg_null(res, 0, 1))
-		rc = copy_text(acl, &len, res, 0, 1, err);
+	if (rc == 0) {
+		r = message_queue_acl_row(res, 0);
+		*status = (enum message_status)r.status;
+		if (r.acl)
+			rc = copy_text(acl, r.acl, err);
+	}
 	pg_result_free(res);
 	return rc;
 }
@@ -467,27 +422,21 @@ int store_message_queues(struct pg *pg, const char *account, const char *prefix,
 			 struct message_queue **list, size_t *n, struct deferred_error *err)
 {
 	struct pg_result *res;
-	struct pg_args args;
-	size_t len;
-	int rc;
+	int rc = message_queues_exec(pg, account, prefix, from_name, max, &res, err);
 
 	*list = NULL;
 	*n = 0;
-	pg_args_init(&args);
-	pg_arg_text(&args, account);
-	pg_arg_text(&args, prefix);
-	pg_arg_text(&args, from_name);
-	pg_arg_int4(&args, max);
-	rc = exec(pg, &sql_message_queues, &args, &res, err);
 	if (rc == 0 && pg_rows(res) > 0) {
 		*list = calloc(pg_rows(res), sizeof(**list));
 		if (!*list)
 			rc = error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	}
 	for (size_t row = 0; rc == 0 && row < pg_rows(res); row++) {
-		rc = copy_text(&(*list)[row].name, &len, res, row, 0, err);
+		struct message_queues_row r = message_queues_row(res, row);
+
+		rc = copy_text(&(*list)[row].name, r.name, err);
 		if (rc == 0)
-			rc = copy_text(&(*list)[row].metadata, &len, res, row, 1, err);
+			rc = copy_text(&(*list)[row].metadata, r.metadata, err);
 		*n = row + 1;
 	}
 	pg_result_free(res);

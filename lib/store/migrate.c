@@ -1,35 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/migrate.h"
 
+#include "rows/admin.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WHERE "migrate"
 
-static int query_int(struct pg *pg, const struct sql_statement *stmt, int *value, struct deferred_error *err)
-{
-	struct pg_result *res;
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	rc = pg_exec(pg, stmt, &args, PG_BINARY, &res, err);
-	if (rc == 0)
-		*value = (int)pg_int(res, 0, 0);
-	pg_result_free(res);
-	pg_args_clear(&args);
-	return rc;
-}
-
 int migrate_version(struct pg *pg, int *version, struct deferred_error *err)
 {
-	int exists, rc;
+	struct admin_schema_version_row newest;
+	struct admin_schema_exists_row r;
+	int rc = admin_schema_exists_one(pg, &r, err);
 
 	*version = 0;
-	rc = query_int(pg, &sql_admin_schema_exists, &exists, err);
-	if (rc == 0 && exists)
-		rc = query_int(pg, &sql_admin_schema_version, version, err);
+	if (rc == 0 && r.exists) {
+		rc = admin_schema_version_one(pg, &newest, err);
+		*version = newest.version;
+	}
 	return rc;
 }
 
@@ -77,21 +67,23 @@ int migrate_accepts_server(int version, struct deferred_error *err)
 int migrate_check(struct pg *pg, struct deferred_error *err)
 {
 	struct deferred_error why = { 0 };
-	int version = 0, rc = query_int(pg, &sql_admin_schema_version, &version, &why);
+	struct admin_schema_version_row r;
+	int rc = admin_schema_version_one(pg, &r, &why);
 
 	if (rc < 0 && error_class(why.sqlstate) != ERROR_SCHEMA) {
 		if (err)
 			*err = why;
 		return rc;
 	}
-	return migrate_accepts(version, err);
+	return migrate_accepts(r.version, err);
 }
 
 static int check_server(struct pg *pg, struct deferred_error *err)
 {
-	int version, rc = query_int(pg, &sql_admin_server_version, &version, err);
+	struct admin_server_version_row r;
+	int rc = admin_server_version_one(pg, &r, err);
 
-	return rc == 0 ? migrate_accepts_server(version, err) : rc;
+	return rc == 0 ? migrate_accepts_server(r.version, err) : rc;
 }
 
 /* ---- what is to be done ----------------------------------------------------------------------- */
@@ -115,14 +107,13 @@ static size_t sources_len(void)
 	return n;
 }
 
-static void arg_source_names(struct pg_args *args)
+static const char *const *source_names(void)
 {
-	const char *names[SOURCES_MAX];
-	size_t n = sources_len();
+	static const char *names[SOURCES_MAX];
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; sql_sources[i].name; i++)
 		names[i] = sql_sources[i].name;
-	pg_arg_text_array(args, names, NULL, n);
+	return names;
 }
 
 /* By the server, which has SHA-256 at hand. */
@@ -130,18 +121,15 @@ static int find_checksums(struct pg *pg, struct todo *todo, struct deferred_erro
 {
 	const char *texts[SOURCES_MAX];
 	struct pg_result *res;
-	struct pg_args args;
 	int rc;
 
 	for (size_t i = 0; i < sources_len(); i++)
 		texts[i] = sql_sources[i].text;
-	pg_args_init(&args);
-	pg_arg_text_array(&args, texts, NULL, sources_len());
-	rc = pg_exec(pg, &sql_admin_migrate_checksums, &args, PG_BINARY, &res, err);
+	rc = admin_migrate_checksums_exec(pg, texts, sources_len(), &res, err);
 	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
-		snprintf(todo->source[i].checksum, sizeof(todo->source[i].checksum), "%s", pg_text(res, i, 0, NULL));
+		snprintf(todo->source[i].checksum, sizeof(todo->source[i].checksum), "%s",
+			 admin_migrate_checksums_row(res, i).checksum);
 	pg_result_free(res);
-	pg_args_clear(&args);
 	return rc;
 }
 
@@ -149,19 +137,14 @@ static int find_changed(struct pg *pg, struct todo *todo, struct deferred_error 
 {
 	const char *checksums[SOURCES_MAX];
 	struct pg_result *res;
-	struct pg_args args;
 	int rc;
 
 	for (size_t i = 0; i < sources_len(); i++)
 		checksums[i] = todo->source[i].checksum;
-	pg_args_init(&args);
-	arg_source_names(&args);
-	pg_arg_text_array(&args, checksums, NULL, sources_len());
-	rc = pg_exec(pg, &sql_admin_migrate_changed, &args, PG_BINARY, &res, err);
+	rc = admin_migrate_changed_exec(pg, source_names(), sources_len(), checksums, sources_len(), &res, err);
 	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
-		todo->source[pg_int(res, i, 0) - 1].due = true;
+		todo->source[admin_migrate_changed_row(res, i).n - 1].due = true;
 	pg_result_free(res);
-	pg_args_clear(&args);
 	return rc;
 }
 
@@ -170,21 +153,16 @@ static int find_changed(struct pg *pg, struct todo *todo, struct deferred_error 
 static int refuse_incomplete(struct pg *pg, struct deferred_error *err)
 {
 	struct pg_result *res;
-	struct pg_args args;
-	int rc;
+	int rc = admin_migrate_missing_exec(pg, source_names(), sources_len(), &res, err);
 
-	pg_args_init(&args);
-	arg_source_names(&args);
-	rc = pg_exec(pg, &sql_admin_migrate_missing, &args, PG_BINARY, &res, err);
-	if (rc == 0 && pg_text(res, 0, 0, NULL)[0]) {
+	if (rc == 0 && admin_migrate_missing_row(res, 0).missing[0]) {
 		rc = error_set(err, DEFERRED_ESCHEMA, WHERE,
 			       "the schema is there in part, as after a restore without its roles: %s",
-			       pg_text(res, 0, 0, NULL));
+			       admin_migrate_missing_row(res, 0).missing);
 		error_hint(err, "make the roles, which pg_dumpall --roles-only dumps, then restore into an empty "
 				"database, with owners and privileges");
 	}
 	pg_result_free(res);
-	pg_args_clear(&args);
 	return rc;
 }
 
@@ -234,28 +212,12 @@ int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_er
 
 /* ---- doing it, inside one transaction --------------------------------------------------------- */
 
-/* A statement without rows to look at; the arguments are done with. */
-static int note(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
-{
-	struct pg_result *res;
-	int rc = pg_exec(pg, stmt, args, PG_BINARY, &res, err);
-
-	pg_result_free(res);
-	pg_args_clear(args);
-	return rc;
-}
-
 static int apply_step(struct pg *pg, const struct sql_migration *m, struct deferred_error *err)
 {
-	struct pg_args args;
 	int rc = pg_command(pg, m->text, err);
 
-	if (rc == 0) {
-		pg_args_init(&args);
-		pg_arg_int4(&args, m->version);
-		pg_arg_text(&args, m->name);
-		rc = note(pg, &sql_admin_migrate_record, &args, err);
-	}
+	if (rc == 0)
+		rc = admin_migrate_record_exec(pg, m->version, m->name, err);
 	if (rc < 0)
 		error_prefix(err, "migration %d '%s'", m->version, m->name);
 	return rc;
@@ -278,30 +240,23 @@ static bool is_in_the_way(const struct deferred_error *err)
 static int drop_leftover(struct pg *pg, struct todo *todo, const char *name, struct deferred_error *err)
 {
 	struct pg_result *res;
-	struct pg_args args;
-	int rc;
+	int rc = admin_migrate_leftover_exec(pg, name, source_names(), sources_len(), &res, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	arg_source_names(&args);
-	rc = pg_exec(pg, &sql_admin_migrate_leftover, &args, PG_BINARY, &res, err);
 	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++) {
-		const char *drop = pg_text(res, i, 0, NULL), *user = pg_text(res, i, 2, NULL);
-		int position = (int)pg_int(res, i, 1);
+		struct admin_migrate_leftover_row r = admin_migrate_leftover_row(res, i);
 
-		if (user[0]) {
-			rc = error_set(err, DEFERRED_EDB, WHERE, "cannot %s: used by %s", drop, user);
+		if (r.used_by[0]) {
+			rc = error_set(err, DEFERRED_EDB, WHERE, "cannot %s: used by %s", r.statement, r.used_by);
 			error_hint(err, "drop what uses it, run `deferred migrate`, then create it again");
 			continue;
 		}
-		rc = pg_command(pg, drop, err);
-		if (position > 0) {
-			todo->source[position - 1].due = true;
-			todo->source[position - 1].applied = false;
+		rc = pg_command(pg, r.statement, err);
+		if (r.n > 0) {
+			todo->source[r.n - 1].due = true;
+			todo->source[r.n - 1].applied = false;
 		}
 	}
 	pg_result_free(res);
-	pg_args_clear(&args);
 	return rc;
 }
 
@@ -321,7 +276,6 @@ static int apply_source(struct pg *pg, struct todo *todo, size_t i, struct defer
 {
 	const struct sql_statement *source = &sql_sources[i];
 	struct deferred_error why = { 0 };
-	struct pg_args args;
 	int rc = create_source(pg, source->text, &why);
 
 	if (rc < 0 && is_in_the_way(&why)) {
@@ -333,12 +287,8 @@ static int apply_source(struct pg *pg, struct todo *todo, size_t i, struct defer
 	} else if (rc < 0 && err) {
 		*err = why;
 	}
-	if (rc == 0) {
-		pg_args_init(&args);
-		pg_arg_text(&args, source->name);
-		pg_arg_text(&args, todo->source[i].checksum);
-		rc = note(pg, &sql_admin_migrate_applied, &args, err);
-	}
+	if (rc == 0)
+		rc = admin_migrate_applied_exec(pg, source->name, todo->source[i].checksum, err);
 	if (rc < 0)
 		error_prefix(err, "%s", source->name);
 	todo->source[i].applied = rc == 0;
@@ -367,20 +317,16 @@ static int revoke(struct pg *pg, const struct todo *todo, struct deferred_error 
 {
 	const char *names[SOURCES_MAX];
 	struct pg_result *res;
-	struct pg_args args;
 	size_t n = 0;
 	int rc;
 
 	for (size_t i = 0; i < sources_len(); i++)
 		if (todo->source[i].due)
 			names[n++] = sql_sources[i].name;
-	pg_args_init(&args);
-	pg_arg_text_array(&args, names, NULL, n);
-	rc = pg_exec(pg, &sql_admin_migrate_revoke, &args, PG_BINARY, &res, err);
-	if (rc == 0 && pg_text(res, 0, 0, NULL)[0])
-		rc = pg_command(pg, pg_text(res, 0, 0, NULL), err);
+	rc = admin_migrate_revoke_exec(pg, names, n, &res, err);
+	if (rc == 0 && admin_migrate_revoke_row(res, 0).statements[0])
+		rc = pg_command(pg, admin_migrate_revoke_row(res, 0).statements, err);
 	pg_result_free(res);
-	pg_args_clear(&args);
 	return rc;
 }
 

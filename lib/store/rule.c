@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/rule.h"
 
+#include "rows/rule.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Send a statement; the arguments are cleared, *res is NULL on failure. */
-static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct pg_result **res,
-		struct deferred_error *err)
-{
-	int rc = pg_exec(pg, stmt, args, PG_TEXT, res, err);
-
-	pg_args_clear(args);
-	return rc;
-}
-
-/* The same where the answer does not matter. */
-static int exec_only(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, struct deferred_error *err)
-{
-	struct pg_result *res;
-	int rc = exec(pg, stmt, args, &res, err);
-
-	pg_result_free(res);
-	return rc;
-}
 
 /* What is wrong with the rule's own query is no fault of our schema. */
 static void blame_query(const char *name, struct deferred_error *err)
@@ -62,23 +44,13 @@ static int rollback(struct pg *pg, int rc, struct deferred_error *err)
 
 static int take(struct pg *pg, const char *name, bool alone, struct deferred_error *err)
 {
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	pg_arg_text(&args, alone ? "true" : "false");
-	return exec_only(pg, &sql_rule_take, &args, err);
+	return rule_take_exec(pg, name, alone ? "true" : "false", err);
 }
 
 static int look(struct pg *pg, const char *name, int sample, struct pg_result **res, struct deferred_error *err)
 {
-	struct pg_args args;
-	int rc;
+	int rc = rule_look_exec(pg, name, sample, res, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	pg_arg_int4(&args, sample);
-	rc = exec(pg, &sql_rule_look, &args, res, err);
 	if (rc < 0)
 		blame_query(name, err);
 	return rc;
@@ -86,19 +58,10 @@ static int look(struct pg *pg, const char *name, int sample, struct pg_result **
 
 static int insert(struct pg *pg, const struct store_rule *rule, struct deferred_error *err)
 {
-	struct pg_args args;
+	struct rule_add_row ignored;
 
-	pg_args_init(&args);
-	pg_arg_text(&args, rule->name);
-	pg_arg_text(&args, rule->query);
-	pg_arg_text(&args, rule->fn);
-	pg_arg_json(&args, rule->params, strlen(rule->params));
-	pg_arg_text(&args, rule->key_column);
-	pg_arg_text(&args, rule->queue);
-	pg_arg_int4(&args, rule->priority);
-	pg_arg_json(&args, rule->opts, strlen(rule->opts));
-	pg_arg_int8(&args, rule->statement_timeout_ms);
-	return exec_only(pg, &sql_rule_add, &args, err);
+	return rule_add_one(pg, rule->name, rule->query, rule->fn, rule->params, rule->key_column, rule->queue,
+			    rule->priority, rule->opts, rule->statement_timeout_ms, &ignored, err);
 }
 
 int store_rule_add(struct pg *pg, const struct store_rule *rule, struct deferred_error *err)
@@ -121,20 +84,6 @@ int store_rule_add(struct pg *pg, const struct store_rule *rule, struct deferred
 		rc = commit(pg, err);
 	pg_result_free(res);
 	return rc < 0 ? rollback(pg, rc, err) : 0;
-}
-
-int store_rule_remove(struct pg *pg, const char *name, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	return exec_only(pg, &sql_rule_remove, &args, err);
-}
-
-int store_rule_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err)
-{
-	return pg_exec(pg, &sql_rule_ls, NULL, PG_TEXT, res, err);
 }
 
 int store_rule_test(struct pg *pg, const char *name, int sample, struct pg_result **res, struct deferred_error *err)
@@ -177,46 +126,31 @@ static int estimate(struct pg *pg, const char *name, struct store_rule_run *run,
 	int rc = store_rule_test(pg, name, 0, &res, err);
 
 	if (rc == 0)
-		run->estimate = pg_float(res, 0, 0);
+		run->estimate = rule_look_row(res, 0).estimate;
 	pg_result_free(res);
 	return rc;
-}
-
-static int room(struct pg *pg, double jobs, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_float8(&args, jobs);
-	return exec_only(pg, &sql_rule_room, &args, err);
 }
 
 static int queue_rows(struct pg *pg, const char *name, struct store_rule_run *run, struct deferred_error *err)
 {
 	struct ticking ticking = { .run = run };
-	struct pg_args args;
-	int rc;
+	struct rule_run_row r;
+	int rc = rule_open_exec(pg, name, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	rc = exec_only(pg, &sql_rule_open, &args, err);
 	if (rc < 0)
 		return rc;
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	pg_arg_float8(&args, run->estimate);
-	pg_arg_text(&args, run->on_progress ? "true" : "false");
-	pg_arg_id(&args, run->flow);
 	pg_on_notice(pg, on_notice, &ticking);
-	rc = exec(pg, &sql_rule_run, &args, &run->examples, err);
+	rc = rule_run_exec(pg, name, run->estimate, run->on_progress ? "true" : "false",
+			   run->flow > 0 ? &run->flow : NULL, &run->examples, err);
 	pg_on_notice(pg, NULL, NULL);
 	if (rc < 0) {
 		blame_query(name, err);
 		return rc;
 	}
-	run->queued = pg_int(run->examples, 0, 0);
-	run->skipped = pg_int(run->examples, 0, 1);
-	run->failed = pg_int(run->examples, 0, 2);
+	r = rule_run_row(run->examples, 0);
+	run->queued = r.queued;
+	run->skipped = r.skipped;
+	run->failed = r.failed;
 	return 0;
 }
 
@@ -229,12 +163,8 @@ static bool worth_noting(const struct deferred_error *why)
 static void note_failure(struct pg *pg, const char *name, const struct deferred_error *why)
 {
 	struct deferred_error ignored = { 0 };
-	struct pg_args args;
 
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	pg_arg_text(&args, why->message);
-	exec_only(pg, &sql_rule_failed, &args, &ignored);
+	rule_failed_exec(pg, name, why->message, &ignored);
 }
 
 int store_rule_run(struct pg *pg, const char *name, struct store_rule_run *run, struct deferred_error *err)
@@ -244,7 +174,7 @@ int store_rule_run(struct pg *pg, const char *name, struct store_rule_run *run, 
 
 	run->examples = NULL;
 	if (rc == 0)
-		rc = room(pg, run->estimate, &why);
+		rc = rule_room_one(pg, run->estimate, &(struct rule_room_row){ 0 }, &why);
 	if (rc == 0)
 		rc = pg_command(pg, "begin", &why);
 	if (rc == 0)

@@ -10,6 +10,7 @@
 #define STORE_RULE_H
 
 #include "port/pg.h"
+#include "rows/rule.h"
 
 struct store_rule {
 	const char *name, *query, *fn, *key_column;
@@ -25,12 +26,6 @@ struct store_rule {
  * rule_add.sql, rule_look.sql.
  */
 int store_rule_add(struct pg *pg, const struct store_rule *rule, struct deferred_error *err);
-
-/* Source: rule_remove.sql. sqlstate P0002: there is none; 55006: it is being run. */
-int store_rule_remove(struct pg *pg, const char *name, struct deferred_error *err);
-
-/* *res is given: the rows rule_ls.sql describes. */
-int store_rule_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 /* Plan a rule and fetch its first `sample` rows; queues nothing. *res is given: the rows rule_look.sql describes. */
 int store_rule_test(struct pg *pg, const char *name, int sample, struct pg_result **res, struct deferred_error *err);

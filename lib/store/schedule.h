@@ -9,28 +9,19 @@
 
 #include "base/crontab.h"
 #include "port/pg.h"
+#include "rows/schedule.h"
 
 #include <stdbool.h>
 
-/* params: a JSON object; opts: as deferred.schedule() takes them. */
-int store_schedule_set(struct pg *pg, const char *name, const char *rule, const char *fn, const char *params,
-		       const char *opts, struct pg_result **res, struct deferred_error *err);
-int store_schedule_ls(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err);
-int store_schedule_ticks(struct pg *pg, const char *name, int most, struct pg_result **res, struct deferred_error *err);
-/* Those that fail, of a queue or of all (NULL). Source: schedule_trouble.sql. */
-int store_schedule_trouble(struct pg *pg, const char *queue, struct pg_result **res, struct deferred_error *err);
-
-int store_schedule_next(struct pg *pg, const char *what, int ticks, const char *timezone, struct pg_result **res,
-			struct deferred_error *err);
 int store_schedule_backfill(struct pg *pg, const char *name, const char *from, const char *to, bool dry, int64_t *ticks,
 			    struct deferred_error *err);
 
 /* When a line of a crontab starts. Source: crontab.sql. */
 int store_crontab(struct pg *pg, const char *rule, struct crontab_when *when, struct deferred_error *err);
 
-/* One schedule. *res: schedule_pause.sql and so on. sqlstate P0002: there is none. */
+/* One schedule. *job: what STORE_SCHEDULE_RUN deferred; 0: nothing. sqlstate P0002: there is no such schedule. */
 enum store_schedule_what { STORE_SCHEDULE_PAUSE, STORE_SCHEDULE_RESUME, STORE_SCHEDULE_RUN, STORE_SCHEDULE_REMOVE };
-int store_schedule_do(struct pg *pg, enum store_schedule_what what, const char *name, struct pg_result **res,
+int store_schedule_do(struct pg *pg, enum store_schedule_what what, const char *name, int64_t *job,
 		      struct deferred_error *err);
 
 /* All schedules of a file; dry: nothing is changed. schedules: a JSON array. */

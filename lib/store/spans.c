@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/spans.h"
 
+#include "rows/history.h"
+
 #include <stdio.h>
 
 int store_spans_now(struct pg *pg, const char *since, int64_t since_ms, struct store_spans_now *now,
 		    struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	struct pg_args args;
-	int rc;
+	struct spans_now_row r;
+	int rc = spans_now_one(pg, since, since_ms, &r, err);
 
-	pg_args_init(&args);
-	pg_arg_text(&args, since);
-	pg_arg_int8(&args, since_ms);
-	rc = pg_exec(pg, &sql_spans_now, &args, PG_BINARY, &res, err);
-	pg_args_clear(&args);
 	if (rc == 0)
-		*now = (struct store_spans_now){ pg_int(res, 0, 0), pg_int(res, 0, 1), pg_bool(res, 0, 2) };
-	pg_result_free(res);
+		*now = (struct store_spans_now){ r.since, r.now, r.may_read };
 	return rc;
 }
 
@@ -37,21 +32,15 @@ static int begin(struct pg *pg, struct deferred_error *err)
 int store_spans(struct pg *pg, int64_t from_us, int64_t to_us, bool any, bool all, bool errors, bool *full,
 		struct pg_result **res, struct deferred_error *err)
 {
-	struct pg_args args;
+	int64_t most = any ? INT64_MAX : STORE_SPANS_ROWS + 1;
 	int rc = begin(pg, err);
 
 	*res = NULL;
 	if (rc < 0)
 		return rc;
-	pg_args_init(&args);
-	pg_arg_timestamptz(&args, from_us);
-	pg_arg_timestamptz(&args, to_us);
-	pg_arg_int8(&args, any ? INT64_MAX : STORE_SPANS_ROWS + 1);
-	pg_arg_text(&args, all ? "true" : "false");
-	rc = pg_exec(pg, errors ? &sql_spans_said : &sql_spans, &args, PG_BINARY, res, err);
-	pg_args_clear(&args);
+	rc = (errors ? spans_said_exec : spans_exec)(pg, from_us, to_us, most, all ? "true" : "false", res, err);
 	if (!pg_broken(pg))
 		pg_command(pg, "rollback", NULL);
-	*full = rc == 0 && !any && pg_int(*res, 0, 0) > STORE_SPANS_ROWS;
+	*full = rc == 0 && !any && spans_row(*res, 0).job > STORE_SPANS_ROWS;
 	return rc;
 }

@@ -2,6 +2,8 @@
 #include "store/web.h"
 
 #include "base/clock.h"
+#include "rows/queue.h"
+#include "rows/web.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,18 +22,9 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 
 int store_web_begin(struct pg *pg, const char *role, bool read_only, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
-	struct pg_args args;
 	int rc = pg_command(pg, read_only ? "begin read only" : "begin", err);
 
-	if (rc < 0)
-		return rc;
-	pg_args_init(&args);
-	pg_arg_text(&args, role ? role : "");
-	pg_arg_int8(&args, STORE_WEB_MS);
-	rc = exec(pg, &sql_web_session, &args, &res, err);
-	pg_result_free(res);
-	return rc;
+	return rc < 0 ? rc : web_session_exec(pg, role ? role : "", STORE_WEB_MS, err);
 }
 
 int store_web_end(struct pg *pg, bool commit, struct deferred_error *err)
@@ -39,29 +32,18 @@ int store_web_end(struct pg *pg, bool commit, struct deferred_error *err)
 	return pg_command(pg, commit ? "commit" : "rollback", err);
 }
 
-int store_web_role(struct pg *pg, const char *role, struct deferred_error *err)
-{
-	struct pg_result *res = NULL;
-	struct pg_args args;
-	int rc;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, role);
-	rc = exec(pg, &sql_web_role, &args, &res, err);
-	pg_result_free(res);
-	return rc;
-}
-
 int store_web_me(struct pg *pg, struct store_web_me *me, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = pg_exec(pg, &sql_web_me, NULL, PG_TEXT, &res, err);
+	int rc = web_me_exec(pg, &res, err);
 
 	if (rc == 0) {
-		snprintf(me->role, sizeof(me->role), "%s", pg_text(res, 0, 0, NULL));
-		me->viewer = pg_bool(res, 0, 1);
-		me->reader = pg_bool(res, 0, 2);
-		me->operator= pg_bool(res, 0, 3);
+		struct web_me_row r = web_me_row(res, 0);
+
+		snprintf(me->role, sizeof(me->role), "%s", r.role);
+		me->viewer = r.viewer;
+		me->reader = r.reader;
+		me->operator= r.operator;
 	}
 	pg_result_free(res);
 	return rc;
@@ -87,37 +69,6 @@ int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, stru
 	else if (rows[what].takes == INT8)
 		pg_arg_int8(&args, number);
 	return exec(pg, rows[what].stmt, &args, res, err);
-}
-
-int store_web_running(struct pg *pg, const char *const *hidden, size_t hidden_len, struct pg_result **res,
-		      struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text_array(&args, hidden, NULL, hidden_len);
-	return exec(pg, &sql_web_running, &args, res, err);
-}
-
-int store_web_job(struct pg *pg, int64_t id, const char *const *hidden, size_t hidden_len, struct pg_result **res,
-		  struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	pg_arg_text_array(&args, hidden, NULL, hidden_len);
-	return exec(pg, &sql_web_job, &args, res, err);
-}
-
-int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	pg_arg_int4(&args, STORE_WEB_PARAMS);
-	return exec(pg, &sql_web_job_params, &args, res, err);
 }
 
 int store_web_indexed(struct pg *pg, bool tags, struct deferred_error *err)
@@ -236,20 +187,6 @@ int store_web_act_clear(struct pg *pg, const char *queue, const char *typed, int
 	return exec(pg, &sql_web_act_clear, &args, res, err);
 }
 
-int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const char *opts, const char *who,
-			const char *address, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, fn);
-	pg_arg_text(&args, params);
-	pg_arg_json(&args, opts, strlen(opts));
-	pg_arg_text(&args, who);
-	pg_arg_text(&args, address);
-	return exec(pg, &sql_web_act_defer, &args, res, err);
-}
-
 int store_web_act_schedule_set(struct pg *pg, const struct store_web_schedule *schedule, const char *who,
 			       const char *address, struct pg_result **res, struct deferred_error *err)
 {
@@ -265,15 +202,6 @@ int store_web_act_schedule_set(struct pg *pg, const struct store_web_schedule *s
 	pg_arg_text(&args, who);
 	pg_arg_text(&args, address);
 	return exec(pg, &sql_web_act_schedule_set, &args, res, err);
-}
-
-int store_web_schedule_form(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	return exec(pg, &sql_web_schedule_form, &args, res, err);
 }
 
 int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin_filter *filter, const char *at,
@@ -309,37 +237,11 @@ int store_web_mark(struct pg *pg, int limit_ms, struct deferred_error *err)
 	int rc = 0;
 
 	while (rc == 0 && id > 0 && clock_ns() < end) {
-		struct pg_result *res = NULL;
-		struct pg_args args;
+		struct admin_queue_mark_row r;
 
-		pg_args_init(&args);
-		pg_arg_int8(&args, id);
-		pg_arg_int4(&args, MARK_STEP);
-		rc = exec(pg, &sql_admin_queue_mark, &args, &res, err);
-		if (rc == 0)
-			id = pg_int(res, 0, 1);
-		pg_result_free(res);
+		rc = admin_queue_mark_one(pg, id, MARK_STEP, &r, err);
+		id = r.next_id;
 	}
 	return rc;
 }
 
-int store_web_schedules(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, name);
-	return exec(pg, &sql_web_schedules, &args, res, err);
-}
-
-int store_web_errors(struct pg *pg, const char *fn, const char *const *hidden, size_t hidden_len,
-		     struct pg_result **res, struct deferred_error *err)
-{
-	struct pg_args args;
-
-	pg_args_init(&args);
-	pg_arg_text(&args, fn);
-	pg_arg_int4(&args, STORE_WEB_ENDS);
-	pg_arg_text_array(&args, hidden, NULL, hidden_len);
-	return exec(pg, &sql_web_errors, &args, res, err);
-}

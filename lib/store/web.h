@@ -11,6 +11,7 @@
 #define STORE_WEB_H
 
 #include "port/pg.h"
+#include "rows/web.h"
 #include "store/admin.h"
 
 #define STORE_WEB_MS 2000
@@ -24,9 +25,6 @@
 /* role: to act as; NULL: the one that logged in. Source: web_session.sql. */
 int store_web_begin(struct pg *pg, const char *role, bool read_only, struct deferred_error *err);
 int store_web_end(struct pg *pg, bool commit, struct deferred_error *err);
-
-/* From now on the session acts as that role. Source: web_role.sql. */
-int store_web_role(struct pg *pg, const char *role, struct deferred_error *err);
 
 struct store_web_me {
 	char role[64];
@@ -48,15 +46,6 @@ enum store_web_rows {
 };
 int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, struct pg_result **res,
 		   struct deferred_error *err);
-
-/* Claimed jobs, and one job, without progress texts of hidden functions. Source: web_running.sql, web_job.sql. */
-int store_web_running(struct pg *pg, const char *const *hidden, size_t hidden_len, struct pg_result **res,
-		      struct deferred_error *err);
-int store_web_job(struct pg *pg, int64_t id, const char *const *hidden, size_t hidden_len, struct pg_result **res,
-		  struct deferred_error *err);
-
-/* Needs deferred_reader. Source: web_job_params.sql. */
-int store_web_job_params(struct pg *pg, int64_t id, struct pg_result **res, struct deferred_error *err);
 
 /* What is searched for beside filter, whose state is NULL. */
 struct store_web_search {
@@ -104,11 +93,6 @@ int store_web_act_flow(struct pg *pg, const char *verb, int64_t flow, int64_t be
 int store_web_act_clear(struct pg *pg, const char *queue, const char *typed, int64_t from, int64_t to, const char *who,
 			const char *address, struct pg_result **res, struct deferred_error *err);
 
-/* A job, its params as they were typed; opts: a JSON object, as deferred.defer() takes it. *res: as the statement says.
- * Needs deferred_operator. Source: web_act_defer.sql. */
-int store_web_act_defer(struct pg *pg, const char *fn, const char *params, const char *opts, const char *who,
-			const char *address, struct pg_result **res, struct deferred_error *err);
-
 /*
  * A schedule. params are as they were typed, and opts is a JSON object as deferred.schedule() takes it. The form showed
  * this version. NULL: a new schedule.
@@ -119,8 +103,6 @@ struct store_web_schedule {
 /* *res: why not. Needs deferred_operator. Source: web_act_schedule_set.sql. */
 int store_web_act_schedule_set(struct pg *pg, const struct store_web_schedule *schedule, const char *who,
 			       const char *address, struct pg_result **res, struct deferred_error *err);
-/* Names of fields and their values. Source: web_schedule_form.sql. */
-int store_web_schedule_form(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err);
 
 /* The next 1,000 jobs that fit; at: as the last call answered, NULL: from the beginning. verb: retry or cancel. dry:
  * they are counted only. *res: as the statement says. Needs deferred_operator. Source: web_act_some.sql. */
@@ -131,12 +113,5 @@ int store_web_act_some(struct pg *pg, const char *verb, const struct store_admin
 /* After limits changed, in no transaction: mark the jobs they are about, for about so long; what is left is marked by
  * claims that meet it. Needs deferred_operator. Source: admin_queue_mark.sql. */
 int store_web_mark(struct pg *pg, int limit_ms, struct deferred_error *err);
-
-/* name NULL: all. Source: web_schedules.sql. */
-int store_web_schedules(struct pg *pg, const char *name, struct pg_result **res, struct deferred_error *err);
-
-/* fn NULL: any; but for those of hidden. Needs deferred_reader. Source: web_errors.sql. */
-int store_web_errors(struct pg *pg, const char *fn, const char *const *hidden, size_t hidden_len,
-		     struct pg_result **res, struct deferred_error *err);
 
 #endif

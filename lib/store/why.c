@@ -3,6 +3,10 @@
 
 #include "base/clock.h"
 #include "base/gist.h"
+#include "rows/admin.h"
+#include "rows/queue.h"
+#include "rows/schedule.h"
+#include "rows/why.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,20 +73,7 @@ static const struct pg_result *ask_more(struct pg *pg, struct store_why *why, co
 	return res && pg_rows(res) > 0 ? res : NULL;
 }
 
-static const char *text(const struct pg_result *res, size_t row, int col)
-{
-	return pg_null(res, row, col) ? NULL : pg_text(res, row, col, NULL);
-}
-
-static int64_t number(const struct pg_result *res, size_t row, int col)
-{
-	return pg_null(res, row, col) ? CAUSE_UNKNOWN : pg_int(res, row, col);
-}
-
-static double real(const struct pg_result *res, size_t row, int col)
-{
-	return pg_null(res, row, col) ? CAUSE_UNKNOWN : pg_float(res, row, col);
-}
+#define KNOWN(row, name) ((row).has_##name ? (row).name : CAUSE_UNKNOWN)
 
 /* ---- parts of both answers ------------------------------------------------------------------------ */
 
@@ -90,43 +81,49 @@ static double real(const struct pg_result *res, size_t row, int col)
 static void ask_session(struct pg *pg, struct store_why *why, const char *xid, struct cause_session *session)
 {
 	const struct pg_result *res;
+	struct why_session_row r;
 	struct pg_args args;
 
 	pg_args_init(&args);
 	pg_arg_text(&args, xid);
 	res = ask_more(pg, why, &sql_why_session, &args);
-	if (res)
-		*session = (struct cause_session){ pg_int(res, 0, 0), pg_int(res, 0, 1), text(res, 0, 2),
-						   text(res, 0, 3), text(res, 0, 4) };
+	if (!res)
+		return;
+	r = why_session_row(res, 0);
+	*session = (struct cause_session){ r.pid, r.age_s, r.role, r.state, r.query };
 }
 
 /* A statement waited in vain: who has the table? False: nobody any more, or it failed for another reason. */
 static bool ask_table(struct pg *pg, struct store_why *why, const struct deferred_error *failed,
 		      struct cause_table *table)
 {
+	struct why_table_lock_row r;
 	const struct pg_result *res;
 
 	if (!failed || strcmp(failed->sqlstate, LOCK_NOT_AVAILABLE) != 0 ||
 	    !(res = ask_more(pg, why, &sql_why_table_lock, NULL)))
 		return false;
-	*table = (struct cause_table){ text(res, 0, 0),
-				       pg_bool(res, 0, 1),
-				       { pg_int(res, 0, 2), pg_int(res, 0, 3), text(res, 0, 4), text(res, 0, 5),
-					 text(res, 0, 6) } };
+	r = why_table_lock_row(res, 0);
+	*table = (struct cause_table){ r.table,
+				       r.wanted,
+				       { r.pid, r.age_s, r.role, r.state,
+					 r.query } };
 	return true;
 }
 
 static void read_serving(const struct pg_result *res, size_t row, struct cause_serving *s)
 {
-	s->alive = pg_bool(res, row, 1);
-	s->others = pg_bool(res, row, 2);
-	s->seen_s = number(res, row, 3);
-	s->gap_s = number(res, row, 4);
-	s->started_s = number(res, row, 5);
-	s->instance = text(res, row, 6);
-	s->service = pg_bool(res, row, 7);
-	s->role = text(res, row, 8);
-	s->grants = text(res, row, 9);
+	struct why_serving_row r = why_serving_row(res, row);
+
+	s->alive = r.alive;
+	s->others = r.others;
+	s->seen_s = KNOWN(r, seen_s);
+	s->gap_s = KNOWN(r, gap_s);
+	s->started_s = KNOWN(r, started_s);
+	s->instance = r.instance;
+	s->service = r.service;
+	s->role = r.role;
+	s->grants = r.worker_lacks;
 }
 
 static const struct pg_result *ask_serving(struct pg *pg, struct store_why *why, const char *const *queues, size_t n)
@@ -150,7 +147,7 @@ static const char *ask_error(struct pg *pg, struct store_why *why, int64_t id)
 	res = ask_more(pg, why, &sql_why_error, &args);
 	if (!res)
 		return NULL;
-	line = gist(text(res, 0, 0), &len);
+	line = gist(why_error_row(res, 0).error, &len);
 	snprintf(why->error, sizeof(why->error), "%.*s", len, line);
 	return why->error;
 }
@@ -169,79 +166,102 @@ static void ask_rates(struct pg *pg, struct store_why *why, const char *queue, s
 	pg_arg_int8(&args, NEAR_PAGES);
 	pg_arg_int8(&args, FAR_PAGES);
 	if ((res = ask_more(pg, why, &sql_why_rates, &args))) {
-		r->minutes = pg_float(res, 0, 0);
-		r->ended = pg_int(res, 0, 1);
-		r->failed = pg_int(res, 0, 2);
-		r->superseded = pg_int(res, 0, 3);
-		r->run_s = pg_float(res, 0, 4);
-		r->fn = text(res, 0, 5);
-		r->fn_share = pg_float(res, 0, 6);
-		r->run_p50_s = real(res, 0, 7);
-		r->usual_run_p50_s = real(res, 0, 8);
-		r->build = text(res, 0, 9);
-		if (2 * r->failed > r->ended && !pg_null(res, 0, 10))
-			r->error = ask_error(pg, why, pg_int(res, 0, 10));
+		struct why_rates_row row = why_rates_row(res, 0);
+
+		r->minutes = row.minutes;
+		r->ended = row.attempts;
+		r->failed = row.failed;
+		r->superseded = row.superseded;
+		r->run_s = row.run_s;
+		r->fn = row.fn;
+		r->fn_share = row.share;
+		r->run_p50_s = KNOWN(row, p50_s);
+		r->usual_run_p50_s = KNOWN(row, p50_before_s);
+		r->build = row.plugin;
+		if (2 * r->failed > r->ended && row.has_failed_job)
+			r->error = ask_error(pg, why, row.failed_job);
 	}
 	pg_args_init(&args);
 	pg_arg_text(&args, queue);
 	if ((res = ask_more(pg, why, &sql_why_arrivals, &args))) {
-		r->arrived = real(res, 0, 0);
-		r->usual_arrived = real(res, 0, 1);
-		r->arrived_by = text(res, 0, 2);
+		struct why_arrivals_row row = why_arrivals_row(res, 0);
+
+		r->arrived = KNOWN(row, per_min);
+		r->usual_arrived = KNOWN(row, before_per_min);
+		r->arrived_by = row.who;
 	}
 }
 
 /* ---- one job -------------------------------------------------------------------------------------- */
 
-static void read_job(const struct pg_result *res, struct cause_job *j)
+static void read_job(const struct why_job_row *r, struct cause_job *j)
 {
-	j->there = pg_bool(res, 0, 0);
-	j->last_id = number(res, 0, 1);
-	j->neighbour_s = number(res, 0, 2);
-	j->kept_s = number(res, 0, 3);
-	j->state = text(res, 0, 4);
-	j->queue = text(res, 0, 5);
-	j->fn = text(res, 0, 6);
-	j->outcome = text(res, 0, 7);
-	j->attempts = pg_int(res, 0, 8);
-	j->failures = pg_int(res, 0, 9);
-	j->ended_s = pg_int(res, 0, 10);
-	j->leased = pg_bool(res, 0, 11);
-	j->lease_over = pg_bool(res, 0, 12);
-	j->worker = pg_int(res, 0, 13);
-	j->worker_there = pg_bool(res, 0, 14);
-	j->worker_ended = pg_bool(res, 0, 15);
-	j->worker_rebooted = pg_bool(res, 0, 16);
-	j->worker_pid = pg_int(res, 0, 17);
-	j->worker_host = text(res, 0, 18);
-	j->worker_unseen_s = number(res, 0, 19);
-	j->lease_left_s = pg_int(res, 0, 20);
-	j->claimed_s = pg_int(res, 0, 21);
-	j->progress = text(res, 0, 22);
+	j->there = r->there;
+	j->last_id = KNOWN(*r, last_id);
+	j->neighbour_s = KNOWN(*r, neighbour_s);
+	j->kept_s = KNOWN(*r, kept_s);
+	j->state = r->state;
+	j->queue = r->queue;
+	j->fn = r->fn;
+	j->outcome = r->outcome;
+	j->attempts = r->attempts;
+	j->failures = r->failures;
+	j->ended_s = r->ended_s;
+	j->leased = r->leased;
+	j->lease_over = r->lease_over;
+	j->worker = r->worker;
+	j->worker_there = r->worker_there;
+	j->worker_ended = r->worker_ended;
+	j->worker_rebooted = r->worker_rebooted;
+	j->worker_pid = r->worker_pid;
+	j->worker_host = r->worker_host;
+	j->worker_unseen_s = KNOWN(*r, worker_unseen_s);
+	j->lease_left_s = r->lease_left_s;
+	j->claimed_s = r->claimed_s;
+	j->progress = r->progress;
 	if (j->progress && !j->progress[0])
 		j->progress = NULL;
-	j->due_in_s = pg_int(res, 0, 23);
-	j->ready_s = pg_int(res, 0, 24);
-	j->expires = pg_bool(res, 0, 25);
-	j->expires_in_s = pg_int(res, 0, 26);
-	j->paused = pg_bool(res, 0, 27);
-	j->fn_unknown = pg_bool(res, 0, 28);
-	j->refused_host = text(res, 0, 29);
-	j->refused_why = text(res, 0, 30);
-	j->row_locked = !pg_null(res, 0, 31);
-	j->lane_locked = !pg_null(res, 0, 32);
-	j->stranded = pg_bool(res, 0, 33);
-	j->key = text(res, 0, 37);
-	j->key_max = pg_int(res, 0, 38);
-	j->queue_ready = pg_int(res, 0, 40);
+	j->due_in_s = r->due_in_s;
+	j->ready_s = r->ready_s;
+	j->expires = r->expires;
+	j->expires_in_s = r->expires_in_s;
+	j->paused = r->paused;
+	j->fn_unknown = r->fn_unknown;
+	j->refused_host = r->refused_host;
+	j->refused_why = r->refused_why;
+	j->row_locked = r->row_locker != NULL;
+	j->lane_locked = r->lane_locker != NULL;
+	j->stranded = r->stranded;
+	j->key = r->key;
+	j->key_max = r->key_max;
+	j->queue_ready = r->queue_ready;
 	j->queue_counted = STORE_WHY_COUNT;
-	j->taken_s = number(res, 0, 41);
-	j->flow = pg_int(res, 0, 42);
-	j->flow_waits_for = pg_int(res, 0, 43);
-	j->waits_for = text(res, 0, 44);
-	j->paused_by = text(res, 0, 45);
-	j->paused_s = number(res, 0, 46);
-	j->worker_cut_off = pg_bool(res, 0, 47);
+	j->taken_s = KNOWN(*r, taken_s);
+	j->flow = r->flow;
+	j->flow_waits_for = r->flow_waits_for;
+	j->waits_for = r->waits_for;
+	j->paused_by = r->paused_by;
+	j->paused_s = KNOWN(*r, paused_s);
+	j->worker_cut_off = r->worker_cut_off;
+}
+
+static void take_running(struct cause_job *j, bool of_fn, int64_t most, int64_t running, const char *ids)
+{
+	if (j->max_running != CAUSE_UNKNOWN && running < most)
+		return;
+	j->max_running = most;
+	j->running = running;
+	j->running_ids = ids;
+	j->fn_limit = of_fn;
+}
+
+static void take_rate(struct cause_job *j, bool of_fn, double rate, double wait_s)
+{
+	if (wait_s < j->rate_wait_s)
+		return;
+	j->rate = rate;
+	j->rate_wait_s = wait_s;
+	j->fn_rate = of_fn;
 }
 
 /* Of queue and function the one that holds it back; where both do, the function's, which is asked for less often. */
@@ -249,6 +269,7 @@ static void ask_limits(struct pg *pg, struct store_why *why)
 {
 	struct cause_job *j = &why->job;
 	const struct pg_result *res;
+	struct why_limits_row r;
 	struct pg_args args;
 
 	pg_args_init(&args);
@@ -257,29 +278,22 @@ static void ask_limits(struct pg *pg, struct store_why *why)
 	pg_arg_int8(&args, j->id);
 	if (!(res = ask_more(pg, why, &sql_why_limits, &args)))
 		return;
-	for (int of_fn = 0; of_fn <= 1; of_fn++) {
-		int at = 5 * of_fn;
-
-		if (!pg_null(res, 0, at) &&
-		    (j->max_running == CAUSE_UNKNOWN || pg_int(res, 0, at + 1) >= pg_int(res, 0, at))) {
-			j->max_running = pg_int(res, 0, at);
-			j->running = pg_int(res, 0, at + 1);
-			j->running_ids = text(res, 0, at + 2);
-			j->fn_limit = of_fn;
-		}
-		if (!pg_null(res, 0, at + 3) && pg_float(res, 0, at + 4) >= j->rate_wait_s) {
-			j->rate = pg_float(res, 0, at + 3);
-			j->rate_wait_s = pg_float(res, 0, at + 4);
-			j->fn_rate = of_fn;
-		}
-	}
-	if (!pg_null(res, 0, 14))
-		j->broken_s = pg_int(res, 0, 14);
+	r = why_limits_row(res, 0);
+	if (r.has_queue_max_running)
+		take_running(j, false, r.queue_max_running, r.queue_running, r.queue_ids);
+	if (r.has_queue_rate)
+		take_rate(j, false, r.queue_rate, r.queue_wait_s);
+	if (r.has_fn_max_running)
+		take_running(j, true, r.fn_max_running, r.fn_running, r.fn_ids);
+	if (r.has_fn_rate)
+		take_rate(j, true, r.fn_rate, r.fn_wait_s);
+	if (r.has_paused_s)
+		j->broken_s = r.paused_s;
 	if (j->key) {
-		j->key_before = pg_int(res, 0, 10);
-		j->key_first = pg_int(res, 0, 11);
-		j->key_first_state = text(res, 0, 12);
-		j->key_running = pg_int(res, 0, 13);
+		j->key_before = r.key_ahead;
+		j->key_first = r.key_first;
+		j->key_first_state = r.key_state;
+		j->key_running = r.key_running;
 	}
 }
 
@@ -291,35 +305,34 @@ static void ask_steps(struct pg *pg, struct store_why *why)
 	pg_args_init(&args);
 	pg_arg_text(&args, why->job.queue);
 	if ((res = ask_more(pg, why, &sql_why_steps, &args))) {
-		why->job.step_group = text(res, 0, 0);
-		why->job.step_for = text(res, 0, 1);
+		why->job.step_group = why_steps_row(res, 0).group_name;
+		why->job.step_for = why_steps_row(res, 0).waited_for;
 	}
 }
 
-static void ask_ahead(struct pg *pg, struct store_why *why, const struct pg_result *job)
+static void ask_ahead(struct pg *pg, struct store_why *why, const struct why_job_row *job)
 {
 	const struct pg_result *res;
 	struct pg_args args;
 
 	pg_args_init(&args);
 	pg_arg_text(&args, why->job.queue);
-	pg_arg_int4(&args, (int32_t)pg_int(job, 0, 34));
-	pg_arg_text(&args, text(job, 0, 35));
+	pg_arg_int4(&args, job->priority);
+	pg_arg_text(&args, job->xid);
 	pg_arg_int8(&args, why->job.id);
 	pg_arg_int8(&args, STORE_WHY_COUNT);
 	res = ask_more(pg, why, &sql_why_ahead, &args);
-	why->job.ahead = res ? pg_int(res, 0, 0) : STORE_WHY_COUNT;
+	why->job.ahead = res ? why_ahead_row(res, 0).jobs : STORE_WHY_COUNT;
 	why->job.ahead_counted = STORE_WHY_COUNT;
 }
 
-static void ask_about_ready(struct pg *pg, struct store_why *why, const struct pg_result *job)
+static void ask_about_ready(struct pg *pg, struct store_why *why, const struct why_job_row *job)
 {
 	struct cause_job *j = &why->job;
 	const struct pg_result *res;
-	bool limited = pg_bool(job, 0, 36);
 
 	if (j->row_locked || j->lane_locked)
-		ask_session(pg, why, text(job, 0, j->row_locked ? 31 : 32), &j->holder);
+		ask_session(pg, why, j->row_locked ? job->row_locker : job->lane_locker, &j->holder);
 	if (!j->fn)
 		return;
 	if ((res = ask_serving(pg, why, &j->queue, 1)))
@@ -327,7 +340,7 @@ static void ask_about_ready(struct pg *pg, struct store_why *why, const struct p
 	ask_limits(pg, why);
 	if (j->serving.alive)
 		ask_steps(pg, why);
-	if (!limited)
+	if (!job->limited)
 		ask_ahead(pg, why, job);
 	if (j->ahead > 0)
 		ask_rates(pg, why, j->queue, &j->rates);
@@ -337,6 +350,7 @@ int store_why_job(struct pg *pg, int64_t id, struct store_why *why, struct defer
 {
 	struct cause_job *j = &why->job;
 	const struct pg_result *res;
+	struct why_job_row r;
 	struct pg_args args;
 
 	memset(why, 0, sizeof(*why));
@@ -355,15 +369,16 @@ int store_why_job(struct pg *pg, int64_t id, struct store_why *why, struct defer
 		return 0;
 	if (!res)
 		return err && err->code ? err->code : DEFERRED_EDB;
-	read_job(res, j);
+	r = why_job_row(res, 0);
+	read_job(&r, j);
 	if (!j->there) {
 		ask_session(pg, why, NULL, &j->writer);
 		return 0;
 	}
-	if (pg_bool(res, 0, 39) && (j->failures > 0 || (j->outcome && strcmp(j->state, "done") != 0)))
+	if (r.may_read && (j->failures > 0 || (j->outcome && strcmp(j->state, "done") != 0)))
 		j->error = ask_error(pg, why, id);
 	if (strcmp(j->state, "ready") == 0 && !j->lease_over)
-		ask_about_ready(pg, why, res);
+		ask_about_ready(pg, why, &r);
 	return 0;
 }
 
@@ -397,20 +412,21 @@ static int ask_queues(struct pg *pg, struct store_why *why, struct deferred_erro
 		return error_set(err, DEFERRED_ENOMEM, "why", "out of memory");
 	}
 	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct admin_status_queues_row r = admin_status_queues_row(res, i);
 		struct cause_queue *q = &b->queues[n];
 
-		if (b->queue && strcmp(b->queue, pg_text(res, i, 0, NULL)) != 0)
+		if (b->queue && strcmp(b->queue, r.queue) != 0)
 			continue;
 		*q = (struct cause_queue){
-			.name = text(res, i, 0),
-			.paused = pg_bool(res, i, 1),
-			.paused_by = text(res, i, 10),
-			.paused_s = number(res, i, 11),
-			.ready = pg_int(res, i, 2),
-			.running = pg_int(res, i, 3),
-			.delayed = pg_int(res, i, 4),
-			.more = pg_bool(res, i, 5),
-			.oldest_s = pg_int(res, i, 7),
+			.name = r.queue,
+			.paused = r.paused,
+			.paused_by = r.paused_by,
+			.paused_s = KNOWN(r, paused_s),
+			.ready = r.ready,
+			.running = r.claimed,
+			.delayed = r.delayed,
+			.more = r.ready_more,
+			.oldest_s = r.oldest_ready_s,
 			.serving = { .seen_s = CAUSE_UNKNOWN, .gap_s = CAUSE_UNKNOWN, .started_s = CAUSE_UNKNOWN }
 		};
 		names[n++] = q->name;
@@ -434,25 +450,28 @@ static void ask_used_up(struct pg *pg, struct store_why *why)
 	pg_args_init(&args);
 	if (!(res = ask_more(pg, why, &sql_why_queues, &args)))
 		return;
-	for (size_t i = 0; i < pg_rows(res) && !b->broken_fn; i++)
-		if (!pg_null(res, i, 5)) {
-			b->broken_fn = text(res, i, 1);
-			b->broken_s = pg_int(res, i, 5);
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct why_queues_row r = why_queues_row(res, i);
+
+		if (r.has_paused_s && !b->broken_fn) {
+			b->broken_fn = r.fn;
+			b->broken_s = r.paused_s;
 		}
-	for (size_t i = 0; i < pg_rows(res); i++)
-		for (size_t k = 0; k < b->queues_len && pg_bool(res, i, 4); k++) {
+		for (size_t k = 0; k < b->queues_len && r.used_up && r.queue; k++) {
 			struct cause_queue *q = &b->queues[k];
 
-			if (pg_null(res, i, 0) || strcmp(q->name, pg_text(res, i, 0, NULL)) != 0)
+			if (strcmp(q->name, r.queue) != 0)
 				continue;
 			q->limit_used_up = true;
-			q->max_running = number(res, i, 2);
-			q->rate = pg_float(res, i, 3);
+			q->max_running = KNOWN(r, max_running);
+			q->rate = r.rate;
 		}
+	}
 }
 
 static void ask_unknown(struct pg *pg, struct store_why *why)
 {
+	struct admin_functions_unknown_row r;
 	const struct pg_result *res;
 	struct pg_args args;
 
@@ -460,13 +479,15 @@ static void ask_unknown(struct pg *pg, struct store_why *why)
 	pg_arg_int8(&args, 1000);
 	if (!(res = ask_more(pg, why, &sql_admin_functions_unknown, &args)))
 		return;
-	why->backlog.unknown_fn = text(res, 0, 0);
-	why->backlog.unknown_jobs = pg_int(res, 0, 1);
-	why->backlog.unknown_s = pg_int(res, 0, 2);
+	r = admin_functions_unknown_row(res, 0);
+	why->backlog.unknown_fn = r.fn;
+	why->backlog.unknown_jobs = r.jobs;
+	why->backlog.unknown_s = r.oldest_s;
 }
 
 static void ask_schedules(struct pg *pg, struct store_why *why, const char *queue)
 {
+	struct schedule_trouble_row r;
 	struct cause_backlog *b = &why->backlog;
 	const struct pg_result *res;
 	struct pg_args args;
@@ -475,18 +496,20 @@ static void ask_schedules(struct pg *pg, struct store_why *why, const char *queu
 	pg_arg_text(&args, queue);
 	if (!(res = ask_more(pg, why, &sql_schedule_trouble, &args)))
 		return;
-	b->schedule = text(res, 0, 0);
-	b->schedule_what = text(res, 0, 1);
-	b->schedule_error = text(res, 0, 2);
-	b->schedule_s = number(res, 0, 3);
-	b->schedule_job = number(res, 0, 4);
+	r = schedule_trouble_row(res, 0);
+	b->schedule = r.name;
+	b->schedule_what = r.what;
+	b->schedule_error = r.why;
+	b->schedule_s = KNOWN(r, since_s);
+	b->schedule_job = KNOWN(r, job);
 	while ((size_t)b->schedules < pg_rows(res) &&
-	       strcmp(pg_text(res, (size_t)b->schedules, 1, NULL), b->schedule_what) == 0)
+	       strcmp(schedule_trouble_row(res, (size_t)b->schedules).what, b->schedule_what) == 0)
 		b->schedules++;
 }
 
 static void ask_runs(struct pg *pg, struct store_why *why, int64_t oldest_s)
 {
+	struct why_runs_row r;
 	struct cause_backlog *b = &why->backlog;
 	const struct pg_result *res;
 	struct pg_args args;
@@ -496,14 +519,16 @@ static void ask_runs(struct pg *pg, struct store_why *why, int64_t oldest_s)
 	pg_arg_int8(&args, NEAR_PAGES);
 	if (!(res = ask_more(pg, why, &sql_why_runs, &args)))
 		return;
-	b->runs = pg_int(res, 0, 0);
-	b->runs_by_count = pg_int(res, 0, 1);
-	b->count = pg_int(res, 0, 2);
-	b->runs_of = text(res, 0, 3);
+	r = why_runs_row(res, 0);
+	b->runs = r.runs;
+	b->runs_by_count = r.full;
+	b->count = r.most;
+	b->runs_of = r.instance;
 }
 
 static void ask_server(struct pg *pg, struct store_why *why)
 {
+	struct why_server_row r;
 	struct cause_backlog *b = &why->backlog;
 	const struct pg_result *res;
 	struct pg_args args;
@@ -511,28 +536,31 @@ static void ask_server(struct pg *pg, struct store_why *why)
 	pg_args_init(&args);
 	if (!(res = ask_more(pg, why, &sql_why_server, &args)))
 		return;
-	b->read_only = pg_bool(res, 0, 0);
-	b->connections = pg_int(res, 0, 1);
-	b->connections_max = pg_int(res, 0, 2);
-	b->idle_s = number(res, 0, 3);
-	if (!pg_null(res, 0, 4))
-		b->snapshot = (struct cause_session){ pg_int(res, 0, 4), pg_int(res, 0, 5), text(res, 0, 6),
-						      text(res, 0, 7), text(res, 0, 8) };
-	b->commits = pg_int(res, 0, 9);
-	b->commits_s = pg_int(res, 0, 10);
-	b->standbys = text(res, 0, 11);
+	r = why_server_row(res, 0);
+	b->read_only = r.read_only;
+	b->connections = r.connections;
+	b->connections_max = r.connections_max;
+	b->idle_s = KNOWN(r, seen_s);
+	if (r.has_pid)
+		b->snapshot = (struct cause_session){ r.pid, r.age_s, r.role,
+						      r.state, r.query };
+	b->commits = r.sync_waiting;
+	b->commits_s = r.sync_wait_s;
+	b->standbys = r.sync_names;
 }
 
 static void ask_gone(struct pg *pg, struct store_why *why, const char *queue)
 {
 	const struct pg_result *res;
+	struct why_gone_row r;
 	struct pg_args args;
 
 	pg_args_init(&args);
 	pg_arg_text(&args, queue);
-	if ((res = ask_more(pg, why, &sql_why_gone, &args)))
-		why->backlog.gone = (struct cause_gone){ pg_int(res, 0, 0), pg_int(res, 0, 1), text(res, 0, 2),
-							 pg_int(res, 0, 3), pg_int(res, 0, 4) };
+	if (!(res = ask_more(pg, why, &sql_why_gone, &args)))
+		return;
+	r = why_gone_row(res, 0);
+	why->backlog.gone = (struct cause_gone){ r.id, r.pid, r.host, r.jobs, r.lease_s };
 }
 
 int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why, struct deferred_error *err)
@@ -571,12 +599,14 @@ static void ask_missed(struct pg *pg, struct cause_absent *a)
 	if (begin(pg, NULL) == 0 && pg_exec(pg, &sql_why_absent, NULL, PG_TEXT, &res, NULL) == 0) {
 		*a = (struct cause_absent){ .n = (int64_t)pg_rows(res) };
 		if (a->n > 0) {
-			snprintf(a->host, sizeof(a->host), "%s", pg_text(res, 0, 1, NULL));
-			snprintf(a->pidfile, sizeof(a->pidfile), "%s", pg_text(res, 0, 2, NULL));
-			a->service = pg_bool(res, 0, 3);
-			a->starts = pg_int(res, 0, 4);
-			a->every_s = pg_int(res, 0, 5);
-			a->seen_s = pg_int(res, 0, 6);
+			struct why_absent_row r = why_absent_row(res, 0);
+
+			snprintf(a->host, sizeof(a->host), "%s", r.host);
+			snprintf(a->pidfile, sizeof(a->pidfile), "%s", r.pidfile);
+			a->service = r.service;
+			a->starts = r.starts;
+			a->every_s = r.every_s;
+			a->seen_s = r.seen_s;
 		}
 	}
 	pg_result_free(res);

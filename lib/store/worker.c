@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/worker.h"
 
+#include "rows/claim.h"
+#include "rows/history.h"
+#include "rows/schedule.h"
+#include "rows/why.h"
+#include "rows/worker.h"
 #include "store/args.h"
 
 #include <stdio.h>
@@ -12,23 +17,27 @@
 static void on_probe(void *data, int tag, const struct pg_result *res)
 {
 	struct store_probe *p = data;
+	struct run_probe_row r;
 
 	if (tag != TAG_PROBE)
 		return;
-	p->schema_version = (int)pg_int(res, 0, 0);
-	p->work = pg_bool(res, 0, 1);
-	p->unclean = pg_bool(res, 0, 2);
+	r = run_probe_row(res, 0);
+	p->schema_version = r.version;
+	p->work = r.work;
+	p->unclean = r.unclean;
 }
 
 static void on_glance(void *data, int tag, const struct pg_result *res)
 {
 	struct store_probe *p = data;
+	struct run_glance_row r;
 
 	if (tag != TAG_PROBE || pg_rows(res) != 1)
 		return;
-	p->schema_version = (int)pg_int(res, 0, 0);
-	p->any = pg_null(res, 0, 1) || pg_bool(res, 0, 1); /* too much is dead to be walked over */
-	p->tick = pg_bool(res, 0, 2);
+	r = run_glance_row(res, 0);
+	p->schema_version = r.version;
+	p->any = !r.has_any || r.any; /* too much is dead to be walked over */
+	p->tick = r.tick;
 }
 
 int store_probe(struct pg *pg, const struct store_scope *scope, struct store_probe *probe, struct deferred_error *err)
@@ -52,8 +61,8 @@ static void on_lineage(void *data, int tag, const struct pg_result *res)
 
 	if (tag != TAG_PROBE || pg_rows(res) != 1)
 		return;
-	snprintf(l->system, sizeof(l->system), "%s", pg_text(res, 0, 0, NULL));
-	l->timeline = pg_null(res, 0, 1) ? 0 : pg_int(res, 0, 1);
+	snprintf(l->system, sizeof(l->system), "%s", run_lineage_row(res, 0).system);
+	l->timeline = run_lineage_row(res, 0).timeline;
 }
 
 int store_lineage(struct pg *pg, struct store_lineage *lineage, struct deferred_error *err)
@@ -71,8 +80,8 @@ static void on_register(void *data, int tag, const struct pg_result *res)
 
 	if (tag != TAG_REGISTER || pg_rows(res) != 1)
 		return;
-	*answer[0] = pg_int(res, 0, 0);
-	*answer[1] = pg_int(res, 0, 1);
+	*answer[0] = worker_register_row(res, 0).id;
+	*answer[1] = worker_register_row(res, 0).catalog;
 }
 
 int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place,
@@ -120,9 +129,11 @@ static void on_recover(void *data, int tag, const struct pg_result *res)
 {
 	struct recover_data *r = data;
 
-	for (size_t i = 0; tag == TAG_RECOVER && i < pg_rows(res); i++)
-		r->f(r->data, pg_int(res, i, 0), pg_text(res, i, 1, NULL), (int)pg_int(res, i, 2), pg_bool(res, i, 3),
-		     pg_bool(res, i, 4));
+	for (size_t i = 0; tag == TAG_RECOVER && i < pg_rows(res); i++) {
+		struct worker_recover_row job = worker_recover_row(res, i);
+
+		r->f(r->data, job.id, job.fn, job.attempt, job.final, job.recorded);
+	}
 }
 
 int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker, enum job_outcome outcome,
@@ -169,12 +180,13 @@ static void on_look(void *data, int tag, const struct pg_result *res)
 		return;
 	seen->others = pg_rows(res);
 	seen->silent = malloc((seen->others + 1) * sizeof(*seen->silent));
-	for (size_t i = 0; seen->silent && i < seen->others; i++)
-		if (!pg_null(res, i, 1))
-			seen->silent[seen->len++] = (struct store_silent){
-				pg_int(res, i, 0),
-				look->is_dead(look->data, pg_text(res, i, 1, NULL)),
-			};
+	for (size_t i = 0; seen->silent && i < seen->others; i++) {
+		struct worker_look_row r = worker_look_row(res, i);
+
+		if (r.instance)
+			seen->silent[seen->len++] =
+				(struct store_silent){ r.id, look->is_dead(look->data, r.instance) };
+	}
 }
 
 int store_look(struct pg *pg, int64_t worker, store_dead_fn *is_dead, void *data, struct store_seen *seen,
@@ -200,17 +212,15 @@ bool store_take_losses(struct store_losses *losses, const struct pg_result *res)
 	losses->row = bigger;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct store_lost *l = &losses->row[losses->len++];
+		struct job_lost_row r = job_lost_row(res, i);
 
-		memset(l, 0, sizeof(*l));
-		l->worker = pg_int(res, i, 0);
-		snprintf(l->who, sizeof(l->who), "%s", pg_text(res, i, 1, NULL));
-		if (pg_null(res, i, 2))
-			continue;
-		l->id = pg_int(res, i, 2);
-		snprintf(l->fn, sizeof(l->fn), "%s", pg_null(res, i, 3) ? "" : pg_text(res, i, 3, NULL));
-		l->attempt = (int)pg_int(res, i, 4);
-		l->final = pg_bool(res, i, 5);
-		l->recorded = pg_bool(res, i, 6);
+		*l = (struct store_lost){ .worker = r.worker,
+					  .id = r.id,
+					  .attempt = r.attempt,
+					  .final = r.final,
+					  .recorded = r.recorded };
+		snprintf(l->who, sizeof(l->who), "%s", r.who);
+		snprintf(l->fn, sizeof(l->fn), "%s", r.fn);
 	}
 	return true;
 }
@@ -236,7 +246,7 @@ int store_bury(struct pg *pg, const int64_t *worker, size_t n, size_t dead, int3
 static void on_unknown(void *data, int tag, const struct pg_result *res)
 {
 	if (tag == TAG_UNKNOWN && pg_rows(res) == 1)
-		*(bool *)data = pg_bool(res, 0, 0);
+		*(bool *)data = worker_orphans_row(res, 0).registered;
 }
 
 int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known,
@@ -271,7 +281,7 @@ int store_track_move(struct pg *pg, struct store_track *track, struct deferred_e
 static void on_direct(void *data, int tag, const struct pg_result *res)
 {
 	if (tag == TAG_DIRECT && pg_rows(res) == 1)
-		*(int *)data = (int)pg_int(res, 0, 0);
+		*(int *)data = worker_direct_row(res, 0).pid;
 }
 
 int store_listen(struct pg *pg, bool *direct, struct deferred_error *err)
@@ -294,11 +304,13 @@ int store_listen(struct pg *pg, bool *direct, struct deferred_error *err)
 static void on_tick(void *data, int tag, const struct pg_result *res)
 {
 	struct store_ticks *t = data;
+	struct tick_run_row r;
 
 	if (tag != TAG_TICK || pg_rows(res) != 1)
 		return;
-	t->dealt = (int)pg_int(res, 0, 0);
-	t->wait_ms = pg_null(res, 0, 1) ? -1 : pg_int(res, 0, 1);
+	r = tick_run_row(res, 0);
+	t->dealt = r.dealt;
+	t->wait_ms = r.has_wait_ms ? r.wait_ms : -1;
 }
 
 int store_tick(struct pg *pg, int most, struct store_ticks *ticks, struct deferred_error *err)
@@ -316,7 +328,7 @@ static void on_holders(void *data, int tag, const struct pg_result *res)
 	struct store_holders *h = data;
 
 	if (tag == TAG_TEXT && pg_rows(res) == 1)
-		snprintf(h->text, sizeof(h->text), "%s", pg_text(res, 0, 0, NULL));
+		snprintf(h->text, sizeof(h->text), "%s", lock_rows_row(res, 0).holders);
 }
 
 /* Who has a whole table comes first: the rows of it could not even be looked at. */
@@ -358,7 +370,7 @@ static void on_waits(void *data, int tag, const struct pg_result *res)
 	const struct waits *waits = data;
 
 	if (tag == TAG_TEXT && pg_rows(res) == 1)
-		waits->f(waits->data, pg_text(res, 0, 0, NULL));
+		waits->f(waits->data, session_waits_row(res, 0).waits_for);
 }
 
 int store_waits_poll(struct pg *pg, store_waits_fn *f, void *data, bool *done, struct deferred_error *err)

@@ -32,7 +32,7 @@ LIB = {
     "plugins": ("base", "port"),
 }
 FILES_MAX, MAKEFILE_MAX = 40, 250
-TO_SPLIT = {"bin/deferred", "lib/base", "lib/store"}
+TO_SPLIT = {"bin/deferred", "lib/base"}
 # Each program may include all of the library; the HTTP front has floors of its own.
 HTTP = {"protocol": (), "front": ("protocol",)}
 

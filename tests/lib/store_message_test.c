@@ -275,9 +275,9 @@ static void accounts_are_kept_as_they_came(void **state)
 	}
 	assert_string_equal(a->properties, "{\"a\": [1]}");
 	store_account_free(rows, n);
-	OK(store_account_rm(pg, account, &err));
+	OK(account_rm_exec(pg, account, &err));
 	error_clear(&why);
-	assert_int_equal(store_account_rm(pg, account, &why), DEFERRED_EDB);
+	assert_int_equal(account_rm_exec(pg, account, &why), DEFERRED_EDB);
 	assert_string_equal(why.sqlstate, "42704");
 }
 

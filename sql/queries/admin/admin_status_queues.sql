@@ -1,7 +1,7 @@
 -- admin_status_queues: how much lies in each queue; counts no further than $1 jobs of a queue.
 -- params: count_max int8
 -- returns: queue text, paused bool, ready int8, claimed int8, delayed int8, ready_more bool,
---   delayed_more bool, oldest_ready_s int8?, limited bool, json text, paused_by text,
+--   delayed_more bool, oldest_ready_s int8?, limited bool, json text, paused_by text?,
 --   paused_s int8?
 -- rows: queue, paused, ready, claimed, delayed, counting of ready and claimed stopped, counting of
 --   delayed stopped, seconds the longest waiting ready job among those counted has waited (NULL:

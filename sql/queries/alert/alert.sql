@@ -1,6 +1,6 @@
 -- alert: find what is wrong, and have it told; nothing where somebody did so within a minute.
 -- params: settings json
--- returns: cause text, name text, text text, mend text, note text?
+-- returns: cause text, name text, text text, mend text, note text
 -- $1 settings, as deferred.__alert() takes them.
 -- rows: a row for each that is told now: cause, queue or function, sentence, what to do, why one of
 --   the ways was not taken (NULL: all were).

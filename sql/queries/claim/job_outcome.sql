@@ -1,6 +1,6 @@
 -- job_outcome: how far a job has come.
 -- params: job int8
--- returns: state text, last_outcome text?, attempt int4, may_read bool
+-- returns: state text, last_outcome text, attempt int4, may_read bool
 -- rows: one row, none for an unknown id: state text, outcome of the last attempt text, attempt
 --   (number made), may_read bool (the acting role may read error texts: job_error.sql).
 -- Locks: none.

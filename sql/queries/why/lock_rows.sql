@@ -1,6 +1,6 @@
 -- lock_rows: who holds the rows of these jobs.
 -- params: jobs int8[]
--- returns: holders text?
+-- returns: holders text
 -- rows: one row: sessions, at most 3 (NULL: nobody).
 -- locks: none. Index: primary key of __deferred_hot. Everybody may see who holds which lock
 select string_agg(h.who, '; ' order by h.pid) as holders

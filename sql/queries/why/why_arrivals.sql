@@ -1,6 +1,6 @@
 -- why_arrivals: how many jobs arrived a minute in the last 15, and in the day before.
 -- params: queue text
--- returns: per_min float8, before_per_min float8?, who text?
+-- returns: per_min float8?, before_per_min float8?, who text?
 -- $1 queue; NULL: all.
 -- rows: one row: jobs a minute, those in the day before (NULL: not known, or a queue was asked
 --   for), who deferred most of them, and what (NULL: nobody did).

@@ -1,9 +1,9 @@
 -- why_limits: limits that a job comes under, where they stand, and what comes before it for its
 -- concurrency key.
 -- params: queue text, fn text, job int8
--- returns: queue_max_running int8?, queue_running int8, queue_ids text, queue_rate float8?,
---   queue_wait_s float8, fn_max_running int8?, fn_running int8, fn_ids text, fn_rate float8?,
---   fn_wait_s float8, key_ahead int8, key_first int8, key_state text, key_running int8,
+-- returns: queue_max_running int8?, queue_running int8, queue_ids text?, queue_rate float8?,
+--   queue_wait_s float8, fn_max_running int8?, fn_running int8, fn_ids text?, fn_rate float8?,
+--   fn_wait_s float8, key_ahead int8, key_first int8, key_state text?, key_running int8,
 --   paused_s int8?
 -- $1 queue; $2 function; $3 job id.
 -- rows: one row: max_running of the queue, those running (NULL: no such limit), their ids, rate of

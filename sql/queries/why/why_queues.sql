@@ -1,7 +1,7 @@
 -- why_queues: of each queue that has limits, and of each function that has, whether they are used
 -- up.
 -- params: none
--- returns: queue text?, fn text?, max_running int8, rate float8, used_up bool, paused_s int8?
+-- returns: queue text?, fn text?, max_running int8?, rate float8, used_up bool, paused_s int8?
 -- rows: queue, function (one of them NULL), max_running, rate a second, used up, seconds since the
 --   breaker paused the function (NULL: it did not).
 -- locks: none. Index: primary keys of __deferred_limit and __deferred_hot; all of __deferred_queue

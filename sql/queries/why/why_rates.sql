@@ -1,8 +1,8 @@
 -- why_rates: what ended in the last 15 minutes, and how that was before; as far as the newest pages
 -- of the log tell.
 -- params: queue text, pages_max int8, before_pages_max int8
--- returns: minutes float8, attempts int8, failed int8, superseded int8, run_s float8, fn text,
---   share float8, p50_s float8, p50_before_s float8?, plugin text?, failed_job int8
+-- returns: minutes float8, attempts int8, failed int8, superseded int8, run_s float8, fn text?,
+--   share float8, p50_s float8?, p50_before_s float8?, plugin text?, failed_job int8?
 -- $1 queue; NULL: all; $2 pages of the log to look at for the last minutes, $3 for the time before.
 -- rows: one row: minutes looked at (0: nothing ended), attempts, those that failed, those that were
 --   superseded, their run time in seconds, function that took most of it, its share, its median run

@@ -1,7 +1,7 @@
 -- why_runs: did the last runs end because they had made as many attempts as they may, and leave
 -- jobs behind?
 -- params: waited_s int8, pages_max int8
--- returns: runs int8, full int8, most int8, instance text
+-- returns: runs int8, full int8, most int8, instance text?
 -- $1 seconds that jobs have been waiting, whole ones; $2 pages of the log to look at.
 -- rows: one row: runs that ended since, 10 at most, those of them that made as many attempts as
 --   most did, that number, host and pidfile.

@@ -1,8 +1,8 @@
 -- why_server: what may keep every worker from claiming.
 -- params: none
--- returns: read_only bool, connections int8, connections_max int8, seen_s int8?, pid int8,
---   age_s int8, role text, state text, query text, sync_waiting int8, sync_wait_s int8?,
---   sync_names text
+-- returns: read_only bool, connections int8, connections_max int8, seen_s int8?, pid int8?,
+--   age_s int8, role text?, state text?, query text?, sync_waiting int8, sync_wait_s int8?,
+--   sync_names text?
 -- rows: one row: takes no writes, connections taken, and allowed, seconds since any attempt ended
 --   or a worker was seen (NULL: none was); of the session that has held a snapshot for longest:
 --   pid, seconds, role, state, query; sessions whose commit waits for a standby, seconds the first

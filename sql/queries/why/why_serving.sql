@@ -1,7 +1,7 @@
 -- why_serving: workers that serve queues, as far as the newest 2,000 registrations show.
 -- params: queues text[]
--- returns: queue text, alive bool, others bool, seen_s int8?, gap_s int8?, started_s int8,
---   instance text, service bool, role text?, worker_lacks text?
+-- returns: queue text, alive bool, others bool, seen_s int8?, gap_s int8?, started_s int8?,
+--   instance text?, service bool, role text?, worker_lacks text?
 -- rows: one for each queue. The instance is the one that served the queue last.
 -- - others: workers for other queues were seen
 -- - seen_s: since a worker that serves the queue was seen; NULL: never

@@ -1,7 +1,7 @@
 -- why_table_lock: the session that has locked a whole table of ours against readers, or has whoever
 -- wants that wait, behind whom all others do.
 -- params: none
--- returns: table text, wanted bool, pid int8, age_s int8, role text, state text?, query text?
+-- returns: table text?, wanted bool, pid int8, age_s int8, role text?, state text?, query text?
 -- rows: table, it is only wanted, pid, seconds its transaction lasts, role, state, query (NULL: a
 --   prepared transaction, or the role that asks may not see it); or no row.
 -- locks: none. Everybody may see who holds which lock

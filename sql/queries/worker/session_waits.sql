@@ -1,7 +1,7 @@
 -- session_waits: what another session of this program waits for, asked while it does not answer.
 -- Behind a pooler the number may be anybody's: it counts only where all else fits.
 -- params: pid int4
--- returns: waits_for text?
+-- returns: waits_for text
 -- $1 process id of that session.
 -- rows: one row: what for (NULL: nothing that is seen from here).
 -- locks: none
