@@ -25,8 +25,9 @@ BEGIN {
 	head_of["text"] = "const char *"; head_of["json"] = "const char *"; head_of["bytea"] = "const char *"
 	head_of["int4"] = "int32_t "; head_of["int8"] = "int64_t "; head_of["bool"] = "bool "; head_of["float8"] = "double "
 	head_of["timestamptz"] = "int64_t "; head_of["tid"] = "int64_t "; head_of["void"] = ""
+	column_of["int4"] = "int64_t " # as pg_int() returns it, so that printing needs no second format
 	array_of["text[]"] = "const char *const *"; array_of["int4[]"] = "const int32_t *"; array_of["int8[]"] = "const int64_t *"
-	getter["int4"] = "(int32_t)pg_int"; getter["int8"] = getter["timestamptz"] = "pg_int"; getter["tid"] = "pg_tid"
+	getter["int4"] = getter["int8"] = getter["timestamptz"] = "pg_int"; getter["tid"] = "pg_tid"
 	getter["bool"] = "pg_bool"; getter["float8"] = "pg_float"
 	header = to "sql.h"; code = to "sql.c"
 	made = "/* made by sql/embed.awk */"
@@ -72,7 +73,7 @@ function emit_row(base, list,    n, i, first, other, members, reads) {
 		if (!(type[i] in head_of)) fail("no column can be of type " type[i])
 		if (type[i] == "void") continue
 		if (type[i] ~ /^(timestamptz|tid|bytea)$/) is_binary[base] = 1
-		members = members "\t" head_of[type[i]] name[i] ";\n"
+		members = members "\t" (type[i] in column_of ? column_of[type[i]] : head_of[type[i]]) name[i] ";\n"
 		at = "(res, i, " first + i - 1
 		if (type[i] ~ /^(text|json|bytea)$/) {
 			has_text[base] = 1

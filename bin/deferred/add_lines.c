@@ -79,8 +79,11 @@ static int keep_ids(struct adding *a, const struct pg_result *res, struct deferr
 	size_t n = pg_rows(res);
 	int rc = 0;
 
-	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = added_append(a->added, pg_int(res, i, 0), a->number[i], err);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct admin_add_lines_row r = admin_add_lines_row(res, i);
+
+		rc = added_append(a->added, r.job, a->number[i], err);
+	}
 	return rc;
 }
 

@@ -311,8 +311,8 @@ static void hint_role(const struct cli *cli, struct deferred_error *err)
 		return;
 	if (pg_in_transaction(cli->pg))
 		pg_command(cli->pg, "rollback", NULL);
-	if (admin_role_exec(cli->pg, cli->role, &res, NULL) == 0 && !pg_bool(res, 0, 1))
-		error_hint(err, "grant %s to %s", cli->role, pg_text(res, 0, 0, NULL));
+	if (admin_role_exec(cli->pg, cli->role, &res, NULL) == 0 && !admin_role_row(res, 0).has_rights)
+		error_hint(err, "grant %s to %s", cli->role, admin_role_row(res, 0).role);
 	pg_result_free(res);
 }
 
@@ -502,17 +502,19 @@ const char *cli_params(const struct cli *cli, const char *argument, char **given
 	return NULL;
 }
 
-void cli_print_json_rows(const struct pg_result *res, size_t n, int col)
+void cli_print_json_rows(const struct pg_result *res, size_t n)
 {
+	int col = pg_column(res, "json");
+
 	putchar('[');
 	for (size_t i = 0; i < n; i++)
 		printf("%s%s", i ? ",\n " : "", pg_text(res, i, col, NULL));
 	putchar(']');
 }
 
-void cli_print_json_array(const struct pg_result *res, int col)
+void cli_print_json_array(const struct pg_result *res)
 {
-	cli_print_json_rows(res, pg_rows(res), col);
+	cli_print_json_rows(res, pg_rows(res));
 }
 
 int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,

@@ -195,8 +195,8 @@ bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc);
 
 /* Print the values of a column, each JSON, as one JSON array without newline. */
-void cli_print_json_array(const struct pg_result *res, int col);
-void cli_print_json_rows(const struct pg_result *res, size_t n, int col); /* the same of the first n rows */
+void cli_print_json_array(const struct pg_result *res);          /* of its column json */
+void cli_print_json_rows(const struct pg_result *res, size_t n); /* the same of the first n rows */
 
 /* Call f for each id among the arguments from optind on: cancel and retry without a filter. The options were read.
  * `done` is the JSON key and the word that says it worked. */

@@ -28,15 +28,16 @@ static int list(struct cli *cli)
 	if (alert_ls_exec(cli->pg, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 6);
+		cli_print_json_array(res);
 		putchar('\n');
 	}
 	for (size_t i = 0; !cli->json && i < pg_rows(res); i++) {
+		struct alert_ls_row r = alert_ls_row(res, i);
 		char age[TABLE_AGE_SIZE], more[64];
 
-		snprintf(more, sizeof(more), " (for %s%s)", table_age(age, pg_int(res, i, 2)),
-			 pg_null(res, i, 3) ? ", not told" : "");
-		print_line(pg_text(res, i, 4, NULL), pg_text(res, i, 5, NULL), more);
+		snprintf(more, sizeof(more), " (for %s%s)", table_age(age, r.since_s),
+			 !r.has_reported_s ? ", not told" : "");
+		print_line(r.text, r.mend, more);
 	}
 	pg_result_free(res);
 	return EX_OK;

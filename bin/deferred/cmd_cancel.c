@@ -8,14 +8,15 @@ static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 	int rc = store_admin_cancel(pg, id, err);
+	struct admin_state_row r;
 
 	if (rc == DEFERRED_ENOTFOUND && admin_state_exec(pg, id, &res, NULL) == 0) {
+		r = admin_state_row(res, 0);
 		error_clear(err);
-		if (pg_null(res, 0, 0)) {
+		if (!r.state) {
 			error_not_there(err, "job", id);
 		} else {
-			error_set(err, rc, "cancel", "job %" PRId64 " cannot be cancelled: it is %s", id,
-				  pg_text(res, 0, 0, NULL));
+			error_set(err, rc, "cancel", "job %" PRId64 " cannot be cancelled: it is %s", id, r.state);
 			error_hint(err, "only jobs that have not ended can be cancelled");
 		}
 	}

@@ -50,7 +50,7 @@ static int make(struct cli *cli, const char *flow, store_make_fn *store)
 	if (flow_jobs_exec(cli->pg, id, &jobs, &err) < 0)
 		return cli_fail(cli, &err);
 	printf("{\"id\": %" PRId64 ", \"jobs\": ", id);
-	cli_print_json_array(jobs, 2);
+	cli_print_json_array(jobs);
 	puts("}");
 	pg_result_free(jobs);
 	return EX_OK;
@@ -96,13 +96,15 @@ static void print_flows(const struct pg_result *res)
 
 	table_begin(&t, headers, 7);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
-		table_cell(&t, "%" PRId64, pg_int(res, i, 2));
-		table_cell(&t, "%s", pg_text(res, i, 7, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 5, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 3, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
+		struct flow_ls_row r = flow_ls_row(res, i);
+
+		table_cell(&t, "%" PRId64, r.id);
+		table_cell(&t, "%" PRId64, r.jobs);
+		table_cell(&t, "%s", r.states);
+		table_cell(&t, "%s", r.on_failure);
+		table_cell(&t, "%s", r.created);
+		table_cell(&t, "%s", r.created_by);
+		table_cell(&t, "%s", r.label);
 	}
 	table_end(&t);
 }
@@ -136,7 +138,7 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 8);
+		cli_print_json_array(res);
 		putchar('\n');
 	} else {
 		print_flows(res);
@@ -149,16 +151,16 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 
 static void print_head(const struct pg_result *res)
 {
-	char *label = table_clean(pg_text(res, 0, 1, NULL), LABEL_MAX, TABLE_ONE_LINE);
+	struct flow_head_row r = flow_head_row(res, 0);
+	char *label = table_clean(r.label, LABEL_MAX, TABLE_ONE_LINE);
 
-	printf("flow of %" PRId64 " job%s%s%s\n", pg_int(res, 0, 2), plural(pg_int(res, 0, 2)), label[0] ? ": " : "",
-	       label);
+	printf("flow of %" PRId64 " job%s%s%s\n", r.jobs, plural(r.jobs), label[0] ? ": " : "", label);
 	free(label);
-	printf("states      %s\non failure  %s", pg_text(res, 0, 5, NULL), pg_text(res, 0, 3, NULL));
-	if (!pg_null(res, 0, 4))
-		printf(", job %" PRId64 " failed first", pg_int(res, 0, 4));
-	if (!pg_null(res, 0, 6)) {
-		char *retried = table_clean(pg_text(res, 0, 6, NULL), 0, TABLE_ONE_LINE);
+	printf("states      %s\non failure  %s", r.states, r.on_failure);
+	if (r.has_failed)
+		printf(", job %" PRId64 " failed first", r.failed);
+	if (r.retry) {
+		char *retried = table_clean(r.retry, 0, TABLE_ONE_LINE);
 
 		printf("\nretry       %s", retried);
 		free(retried);
@@ -173,10 +175,13 @@ static void print_jobs(const struct pg_result *res, bool more)
 
 	table_begin(&t, headers, 5);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
-		for (int col = 1; col <= 3; col++)
-			table_cell(&t, "%s", pg_text(res, i, col, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 5, NULL));
+		struct flow_show_row r = flow_show_row(res, i);
+
+		table_cell(&t, "%" PRId64, r.id);
+		table_cell(&t, "%s", r.name);
+		table_cell(&t, "%s", r.fn);
+		table_cell(&t, "%s", r.state);
+		table_cell(&t, "%s", r.waits_for);
 	}
 	table_end(&t);
 	if (more)
@@ -198,7 +203,7 @@ static int show(struct cli *cli, int64_t id, int limit)
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
-		cli_print_json_array(jobs, 7);
+		cli_print_json_array(jobs);
 		putchar('\n');
 	} else {
 		if (pg_rows(head) > 0)

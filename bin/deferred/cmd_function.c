@@ -18,13 +18,15 @@ static void print_functions(const struct pg_result *res)
 
 	table_begin(&t, headers, 7);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
-		table_cell(&t, "%s", pg_null(res, i, 3) ? "" : settings_rate(rate, pg_float(res, i, 3)));
-		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
-		table_cell(&t, "%s", pg_null(res, i, 5) ? "" : table_age(age, pg_int(res, i, 5)));
-		table_cell(&t, "%s", pg_null(res, i, 7) ? "" : pg_text(res, i, 7, NULL));
+		struct admin_function_ls_row r = admin_function_ls_row(res, i);
+
+		table_cell(&t, "%s", r.fn);
+		table_number(&t, true, r.running);
+		table_number(&t, r.has_max_running, r.max_running);
+		table_cell(&t, "%s", !r.has_rate ? "" : settings_rate(rate, r.rate));
+		table_number(&t, r.has_burst, r.burst);
+		table_cell(&t, "%s", !r.has_paused_s ? "" : table_age(age, r.paused_s));
+		table_cell(&t, "%s", !r.on_dead ? "" : r.on_dead);
 	}
 	table_end(&t);
 }
@@ -37,7 +39,7 @@ static int ls(struct cli *cli, const char *fn)
 	if (admin_function_ls_exec(cli->pg, fn, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 6);
+		cli_print_json_array(res);
 		putchar('\n');
 	} else if (pg_rows(res) > 0) {
 		print_functions(res);

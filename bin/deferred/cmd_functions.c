@@ -19,15 +19,18 @@ static void print_functions(const struct pg_result *res)
 
 	table_begin(&t, headers, 10);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		for (int col = 0; col < 3; col++)
-			table_cell(&t, "%s", pg_text(res, i, col, NULL));
-		table_cell(&t, "%s", pg_null(res, i, 3) ? "" : settings_span(text, pg_int(res, i, 3)));
-		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 5, NULL));
-		table_cell(&t, "%s", pg_null(res, i, 6) ? "" : settings_rate(text, pg_float(res, i, 6)));
-		table_cell(&t, "%" PRId64, pg_int(res, i, 7));
-		table_cell(&t, pg_null(res, i, 9) ? "never" : "%s ago", table_age(age, pg_int(res, i, 9)));
-		table_cell(&t, "%s", pg_text(res, i, 8, NULL));
+		struct admin_functions_row r = admin_functions_row(res, i);
+
+		table_cell(&t, "%s", r.fn);
+		table_cell(&t, "%s", r.plugin);
+		table_cell(&t, "%s", r.version);
+		table_cell(&t, "%s", r.has_timeout_ms ? settings_span(text, r.timeout_ms) : "");
+		table_number(&t, r.has_max_attempts, r.max_attempts);
+		table_number(&t, r.has_max_running, r.max_running);
+		table_cell(&t, "%s", r.has_rate ? settings_rate(text, r.rate) : "");
+		table_cell(&t, "%" PRId64, r.hosts);
+		table_cell(&t, r.has_seen_s ? "%s ago" : "never", table_age(age, r.seen_s));
+		table_cell(&t, "%s", r.some_hosts);
 	}
 	table_end(&t);
 }
@@ -35,12 +38,13 @@ static void print_functions(const struct pg_result *res)
 static void print_unknown(const struct pg_result *res)
 {
 	printf("\njobs wait for functions that no worker has%s:\n",
-	       pg_bool(res, 0, 3) ? ", among those looked at" : "");
+	       admin_functions_unknown_row(res, 0).more ? ", among those looked at" : "");
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		char *fn = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE), age[TABLE_AGE_SIZE];
+		struct admin_functions_unknown_row r = admin_functions_unknown_row(res, i);
+		char *fn = table_clean(r.fn, 0, TABLE_ONE_LINE), age[TABLE_AGE_SIZE];
 
-		printf("  %s: %" PRId64 " job%s, the first deferred %s ago\n", fn, pg_int(res, i, 1),
-		       plural(pg_int(res, i, 1)), table_age(age, pg_int(res, i, 2)));
+		printf("  %s: %" PRId64 " job%s, the first deferred %s ago\n", fn, r.jobs, plural(r.jobs),
+		       table_age(age, r.oldest_s));
 		free(fn);
 	}
 }
@@ -60,13 +64,13 @@ static int ls(struct cli *cli, const char *fn)
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json && fn) {
-		cli_print_json_array(res, 10);
+		cli_print_json_array(res);
 		putchar('\n');
 	} else if (cli->json) {
 		printf("{\"functions\": ");
-		cli_print_json_array(res, 10);
+		cli_print_json_array(res);
 		printf(",\n \"unknown\": ");
-		cli_print_json_array(unknown, 4);
+		cli_print_json_array(unknown);
 		puts("}");
 	} else {
 		if (pg_rows(res) > 0)

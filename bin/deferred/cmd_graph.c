@@ -2,6 +2,7 @@
 /* graph: what waits for what, among the jobs of a flow or around a job, for people or for dot. */
 #include "cmd.h"
 
+#include "rows/flow.h"
 #include "store/admin.h"
 #include "store/flow.h"
 #include "table.h"
@@ -19,9 +20,10 @@
 /* Its name in the flow, or its function. */
 static const char *name_of(const struct pg_result *jobs, size_t row)
 {
-	const char *name = pg_text(jobs, row, 1, NULL);
+	struct flow_show_row r = flow_show_row(jobs, row);
+	const char *name = r.name;
 
-	return name[0] ? name : pg_text(jobs, row, 2, NULL);
+	return name[0] ? name : r.fn;
 }
 
 /* ---- for people ------------------------------------------------------------------------------- */
@@ -34,19 +36,21 @@ static long row_of(const struct pg_result *jobs, int64_t id)
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (pg_int(jobs, middle, 0) < id)
+		if (flow_show_row(jobs, middle).id < id)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < pg_rows(jobs) && pg_int(jobs, low, 0) == id ? (long)low : -1;
+	return low < pg_rows(jobs) && flow_show_row(jobs, low).id == id ? (long)low : -1;
 }
 
 /* How far behind the first ones each job is. A parent stands before its children, so one pass does. */
 static void levels_of(const struct pg_result *jobs, const struct pg_result *edges, int *level)
 {
 	for (size_t i = 0; i < pg_rows(edges); i++) {
-		long parent = row_of(jobs, pg_int(edges, i, 0)), child = row_of(jobs, pg_int(edges, i, 1));
+		struct flow_edges_row r = flow_edges_row(edges, i);
+
+		long parent = row_of(jobs, r.parent), child = row_of(jobs, r.child);
 
 		if (parent >= 0 && child >= 0 && level[child] <= level[parent])
 			level[child] = level[parent] + 1;
@@ -65,12 +69,12 @@ static int print_text(const struct cli *cli, const struct pg_result *jobs, const
 	}
 	levels_of(jobs, edges, level);
 	for (size_t i = 0; i < pg_rows(jobs); i++) {
+		struct flow_show_row r = flow_show_row(jobs, i);
 		char *name = table_clean(name_of(jobs, i), LABEL_MAX, TABLE_ONE_LINE);
-		const char *waits = pg_text(jobs, i, 5, NULL);
+		const char *waits = r.waits_for;
 		int indent = 2 * level[i] < INDENT_MAX ? 2 * level[i] : INDENT_MAX;
 
-		printf("%*s%" PRId64 " %s: %s%s%s\n", indent, "", pg_int(jobs, i, 0), name, pg_text(jobs, i, 3, NULL),
-		       waits[0] ? " <- " : "", waits);
+		printf("%*s%" PRId64 " %s: %s%s%s\n", indent, "", r.id, name, r.state, waits[0] ? " <- " : "", waits);
 		free(name);
 	}
 	free(level);
@@ -96,18 +100,23 @@ static void print_dot(const struct pg_result *jobs, const struct pg_result *edge
 {
 	puts("digraph flow {\n    rankdir = LR;\n    node [shape = box];");
 	for (size_t i = 0; i < pg_rows(jobs); i++) {
-		const char *name = pg_text(jobs, i, 1, NULL);
+		struct flow_show_row r = flow_show_row(jobs, i);
+		const char *name = r.name;
 
-		printf("    %" PRId64 " [label = \"", pg_int(jobs, i, 0));
-		print_dot_text(name[0] ? name : pg_text(jobs, i, 0, NULL));
+		printf("    %" PRId64 " [label = \"", r.id);
+		if (name[0])
+			print_dot_text(name);
+		else
+			printf("%" PRId64, r.id);
 		fputs("\\n", stdout);
-		print_dot_text(pg_text(jobs, i, 2, NULL));
-		printf(": %s\"];\n", pg_text(jobs, i, 3, NULL));
+		print_dot_text(r.fn);
+		printf(": %s\"];\n", r.state);
 	}
 	for (size_t i = 0; i < pg_rows(edges); i++) {
-		const char *condition = pg_text(edges, i, 2, NULL);
+		struct flow_edges_row e = flow_edges_row(edges, i);
+		const char *condition = e.on;
 
-		printf("    %" PRId64 " -> %" PRId64, pg_int(edges, i, 0), pg_int(edges, i, 1));
+		printf("    %" PRId64 " -> %" PRId64, e.parent, e.child);
 		printf(strcmp(condition, "ok") == 0 ? ";\n" : " [label = \"%s\", style = dashed];\n", condition);
 	}
 	puts("}");
@@ -130,7 +139,7 @@ static int graph(struct cli *cli, int64_t id, int limit, bool dot)
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
-		cli_print_json_array(jobs, 7);
+		cli_print_json_array(jobs);
 		putchar('\n');
 	} else if (dot) {
 		print_dot(jobs, edges);

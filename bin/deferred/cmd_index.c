@@ -22,12 +22,13 @@
 
 static void say(const struct cli *cli, const struct pg_result *next)
 {
-	const char *what = pg_text(next, 0, 0, NULL), *part = pg_text(next, 0, 1, NULL);
+	struct index_next_row r = index_next_row(next, 0);
+	const char *what = r.what, *part = r.part;
 
 	if (cli->json)
 		return;
 	if (strcmp(what, "build") == 0)
-		printf("%s: builds it, about %" PRId64 " jobs\n", part, pg_int(next, 0, 3));
+		printf("%s: builds it, about %" PRId64 " jobs\n", part, r.part_rows);
 	else if (strcmp(what, "wait") == 0)
 		printf("%s: waits for who is at work on it\n", part);
 	else
@@ -41,10 +42,11 @@ static int steps(const struct cli *cli, const char *term, struct deferred_error 
 	struct pg_result *last = NULL, *next;
 	int same = 0, rc;
 
-	while ((rc = store_index_next(cli->pg, term, &next, err)) == 0 && !pg_null(next, 0, 0)) {
-		bool waits = pg_null(next, 0, 2);
-		bool again = last && strcmp(pg_text(last, 0, 0, NULL), pg_text(next, 0, 0, NULL)) == 0 &&
-			     strcmp(pg_text(last, 0, 1, NULL), pg_text(next, 0, 1, NULL)) == 0;
+	while ((rc = index_next_exec(cli->pg, term, &next, err)) == 0 && index_next_row(next, 0).what) {
+		struct index_next_row r = index_next_row(next, 0);
+		bool waits = !r.statement;
+		bool again = last && strcmp(index_next_row(last, 0).what, r.what) == 0 &&
+			     strcmp(index_next_row(last, 0).part, r.part) == 0;
 
 		if (!again || !waits)
 			say(cli, next);
@@ -54,10 +56,9 @@ static int steps(const struct cli *cli, const char *term, struct deferred_error 
 		if (waits)
 			sleep(WAIT_S);
 		else if (same == SAME_STATEMENTS)
-			rc = error_set(err, DEFERRED_EDB, "index", "deferred.%s does not get its index",
-				       pg_text(next, 0, 1, NULL));
+			rc = error_set(err, DEFERRED_EDB, "index", "deferred.%s does not get its index", r.part);
 		else
-			rc = store_index_do(cli->pg, pg_text(next, 0, 2, NULL), err);
+			rc = store_index_do(cli->pg, r.statement, err);
 		if (rc < 0)
 			break;
 	}
@@ -72,13 +73,16 @@ static int steps(const struct cli *cli, const char *term, struct deferred_error 
 static int size(const struct cli *cli, const char *term, int64_t *bytes, int64_t *jobs, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = store_index_ls(cli->pg, &res, err);
+	int rc = index_ls_exec(cli->pg, &res, err);
 
-	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
-		if (strcmp(pg_text(res, i, 0, NULL), term) == 0) {
-			*bytes = pg_int(res, i, 3);
-			*jobs = pg_int(res, i, 4);
+	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++) {
+		struct index_ls_row r = index_ls_row(res, i);
+
+		if (strcmp(r.term, term) == 0) {
+			*bytes = r.bytes;
+			*jobs = r.entries;
 		}
+	}
 	pg_result_free(res);
 	return rc;
 }
@@ -107,7 +111,7 @@ static int add(struct cli *cli, int argc, char **argv)
 
 	if (rc != 0)
 		return rc < 0 ? EX_OK : rc;
-	rc = store_index_add(cli->pg, argv[optind], &err);
+	rc = index_add_exec(cli->pg, argv[optind], &err);
 	if (rc == 0)
 		rc = steps(cli, argv[optind], &err);
 	if (rc == 0)
@@ -152,11 +156,11 @@ static void print_table(const struct pg_result *res)
 
 	table_begin(&t, headers, 6);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		int64_t built = pg_int(res, i, 1), parts = pg_int(res, i, 2), bytes = pg_int(res, i, 3),
-			jobs = pg_int(res, i, 4);
+		struct index_ls_row r = index_ls_row(res, i);
+		int64_t built = r.built, parts = r.parts, bytes = r.bytes, jobs = r.entries;
 
-		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
-		table_cell(&t, "%s", !pg_bool(res, i, 5) ? "going" : built < parts ? "partial" : "built");
+		table_cell(&t, "%s", r.term);
+		table_cell(&t, "%s", !r.wanted ? "going" : built < parts ? "partial" : "built");
 		table_cell(&t, "%" PRId64 " of %" PRId64, built, parts);
 		table_cell(&t, "%" PRId64, bytes);
 		table_cell(&t, "%" PRId64, jobs);
@@ -180,10 +184,10 @@ static int ls(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	if (store_index_ls(cli->pg, &res, &err) < 0)
+	if (index_ls_exec(cli->pg, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 6);
+		cli_print_json_array(res);
 		putchar('\n');
 	} else if (pg_rows(res) > 0) {
 		print_table(res);

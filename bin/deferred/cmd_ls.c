@@ -29,19 +29,19 @@ static void print_table(const struct pg_result *res, size_t n)
 
 	table_begin(&t, headers, 10);
 	for (size_t i = 0; i < n; i++) {
-		int64_t due_s = pg_int(res, i, 8);
+		struct admin_ls_done_row r = admin_ls_done_row(res, i);
+		int64_t due_s = r.until_s;
 
-		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
-		table_cell(&t, pg_null(res, i, 11) ? "%s" : "%s (%s)", pg_text(res, i, 1, NULL),
-			   pg_text(res, i, 11, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 3, NULL));
-		table_cell(&t, "%" PRId64, pg_int(res, i, 5));
-		table_cell(&t, "%" PRId64, pg_int(res, i, 6));
-		table_cell(&t, "%s", table_age(age, pg_int(res, i, 7)));
+		table_cell(&t, "%" PRId64, r.id);
+		table_cell(&t, !r.held_by ? "%s" : "%s (%s)", r.state, r.held_by);
+		table_cell(&t, "%s", r.queue);
+		table_cell(&t, "%s", r.fn);
+		table_cell(&t, "%" PRId64, r.priority);
+		table_cell(&t, "%" PRId64, r.attempt);
+		table_cell(&t, "%s", table_age(age, r.age_s));
 		table_cell(&t, due_s > 0 ? "in %s" : "%s ago", table_age(when, due_s));
-		table_cell(&t, "%s", pg_text(res, i, 9, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 4, NULL));
+		table_cell(&t, "%s", r.last_outcome);
+		table_cell(&t, "%s", r.label);
 	}
 	table_end(&t);
 }
@@ -55,15 +55,19 @@ static void print_running(const struct pg_result *res, size_t n)
 
 	table_begin(&t, headers, 9);
 	for (size_t i = 0; i < n; i++) {
-		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
-		table_cell(&t, "%s", pg_text(res, i, 1, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 2, NULL));
-		table_cell(&t, "%" PRId64, pg_int(res, i, 4));
-		table_cell(&t, "%s", table_age(age, pg_int(res, i, 5)));
-		table_cell(&t, "%s", table_age(age, pg_int(res, i, 6)));
-		table_cell(&t, "%s", pg_text(res, i, 7, NULL));
-		table_cell(&t, "%s", table_progress(progress, res, i, 8));
-		table_cell(&t, "%s", pg_text(res, i, 3, NULL));
+		struct admin_ls_running_row r = admin_ls_running_row(res, i);
+
+		table_cell(&t, "%" PRId64, r.id);
+		table_cell(&t, "%s", r.queue);
+		table_cell(&t, "%s", r.fn);
+		table_cell(&t, "%" PRId64, r.attempt);
+		table_cell(&t, "%s", table_age(age, r.claimed_s));
+		table_cell(&t, "%s", table_age(age, r.lease_s));
+		table_cell(&t, "%s", r.worker);
+		table_cell(&t, "%s",
+			   table_progress(progress, r.has_done ? &r.done : NULL, r.has_total ? &r.total : NULL, r.text,
+					  r.has_reported_s ? &r.reported_s : NULL));
+		table_cell(&t, "%s", r.label);
 	}
 	table_end(&t);
 }
@@ -75,17 +79,16 @@ static void print_running(const struct pg_result *res, size_t n)
 static size_t count_rows(const struct pg_result *res, const struct store_admin_filter *filter, int limit,
 			 int64_t *after)
 {
-	size_t n = pg_rows(res);
+	size_t n = pg_rows(res) < (size_t)limit ? pg_rows(res) : (size_t)limit;
+	struct admin_ls_done_row r;
 
 	*after = 0;
-	if (n > (size_t)limit) {
-		n = (size_t)limit;
-		*after = pg_int(res, n - 1, 0);
-	} else if (n > 0 && !filter->running && pg_bool(res, n - 1, 13)) {
-		*after = pg_int(res, n - 1, 0);
-		n -= !pg_bool(res, n - 1, 12);
-	}
-	return n;
+	if (n == 0 || filter->running)
+		return n;
+	r = admin_ls_done_row(res, n - 1);
+	if (pg_rows(res) > n || r.last)
+		*after = r.id;
+	return n - (pg_rows(res) == n && r.last && !r.fits);
 }
 
 static void print(const struct cli *cli, const struct store_admin_filter *filter, int limit,
@@ -95,7 +98,7 @@ static void print(const struct cli *cli, const struct store_admin_filter *filter
 	size_t n = count_rows(res, filter, limit, &after);
 
 	if (cli->json) {
-		cli_print_json_rows(res, n, filter->running ? 12 : 10);
+		cli_print_json_rows(res, n);
 		putchar('\n');
 	} else if (n > 0) {
 		(filter->running ? print_running : print_table)(res, n);

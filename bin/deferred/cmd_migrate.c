@@ -70,7 +70,7 @@ static void hint_rights(struct pg *pg, struct deferred_error *err)
 	struct pg_result *res = NULL;
 
 	if (strcmp(err->sqlstate, "42501") == 0 && admin_migrate_rights_exec(pg, &res, NULL) == 0) {
-		const char *say = pg_text(res, 0, 0, NULL);
+		const char *say = admin_migrate_rights_row(res, 0).statements;
 
 		error_hint(err, "migrate as a superuser%s%s", say[0] ? ", or have one say: " : "", say);
 	}

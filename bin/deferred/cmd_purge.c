@@ -55,6 +55,7 @@ static int leave(struct purge *p, const char *partition, struct deferred_error *
 
 static int drop_partitions(struct purge *p, struct deferred_error *err)
 {
+	struct admin_purge_partition_row r;
 	struct pg_result *res;
 	bool more = true;
 	int rc = 0;
@@ -63,11 +64,12 @@ static int drop_partitions(struct purge *p, struct deferred_error *err)
 		rc = store_admin_purge_partition(p->cli->pg, p->older_ms, p->dead_ms, p->in_use, &res, err);
 		if (rc < 0)
 			return rc;
-		more = !pg_null(res, 0, 0);
-		if (more && pg_bool(res, 0, 1))
-			tell(p, pg_text(res, 0, 0, NULL), 0);
+		r = admin_purge_partition_row(res, 0);
+		more = r.name != NULL;
+		if (more && r.dropped)
+			tell(p, r.name, 0);
 		else if (more)
-			rc = leave(p, pg_text(res, 0, 0, NULL), err);
+			rc = leave(p, r.name, err);
 		pg_result_free(res);
 	}
 	return rc;
@@ -81,18 +83,18 @@ static int archive_partitions(struct purge *p, struct deferred_error *err)
 
 	while (rc == 0 && more) {
 		char name[ARCHIVE_NAME_MAX];
+		const char *aside;
 		int64_t rows = 0;
 
 		rc = admin_purge_aside_exec(p->cli->pg, p->older_ms, &res, err);
 		if (rc < 0)
 			return rc;
-		more = !pg_null(res, 0, 0);
-		if (more &&
-		    (rc = archive_table(p->cli->pg, pg_text(res, 0, 0, NULL), p->command, name, &rows, err)) == 0)
+		aside = admin_purge_aside_row(res, 0).name;
+		more = aside != NULL;
+		if (more && (rc = archive_table(p->cli->pg, aside, p->command, name, &rows, err)) == 0)
 			tell(p, name, rows);
 		else if (more)
-			error_hint(err, "deferred.%s stays until a purge with --archive has archived it",
-				   pg_text(res, 0, 0, NULL));
+			error_hint(err, "deferred.%s stays until a purge with --archive has archived it", aside);
 		pg_result_free(res);
 	}
 	return rc;
@@ -105,11 +107,13 @@ static int delete_attempts(struct purge *p, struct deferred_error *err)
 	int rc = admin_purge_parts_exec(p->cli->pg, p->older_ms, p->in_use, &parts, err);
 
 	for (size_t i = 0; rc == 0 && i < pg_rows(parts); i++) {
-		for (int64_t page = 0; rc == 0 && page < pg_int(parts, i, 1); page += pages) {
+		struct admin_purge_parts_row r = admin_purge_parts_row(parts, i);
+
+		for (int64_t page = 0; rc == 0 && page < r.pages; page += pages) {
 			int64_t n = 0;
 
-			rc = store_admin_purge_log(p->cli->pg, pg_text(parts, i, 0, NULL), p->older_ms, p->dead_ms,
-						   page, pages, &n, err);
+			rc = store_admin_purge_log(p->cli->pg, r.partition, p->older_ms, p->dead_ms, page, pages, &n,
+						   err);
 			p->attempts += n;
 		}
 	}

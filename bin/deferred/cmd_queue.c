@@ -15,97 +15,100 @@
 
 /* ---- ls */
 
-static void cell_int(struct table *t, const struct pg_result *res, size_t row, int col)
-{
-	if (pg_null(res, row, col))
-		table_cell(t, "%s", "");
-	else
-		table_cell(t, "%" PRId64, pg_int(res, row, col));
-}
-
-static void cell_span(struct table *t, const struct pg_result *res, size_t row, int col)
+static void cell_span(struct table *t, bool known, int64_t ms)
 {
 	char span[SETTINGS_RATE_SIZE];
 
-	table_cell(t, "%s", pg_null(res, row, col) ? "" : settings_span(span, pg_int(res, row, col)));
+	table_cell(t, "%s", known ? settings_span(span, ms) : "");
 }
 
 /* Running of at most so many, and the rate with its burst. */
-static void cells_limits(struct table *t, const struct pg_result *res, size_t row, int col)
+static void cells_limits(struct table *t, const struct admin_queue_ls_row *r)
 {
 	char rate[SETTINGS_RATE_SIZE];
 
-	if (pg_null(res, row, col))
-		table_cell(t, "%s", "");
-	else if (pg_null(res, row, col + 1))
-		table_cell(t, "%" PRId64, pg_int(res, row, col));
+	if (r->has_running && r->has_max_running)
+		table_cell(t, "%" PRId64 " of %" PRId64, r->running, r->max_running);
 	else
-		table_cell(t, "%" PRId64 " of %" PRId64, pg_int(res, row, col), pg_int(res, row, col + 1));
-	if (pg_null(res, row, col + 2))
-		table_cell(t, "%s", "");
-	else if (pg_null(res, row, col + 3))
-		table_cell(t, "%s", settings_rate(rate, pg_float(res, row, col + 2)));
+		table_number(t, r->has_running, r->running);
+	if (r->has_rate && r->has_burst)
+		table_cell(t, "%s burst %" PRId64, settings_rate(rate, r->rate), r->burst);
 	else
-		table_cell(t, "%s burst %" PRId64, settings_rate(rate, pg_float(res, row, col + 2)),
-			   pg_int(res, row, col + 3));
+		table_cell(t, "%s", r->has_rate ? settings_rate(rate, r->rate) : "");
 }
 
 /* Settings that few queues have: a column each where one has. */
-static const struct {
-	const char *header;
-	int col;
-	bool span;
-} rare[] = {
-	{ ">MIN BACK-OFF", 14, true }, { ">MAX BACK-OFF", 15, true }, { ">EXPONENT", 16, false },
-	{ ">MAX DEQUEUE", 17, false },
-	{ ">MAX PARAMS", 18, false },  { "METADATA", 19, false },     { "ON DEAD", 20, false },
-};
+static const char *const rare[] = { ">MIN BACK-OFF", ">MAX BACK-OFF", ">EXPONENT", ">MAX DEQUEUE",
+				    ">MAX PARAMS",   "METADATA",      "ON DEAD" };
 #define RARE (sizeof(rare) / sizeof(rare[0]))
 
-static bool is_set(const struct pg_result *res, int col)
+static const char *number_text(char text[SETTINGS_RATE_SIZE], int64_t n)
 {
-	size_t i = 0;
+	snprintf(text, SETTINGS_RATE_SIZE, "%" PRId64, n);
+	return text;
+}
 
-	while (i < pg_rows(res) && pg_null(res, i, col))
-		i++;
-	return i < pg_rows(res);
+/* NULL: the queue does not have that setting. */
+static const char *rare_text(char text[SETTINGS_RATE_SIZE], const struct admin_queue_ls_row *r, size_t which)
+{
+	switch (which) {
+	case 0:
+		return r->has_backoff_floor_ms ? settings_span(text, r->backoff_floor_ms) : NULL;
+	case 1:
+		return r->has_backoff_ceiling_ms ? settings_span(text, r->backoff_ceiling_ms) : NULL;
+	case 2:
+		if (!r->has_backoff_exponent)
+			return NULL;
+		snprintf(text, SETTINGS_RATE_SIZE, "%g", r->backoff_exponent);
+		return text;
+	case 3:
+		return r->has_max_dequeue ? number_text(text, r->max_dequeue) : NULL;
+	case 4:
+		return r->has_params_max_bytes ? number_text(text, r->params_max_bytes) : NULL;
+	case 5:
+		return r->metadata;
+	default:
+		return r->on_dead;
+	}
 }
 
 static void print_queues(const struct pg_result *res)
 {
 	const char *headers[10 + RARE] = { "QUEUE",  "PAUSED", ">RUNNING", ">RATE",   ">MAX LENGTH",
 					   ">LEASE", ">TTL",   ">TRIES",   ">WEIGHT", "FUNCTION" };
-	bool shown[RARE];
+	char text[SETTINGS_RATE_SIZE];
+	bool shown[RARE] = { false };
 	int cols = 10;
 	struct table t;
 
-	for (size_t r = 0; r < RARE; r++) {
-		shown[r] = is_set(res, rare[r].col);
-		if (shown[r])
-			headers[cols++] = rare[r].header;
+	for (size_t k = 0; k < RARE; k++) {
+		for (size_t i = 0; i < pg_rows(res); i++) {
+			struct admin_queue_ls_row r = admin_queue_ls_row(res, i);
+
+			shown[k] |= rare_text(text, &r, k) != NULL;
+		}
+		if (shown[k])
+			headers[cols++] = rare[k];
 	}
 	table_begin(&t, headers, cols);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
-		table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : "");
-		cells_limits(&t, res, i, 2);
-		if (pg_null(res, i, 6))
-			table_cell(&t, "%s", "");
+		struct admin_queue_ls_row r = admin_queue_ls_row(res, i);
+
+		table_cell(&t, "%s", r.name);
+		table_cell(&t, "%s", r.paused ? "paused" : "");
+		cells_limits(&t, &r);
+		if (r.has_max_length)
+			table_cell(&t, "%" PRId64 " %s", r.max_length, r.on_full);
 		else
-			table_cell(&t, "%" PRId64 " %s", pg_int(res, i, 6), pg_text(res, i, 7, NULL));
-		cell_span(&t, res, i, 8);
-		cell_span(&t, res, i, 9);
-		cell_int(&t, res, i, 10);
-		table_cell(&t, "%g", pg_float(res, i, 11));
-		table_cell(&t, "%s", pg_text(res, i, 12, NULL));
-		for (size_t r = 0; r < RARE; r++) {
-			if (!shown[r])
-				continue;
-			if (rare[r].span)
-				cell_span(&t, res, i, rare[r].col);
-			else
-				table_cell(&t, "%s", pg_text(res, i, rare[r].col, NULL));
-		}
+			table_cell(&t, "%s", "");
+		cell_span(&t, r.has_visibility_timeout_ms, r.visibility_timeout_ms);
+		cell_span(&t, r.has_ttl_ms, r.ttl_ms);
+		table_number(&t, r.has_max_attempts, r.max_attempts);
+		table_cell(&t, "%g", r.weight);
+		table_cell(&t, "%s", r.fn);
+		for (size_t k = 0; k < RARE; k++)
+			if (shown[k])
+				table_cell(&t, "%s", rare_text(text, &r, k) ? rare_text(text, &r, k) : "");
 	}
 	table_end(&t);
 }
@@ -123,7 +126,7 @@ static int ls(struct cli *cli, const char *queue)
 		error_hint(&err, "list the queues: deferred queue ls");
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
-		cli_print_json_array(res, 13);
+		cli_print_json_array(res);
 		putchar('\n');
 	} else {
 		print_queues(res);

@@ -206,12 +206,18 @@ static void print_rules(const struct pg_result *res)
 
 	table_begin(&t, headers, 10);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		for (int col = 0; col < 4; col++)
-			table_cell(&t, "%s", pg_text(res, i, col, NULL));
-		table_cell(&t, pg_null(res, i, 4) ? "never" : "%s ago", table_age(age, pg_int(res, i, 4)));
-		table_cell(&t, "%s", pg_null(res, i, 5) ? "" : table_us(took, pg_int(res, i, 5) * 1000));
-		for (int col = 6; col < 10; col++)
-			table_cell(&t, "%s", pg_text(res, i, col, NULL));
+		struct rule_ls_row r = rule_ls_row(res, i);
+
+		table_cell(&t, "%s", r.name);
+		table_cell(&t, "%s", r.fn);
+		table_cell(&t, "%s", r.queue);
+		table_cell(&t, "%s", r.owner);
+		table_cell(&t, r.has_last_run_s ? "%s ago" : "never", table_age(age, r.last_run_s));
+		table_cell(&t, "%s", r.has_last_run_ms ? table_us(took, r.last_run_ms * 1000) : "");
+		table_number(&t, r.has_last_queued, r.last_queued);
+		table_number(&t, r.has_last_skipped, r.last_skipped);
+		table_number(&t, r.has_last_failed, r.last_failed);
+		table_cell(&t, "%s", r.last_error);
 	}
 	table_end(&t);
 }
@@ -231,7 +237,7 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 	if (rule_ls_exec(cli->pg, &res, &err) < 0)
 		return rule_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 11);
+		cli_print_json_array(res);
 		putchar('\n');
 	} else if (pg_rows(res) > 0) {
 		print_rules(res);
@@ -244,15 +250,17 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 
 static void print_test(const struct pg_result *res)
 {
-	char *plan = table_clean(pg_text(res, 0, 1, NULL), 0, 2);
+	struct rule_look_row r = rule_look_row(res, 0);
+	char *plan = table_clean(r.plan, 0, 2);
 
-	printf("about %.0f row%s\n\n%s\n", pg_float(res, 0, 0), plural((int64_t)pg_float(res, 0, 0)), plan);
+	printf("about %.0f row%s\n\n%s\n", r.estimate, plural((int64_t)r.estimate), plan);
 	free(plan);
 	if (pg_rows(res) > 1)
 		printf("\nfirst rows, as key and params:\n");
 	for (size_t i = 1; i < pg_rows(res); i++) {
-		char *key = table_clean(pg_null(res, i, 3) ? "NULL" : pg_text(res, i, 3, NULL), 60, TABLE_ONE_LINE);
-		char *params = table_clean(pg_text(res, i, 4, NULL), 0, TABLE_ONE_LINE);
+		struct rule_look_row each = rule_look_row(res, i);
+		char *key = table_clean(!each.key ? "NULL" : each.key, 60, TABLE_ONE_LINE);
+		char *params = table_clean(each.params, 0, TABLE_ONE_LINE);
 
 		printf("%s\t%s\n", key, params);
 		free(key);
@@ -262,10 +270,15 @@ static void print_test(const struct pg_result *res)
 
 static void print_test_json(const char *name, const struct pg_result *res)
 {
-	printf("{\"rule\": \"%s\", \"estimate\": %.0f, \"plan\": %s, \"jobs\": [", name, pg_float(res, 0, 0),
-	       pg_text(res, 0, 2, NULL));
-	for (size_t i = 1; i < pg_rows(res); i++)
-		printf("%s%s", i > 1 ? ",\n " : "", pg_text(res, i, 2, NULL));
+	struct rule_look_row r;
+
+	r = rule_look_row(res, 0);
+	printf("{\"rule\": \"%s\", \"estimate\": %.0f, \"plan\": %s, \"jobs\": [", name, r.estimate, r.plan_json);
+	for (size_t i = 1; i < pg_rows(res); i++) {
+		struct rule_look_row each = rule_look_row(res, i);
+
+		printf("%s%s", i > 1 ? ",\n " : "", each.plan_json);
+	}
 	puts("]}");
 }
 

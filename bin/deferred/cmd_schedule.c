@@ -22,9 +22,20 @@ static void print_schedules(const struct pg_result *res)
 	struct table t;
 
 	table_begin(&t, headers, 10);
-	for (size_t i = 0; i < pg_rows(res); i++)
-		for (int col = 0; col < 10; col++)
-			table_cell(&t, "%s", pg_text(res, i, col, NULL));
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct schedule_ls_row r = schedule_ls_row(res, i);
+
+		table_cell(&t, "%s", r.name);
+		table_cell(&t, "%s", r.rule);
+		table_cell(&t, "%s", r.zone);
+		table_cell(&t, "%s", r.fn);
+		table_cell(&t, "%s", r.queue);
+		table_cell(&t, "%s", r.owner);
+		table_cell(&t, "%s", r.next);
+		table_cell(&t, "%s", r.last);
+		table_cell(&t, "%s", r.last_what);
+		table_cell(&t, "%s", r.last_error);
+	}
 	table_end(&t);
 }
 
@@ -43,7 +54,7 @@ static int schedule_ls(struct cli *cli, int argc, char **argv)
 	if (schedule_ls_exec(cli->pg, NULL, &res, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 10);
+		cli_print_json_array(res);
 		putchar('\n');
 	} else if (pg_rows(res) > 0) {
 		print_schedules(res);
@@ -58,9 +69,13 @@ static void print_ticks(const struct pg_result *ticks)
 	struct table t;
 
 	table_begin(&t, headers, 3);
-	for (size_t i = 0; i < pg_rows(ticks); i++)
-		for (int col = 0; col < 3; col++)
-			table_cell(&t, "%s", pg_text(ticks, i, col, NULL));
+	for (size_t i = 0; i < pg_rows(ticks); i++) {
+		struct schedule_ticks_row r = schedule_ticks_row(ticks, i);
+
+		table_cell(&t, "%s", r.tick);
+		table_cell(&t, "%s", r.what);
+		table_number(&t, r.has_job_id, r.job_id);
+	}
 	table_end(&t);
 }
 
@@ -102,8 +117,8 @@ static int schedule_show(struct cli *cli, int argc, char **argv)
 		error_hint(&err, "list the schedules: deferred schedule ls");
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
-		printf("{\"schedule\": %s, \"ticks\": ", pg_text(res, 0, 10, NULL));
-		cli_print_json_array(ticks, 3);
+		printf("{\"schedule\": %s, \"ticks\": ", schedule_ls_row(res, 0).json);
+		cli_print_json_array(ticks);
 		puts("}");
 	} else {
 		print_schedules(res);
@@ -139,11 +154,14 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 	if (schedule_next_exec(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
 		return schedule_fail(cli, zone, &err);
 	if (cli->json) {
-		cli_print_json_array(res, 2);
+		cli_print_json_array(res);
 		putchar('\n');
 	}
-	for (size_t i = 0; !cli->json && i < pg_rows(res); i++)
-		printf("%s  %s\n", pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL));
+	for (size_t i = 0; !cli->json && i < pg_rows(res); i++) {
+		struct schedule_next_row r = schedule_next_row(res, i);
+
+		printf("%s  %s\n", r.local, r.utc);
+	}
 	pg_result_free(res);
 	return EX_OK;
 }

@@ -28,42 +28,43 @@ static void print_line(const char *name, const char *value)
 
 static void print_job(const struct pg_result *res)
 {
-	static const struct {
-		const char *name;
-		int col;
-	} lines[] = {
-		{ "label", 4 },   { "key", 5 },      { "rule", 23 },   { "tags", 24 },   { "trace", 25 },
-		{ "run at", 11 }, { "expires", 12 }, { "limits", 15 }, { "worker", 14 },
-	};
-	const char *state = pg_text(res, 0, 1, NULL);
-	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE],
-		*queue = table_clean(pg_text(res, 0, 2, NULL), 0, TABLE_ONE_LINE),
-		*who = table_clean(pg_text(res, 0, 10, NULL), 0, TABLE_ONE_LINE);
+	struct admin_show_row r = admin_show_row(res, 0);
+	const char *state = r.state;
+	char age[TABLE_AGE_SIZE], progress[TABLE_PROGRESS_SIZE], *queue = table_clean(r.queue, 0, TABLE_ONE_LINE),
+								 *who = table_clean(r.created_by, 0, TABLE_ONE_LINE);
 
-	printf("job         %" PRId64 "\n", pg_int(res, 0, 0));
+	printf("job         %" PRId64 "\n", r.id);
 	print_line("state", state);
-	print_line("function", pg_text(res, 0, 3, NULL));
-	printf("queue       %s, priority %" PRId64 "\n", queue, pg_int(res, 0, 6));
-	printf("deferred    %s by %s, %s ago\n", pg_text(res, 0, 8, NULL), who, table_age(age, pg_int(res, 0, 9)));
+	print_line("function", r.fn);
+	printf("queue       %s, priority %" PRId64 "\n", queue, r.priority);
+	printf("deferred    %s by %s, %s ago\n", r.created, who, table_age(age, r.age_s));
 	free(queue);
 	free(who);
-	if (!pg_null(res, 0, 13))
+	if (r.visible)
 		print_line(strcmp(state, "claimed") == 0 ? "lease ends"
 			   : strcmp(state, "ready") == 0 ? "ready since"
 							 : "due",
-			   pg_text(res, 0, 13, NULL));
-	print_line("held by", pg_text(res, 0, 22, NULL));
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		print_line(lines[i].name, pg_text(res, 0, lines[i].col, NULL));
-	print_line("progress", table_progress(progress, res, 0, 18));
-	print_text("params", pg_text(res, 0, 16, NULL), 12);
+			   r.visible);
+	print_line("held by", r.held_by);
+	print_line("label", r.label);
+	print_line("key", r.key);
+	print_line("rule", r.rule);
+	print_line("tags", r.tags);
+	print_line("trace", r.traceparent);
+	print_line("run at", r.run_at);
+	print_line("expires", r.expires);
+	print_line("limits", r.limits);
+	print_line("worker", r.worker);
+	print_line("progress", table_progress(progress, r.has_done ? &r.done : NULL, r.has_total ? &r.total : NULL,
+					      r.text, r.has_reported_s ? &r.reported_s : NULL));
+	print_text("params", r.params, 12);
 }
 
-static void cell_us(struct table *t, const struct pg_result *res, size_t row, int col)
+static void cell_us(struct table *t, bool known, int64_t us)
 {
 	char buf[TABLE_AGE_SIZE];
 
-	table_cell(t, "%s", pg_null(res, row, col) ? "" : table_us(buf, pg_int(res, row, col)));
+	table_cell(t, "%s", known ? table_us(buf, us) : "");
 }
 
 static void print_attempts(const struct pg_result *res)
@@ -74,28 +75,33 @@ static void print_attempts(const struct pg_result *res)
 
 	table_begin(&t, headers, 11);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		table_cell(&t, "%" PRId64, pg_int(res, i, 0));
-		table_cell(&t, "%s%s", pg_text(res, i, 1, NULL), pg_bool(res, i, 2) ? "" : ", to be tried again");
-		table_cell(&t, "%s", pg_text(res, i, 5, NULL));
-		for (int col = 6; col <= 9; col++)
-			cell_us(&t, res, i, col);
-		table_cell(&t, "%s", pg_text(res, i, 10, NULL));
-		if (!pg_null(res, i, 4))
-			table_cell(&t, "signal %" PRId64, pg_int(res, i, 4));
+		struct admin_show_attempts_row r = admin_show_attempts_row(res, i);
+
+		table_cell(&t, "%" PRId64, r.attempt);
+		table_cell(&t, "%s%s", r.outcome, r.final ? "" : ", to be tried again");
+		table_cell(&t, "%s", r.started);
+		cell_us(&t, r.has_wait_us, r.wait_us);
+		cell_us(&t, r.has_run_us, r.run_us);
+		cell_us(&t, r.has_user_us, r.user_us);
+		cell_us(&t, r.has_sys_us, r.sys_us);
+		table_number(&t, r.has_max_rss_kb, r.max_rss_kb);
+		if (r.has_signal)
+			table_cell(&t, "signal %" PRId64, r.signal);
 		else
-			table_cell(&t, "%s", pg_text(res, i, 3, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 11, NULL));
-		table_cell(&t, "%s", pg_text(res, i, 12, NULL));
+			table_number(&t, r.has_exit_code, r.exit_code);
+		table_cell(&t, "%s", r.worker);
+		table_cell(&t, "%s", r.plugin);
 	}
 	table_end(&t);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		char *error = table_clean(pg_text(res, i, 13, NULL), 0, 4);
-		char *result = table_clean(pg_text(res, i, 14, NULL), 0, 4);
+		struct admin_show_attempts_row r = admin_show_attempts_row(res, i);
+		char *error = table_clean(r.error, 0, 4);
+		char *result = table_clean(r.result, 0, 4);
 
 		if (error[0])
-			printf("%" PRId64 " error: %s\n", pg_int(res, i, 0), error);
+			printf("%" PRId64 " error: %s\n", r.attempt, error);
 		if (result[0])
-			printf("%" PRId64 " result: %s\n", pg_int(res, i, 0), result);
+			printf("%" PRId64 " result: %s\n", r.attempt, result);
 		free(error);
 		free(result);
 	}
@@ -110,22 +116,22 @@ static void print_edges(const struct pg_result *res, bool above)
 	int n = 0;
 
 	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct admin_show_edges_row r = admin_show_edges_row(res, i);
 		char *name, *label;
 
-		if (pg_bool(res, i, 0) != above || ++n > EDGES_MAX + 1)
+		if (r.above != above || ++n > EDGES_MAX + 1)
 			continue;
 		if (n > EDGES_MAX) {
 			printf("%-11s and more\n", "");
 			continue;
 		}
-		name = table_clean(pg_text(res, i, 3, NULL), 0, TABLE_ONE_LINE);
-		label = table_clean(pg_text(res, i, 6, NULL), 60, TABLE_ONE_LINE);
+		name = table_clean(r.name, 0, TABLE_ONE_LINE);
+		label = table_clean(r.label, 60, TABLE_ONE_LINE);
 		printf("%-11s %" PRId64 " %s%s%s, %s: %s %s\n",
 		       n > 1   ? ""
 		       : above ? "waits for"
 			       : "awaited by",
-		       pg_int(res, i, 1), pg_text(res, i, 4, NULL), name[0] ? " as " : "", name,
-		       pg_text(res, i, 2, NULL), pg_text(res, i, 5, NULL), label);
+		       r.id, r.fn, name[0] ? " as " : "", name, r.on, r.state, label);
 		free(name);
 		free(label);
 	}
@@ -148,7 +154,7 @@ static int show(struct cli *cli, int64_t id)
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
-		puts(pg_text(job, 0, 17, NULL));
+		puts(admin_show_row(job, 0).json);
 	} else {
 		print_job(job);
 		print_edges(edges, true);

@@ -15,6 +15,7 @@
 #include "base/traceparent.h"
 #include "deferred.h"
 #include "otlp.h"
+#include "rows/history.h"
 #include "seen.h"
 #include "store/spans.h"
 
@@ -84,29 +85,25 @@ static int write_batch(struct spans *s, struct deferred_error *err)
 	return rc;
 }
 
-static const char *text_or_null(const struct pg_result *res, size_t row, int col)
-{
-	return pg_null(res, row, col) ? NULL : pg_text(res, row, col, NULL);
-}
-
 /* What some other hand has stored is no trace context. */
 static int write_row(struct spans *s, const struct pg_result *res, size_t row, struct deferred_error *err)
 {
-	int outcome = job_outcome_of(pg_text(res, row, 5, NULL));
+	struct spans_row r = spans_row(res, row);
+	int outcome = job_outcome_of(r.outcome);
 	struct otlp_span span = {
-		.job = pg_int(res, row, 0),
-		.attempt = pg_int(res, row, 1),
-		.queue = pg_text(res, row, 2, NULL),
-		.fn = text_or_null(res, row, 3),
-		.traceparent = pg_text(res, row, 4, NULL),
-		.outcome = pg_text(res, row, 5, NULL),
-		.final = pg_bool(res, row, 6),
+		.job = r.job,
+		.attempt = r.attempt,
+		.queue = r.queue,
+		.fn = r.fn,
+		.traceparent = r.traceparent,
+		.outcome = r.outcome,
+		.final = r.final,
 		.failed = outcome != JOB_OK && outcome != JOB_SNOOZED,
-		.start_us = pg_int(res, row, 7) + EPOCH_US,
-		.end_us = pg_int(res, row, 8) + EPOCH_US,
-		.wait_us = pg_null(res, row, 9) ? -1 : pg_int(res, row, 9),
-		.worker = pg_int(res, row, 10),
-		.error = text_or_null(res, row, 11),
+		.start_us = r.started_at + EPOCH_US,
+		.end_us = r.finished_at + EPOCH_US,
+		.wait_us = !r.has_wait_us ? -1 : r.wait_us,
+		.worker = r.worker,
+		.error = r.error,
 	};
 
 	span.id = otlp_span_id(span.job, span.attempt, span.end_us);
@@ -132,7 +129,7 @@ static int read_slice(struct spans *s, int64_t *at, int64_t end, struct deferred
 			rc = write_row(s, res, row, err);
 		if (rc == 0)
 			rc = write_batch(s, err);
-		if (pg_int(res, 0, 0) < STORE_SPANS_ROWS / 8 && to < end && s->slice < SLICE_MAX)
+		if (spans_row(res, 0).job < STORE_SPANS_ROWS / 8 && to < end && s->slice < SLICE_MAX)
 			s->slice *= 4;
 		*at = to;
 	}

@@ -26,18 +26,18 @@ static void print_queues(const struct pg_result *res)
 
 	table_begin(&t, headers, 6);
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		bool more = pg_bool(res, i, 5);
+		struct admin_status_queues_row r = admin_status_queues_row(res, i);
+		bool more = r.ready_more;
 
-		table_cell(&t, "%s", pg_text(res, i, 0, NULL));
-		cell_count(&t, pg_int(res, i, 2), more);
-		cell_count(&t, pg_int(res, i, 4), pg_bool(res, i, 6));
-		cell_count(&t, pg_int(res, i, 3), more && pg_int(res, i, 3) > 0);
-		table_cell(&t, "%s", pg_null(res, i, 7) ? "" : table_age(age, pg_int(res, i, 7)));
-		if (pg_bool(res, i, 1) && !pg_null(res, i, 11))
-			table_cell(&t, "paused by %s %s ago", pg_text(res, i, 10, NULL),
-				   table_age(age, pg_int(res, i, 11)));
+		table_cell(&t, "%s", r.queue);
+		cell_count(&t, r.ready, more);
+		cell_count(&t, r.delayed, r.delayed_more);
+		cell_count(&t, r.claimed, more && r.claimed > 0);
+		table_cell(&t, "%s", !r.has_oldest_ready_s ? "" : table_age(age, r.oldest_ready_s));
+		if (r.paused && r.has_paused_s)
+			table_cell(&t, "paused by %s %s ago", r.paused_by, table_age(age, r.paused_s));
 		else
-			table_cell(&t, "%s", pg_bool(res, i, 1) ? "paused" : pg_bool(res, i, 8) ? "limits" : "");
+			table_cell(&t, "%s", r.paused ? "paused" : r.limited ? "limits" : "");
 	}
 	table_end(&t);
 }
@@ -45,7 +45,8 @@ static void print_queues(const struct pg_result *res)
 /* Who runs a service need not wait for their leases: it notices, and takes what they hold. */
 static void print_gone(const struct pg_result *all)
 {
-	char *text = pg_null(all, 0, 3) ? NULL : table_clean(pg_text(all, 0, 3, NULL), 0, 2);
+	struct admin_status_row r = admin_status_row(all, 0);
+	char *text = !r.gone_text ? NULL : table_clean(r.gone_text, 0, 2);
 
 	if (text && *text)
 		printf("%s\n\n", text);
@@ -57,12 +58,13 @@ static void print_absent(const struct pg_result *res)
 	char seen[TABLE_AGE_SIZE], every[TABLE_AGE_SIZE];
 
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		char *name = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE);
+		struct why_absent_row r = why_absent_row(res, i);
+		char *name = table_clean(r.instance, 0, TABLE_ONE_LINE);
 
-		printf("missed: %s %s, seen %s ago", pg_bool(res, i, 3) ? "service" : "check_deferred",
-		       name ? name : "", table_age(seen, pg_int(res, i, 6)));
-		if (!pg_bool(res, i, 3))
-			printf("; it used to come every %s", table_age(every, pg_int(res, i, 5)));
+		printf("missed: %s %s, seen %s ago", r.service ? "service" : "check_deferred", name ? name : "",
+		       table_age(seen, r.seen_s));
+		if (!r.service)
+			printf("; it used to come every %s", table_age(every, r.every_s));
 		putchar('\n');
 		free(name);
 	}
@@ -73,12 +75,13 @@ static void print_absent(const struct pg_result *res)
 static void print_dead(const struct pg_result *res)
 {
 	char age[TABLE_AGE_SIZE];
+	struct admin_status_dead_row r = admin_status_dead_row(res, 0);
 
-	printf("\ndead: %" PRId64 "%s", pg_int(res, 0, 0), pg_bool(res, 0, 1) ? "+" : "");
-	if (pg_int(res, 0, 2) > 0)
-		printf(", %" PRId64 "%s of them in the last hour", pg_int(res, 0, 2), pg_bool(res, 0, 3) ? "+" : "");
-	if (!pg_null(res, 0, 4))
-		printf(", the oldest for %s", table_age(age, pg_int(res, 0, 4)));
+	printf("\ndead: %" PRId64 "%s", r.dead, r.more ? "+" : "");
+	if (r.last_hour > 0)
+		printf(", %" PRId64 "%s of them in the last hour", r.last_hour, r.last_hour_more ? "+" : "");
+	if (r.has_oldest_s)
+		printf(", the oldest for %s", table_age(age, r.oldest_s));
 	putchar('\n');
 }
 
@@ -88,11 +91,12 @@ static void print_outcomes(const struct pg_result *res)
 	if (pg_rows(res) == 0)
 		printf(" no attempts");
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		const char *more = pg_bool(res, i, 3) ? "+" : "";
+		struct admin_status_outcomes_row r = admin_status_outcomes_row(res, i);
+		const char *more = r.more ? "+" : "";
 
-		printf("%s %" PRId64 "%s %s", i ? "," : "", pg_int(res, i, 1), more, pg_text(res, i, 0, NULL));
-		if (pg_int(res, i, 2) > 0)
-			printf(" (%" PRId64 "%s dead)", pg_int(res, i, 2), more);
+		printf("%s %" PRId64 "%s %s", i ? "," : "", r.attempts, more, r.outcome);
+		if (r.dead > 0)
+			printf(" (%" PRId64 "%s dead)", r.dead, more);
 	}
 	putchar('\n');
 }
@@ -106,9 +110,10 @@ static void print_unknown(const struct pg_result *res)
 		return;
 	printf("no worker has:");
 	for (size_t i = 0; i < shown; i++) {
-		char *fn = table_clean(pg_text(res, i, 0, NULL), 0, TABLE_ONE_LINE);
+		struct admin_functions_unknown_row r = admin_functions_unknown_row(res, i);
+		char *fn = table_clean(r.fn, 0, TABLE_ONE_LINE);
 
-		printf("%s %s (%" PRId64 " job%s)", i ? "," : "", fn, pg_int(res, i, 1), plural(pg_int(res, i, 1)));
+		printf("%s %s (%" PRId64 " job%s)", i ? "," : "", fn, r.jobs, plural(r.jobs));
 		free(fn);
 	}
 	printf("%s\n", pg_rows(res) > shown ? ", ...: deferred functions" : "");
@@ -121,9 +126,10 @@ static void print_alerts(const struct pg_result *res)
 	char age[TABLE_AGE_SIZE];
 
 	for (size_t i = 0; i < shown; i++) {
-		char *text = table_clean(pg_text(res, i, 4, NULL), 0, TABLE_ONE_LINE);
+		struct alert_ls_row r = alert_ls_row(res, i);
+		char *text = table_clean(r.text, 0, TABLE_ONE_LINE);
 
-		printf("alert: %s (for %s)\n", text ? text : "", table_age(age, pg_int(res, i, 2)));
+		printf("alert: %s (for %s)\n", text ? text : "", table_age(age, r.since_s));
 		free(text);
 	}
 	if (pg_rows(res) > shown)
@@ -134,10 +140,11 @@ static void print_alerts(const struct pg_result *res)
 static void print_durability(const struct pg_result *res)
 {
 	char *told;
+	struct admin_durability_row r = admin_durability_row(res, 0);
 
-	if (strcmp(pg_text(res, 0, 0, NULL), "local") == 0 && pg_null(res, 0, 2))
+	if (strcmp(r.class, "local") == 0 && !r.standbys)
 		return;
-	told = table_clean(pg_text(res, 0, 1, NULL), 0, TABLE_ONE_LINE);
+	told = table_clean(r.sentence, 0, TABLE_ONE_LINE);
 	printf("durability: %s\n", told ? told : "");
 	free(told);
 }
@@ -147,6 +154,8 @@ static int run(struct cli *cli, int argc, char **argv)
 	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL,
 			 *absent = NULL, *durability = NULL;
 	struct deferred_error err = { 0 };
+	struct admin_durability_row d;
+	struct admin_status_row r;
 	int c, rc;
 
 	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
@@ -172,27 +181,28 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = why_absent_exec(cli->pg, &absent, &err);
 	if (rc == 0)
 		rc = admin_durability_exec(cli->pg, &durability, &err);
+	r = admin_status_row(all, 0);
+	d = admin_durability_row(durability, 0);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
 		printf("{\"schema_version\": %" PRId64 ", \"workers\": %" PRId64
 		       ",\n \"gone_workers\": %s,\n \"queues\": ",
-		       pg_int(all, 0, 0), pg_int(all, 0, 1), pg_null(all, 0, 2) ? "[]" : pg_text(all, 0, 2, NULL));
-		cli_print_json_array(queues, 9);
+		       r.version, r.workers, r.gone_json ? r.gone_json : "[]");
+		cli_print_json_array(queues);
 		printf(",\n \"missed\": ");
-		cli_print_json_array(absent, 7);
+		cli_print_json_array(absent);
 		printf(",\n \"last_hour\": ");
-		cli_print_json_array(outcomes, 4);
-		printf(",\n \"dead\": %s", pg_text(dead, 0, 5, NULL));
+		cli_print_json_array(outcomes);
+		printf(",\n \"dead\": %s", admin_status_dead_row(dead, 0).json);
 		printf(",\n \"unknown_functions\": ");
-		cli_print_json_array(unknown, 4);
+		cli_print_json_array(unknown);
 		printf(",\n \"alerts\": ");
-		cli_print_json_array(alerts, 6);
-		printf(",\n \"durability\": \"%s\", \"standbys\": %s", pg_text(durability, 0, 0, NULL),
-		       pg_null(durability, 0, 2) ? "[]" : pg_text(durability, 0, 2, NULL));
+		cli_print_json_array(alerts);
+		printf(",\n \"durability\": \"%s\", \"standbys\": %s", d.class, d.standbys ? d.standbys : "[]");
 		puts("}");
 	} else {
-		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n", pg_int(all, 0, 0), pg_int(all, 0, 1));
+		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n", r.version, r.workers);
 		print_durability(durability);
 		putchar('\n');
 		print_gone(all);

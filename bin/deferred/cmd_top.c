@@ -67,6 +67,7 @@ static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 
 static int print_json(const struct cli *cli, const struct top *top)
 {
+	struct top_arrivals_row r;
 	struct deferred_error err = { 0 };
 	struct params_text t = { 0 };
 	char *why;
@@ -80,12 +81,13 @@ static int print_json(const struct cli *cli, const struct top *top)
 	if (params_take(&t, &why, &err) < 0)
 		return cli_fail(cli, &err);
 	/* The queues as `deferred status` has them. */
-	printf("{\"now\": %s,\n \"why\": %s,\n \"queues\": ", pg_text(top->arrivals, 0, 6, NULL), why);
-	cli_print_json_array(top->why.queues, 9);
+	r = top_arrivals_row(top->arrivals, 0);
+	printf("{\"now\": %s,\n \"why\": %s,\n \"queues\": ", r.json, why);
+	cli_print_json_array(top->why.queues);
 	printf(",\n \"ended\": ");
-	cli_print_json_array(top->recent, 8);
+	cli_print_json_array(top->recent);
 	printf(",\n \"running\": ");
-	cli_print_json_array(top->running, 8);
+	cli_print_json_array(top->running);
 	puts("}");
 	free(why);
 	return EX_OK;

@@ -140,9 +140,10 @@ void doctor_intervals(struct doctor *d)
 	    !doctor_ask(d, doctor_intervals_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		doctor_warn(d, "function %s may take %s, and the next start comes after %s, with pidfile %s",
-			    pg_text(res, i, 0, NULL), table_age(limit, pg_int(res, i, 1) / 1000),
-			    table_age(age, pg_int(res, i, 3)), pg_text(res, i, 2, NULL));
+		struct doctor_intervals_row r = doctor_intervals_row(res, i);
+
+		doctor_warn(d, "function %s may take %s, and the next start comes after %s, with pidfile %s", r.fn,
+			    table_age(limit, r.timeout_ms / 1000), table_age(age, r.gap_s), r.instance);
 		doctor_why(d, "a start terminates the copy before it, and the interrupted job starts again");
 		doctor_do(d, "%s", doctor_skip);
 	}

@@ -6,32 +6,33 @@
 
 void doctor_role(struct doctor *d)
 {
+	struct doctor_role_row r;
 	struct pg_result *res = NULL;
 
 	if (!doctor_ask(d, doctor_role_exec, &res))
 		return;
-	if (pg_bool(res, 0, 1)) {
-		doctor_warn(d, "connects as %s, a superuser", pg_text(res, 0, 0, NULL));
+	r = doctor_role_row(res, 0);
+	if (r.superuser) {
+		doctor_warn(d, "connects as %s, a superuser", r.role);
 		doctor_why(d, "who gets hold of its password, or of the process, has the whole server; runs of jobs "
 			      "need deferred_worker alone");
 		doctor_do(d,
 			  "create role deferred_run login in role deferred_worker, and name it in database.conninfo");
-	} else if (pg_bool(res, 0, 2)) {
-		doctor_warn(d, "connects as %s, which has the rights of deferred_owner", pg_text(res, 0, 0, NULL));
+	} else if (r.owner) {
+		doctor_warn(d, "connects as %s, which has the rights of deferred_owner", r.role);
 		doctor_why(d, "that role may change and drop every table; runs of jobs need deferred_worker alone");
-		doctor_do(d, "revoke deferred_owner from %s; grant deferred_worker to %s", pg_text(res, 0, 0, NULL),
-			  pg_text(res, 0, 0, NULL));
+		doctor_do(d, "revoke deferred_owner from %s; grant deferred_worker to %s", r.role, r.role);
 	}
-	if (!pg_bool(res, 0, 3)) {
-		doctor_fail(d, "connects as %s, which has not the rights of deferred_worker", pg_text(res, 0, 0, NULL));
+	if (!r.worker) {
+		doctor_fail(d, "connects as %s, which has not the rights of deferred_worker", r.role);
 		doctor_why(d, "it can neither claim jobs nor record how they ended");
-		if (pg_bool(res, 0, 5))
+		if (r.viewer)
 			doctor_do(d,
 				  "deferred --db 'user=ROLE' doctor, with the role of cron's line, not %s; "
 				  "to make one: create role deferred_run login in role deferred_worker",
-				  pg_text(res, 0, 0, NULL));
+				  r.role);
 		else
-			doctor_do(d, "grant deferred_worker to %s", pg_text(res, 0, 0, NULL));
+			doctor_do(d, "grant deferred_worker to %s", r.role);
 	}
 	doctor_rights_told(d, res);
 	pg_result_free(res);
@@ -39,11 +40,13 @@ void doctor_role(struct doctor *d)
 
 void doctor_listen(struct doctor *d)
 {
+	struct doctor_direct_row r;
 	struct pg_result *res = NULL;
 
 	if (!config_flag(d->host->cli->config, "listen") || !doctor_ask(d, doctor_direct_exec, &res))
 		return;
-	if (pg_int(res, 0, 0) != pg_server_pid(d->pg)) {
+	r = doctor_direct_row(res, 0);
+	if (r.pid != pg_server_pid(d->pg)) {
 		doctor_warn(d, "the setting listen is on, and a pooler is in between");
 		doctor_why(d, "a pooler shares sessions, so no service is notified through it: each looks for jobs at "
 			      "intervals, as without listen");

@@ -87,18 +87,19 @@ static int fail_times(const struct cli *cli, const struct filter *filter, const 
 
 int filter_times(const struct cli *cli, struct filter *filter)
 {
-	const char **const times[] = { &filter->jobs.since, &filter->jobs.until };
 	struct deferred_error err = { 0 };
+	struct admin_times_row r;
 	struct pg_result *res;
 
 	if (!filter->moment[0] && !filter->moment[1] && filter->ago_ms[0] < 0 && filter->ago_ms[1] < 0)
 		return 0;
 	if (store_admin_times(cli->pg, filter->moment, filter->ago_ms, &res, &err) < 0)
 		return fail_times(cli, filter, &err);
-	for (int i = 0; i < 2; i++) {
-		snprintf(filter->time[i], sizeof(filter->time[i]), "%s", pg_text(res, 0, i, NULL));
-		*times[i] = pg_null(res, 0, i) ? NULL : filter->time[i];
-	}
+	r = admin_times_row(res, 0);
+	snprintf(filter->time[0], sizeof(filter->time[0]), "%s", r.since ? r.since : "");
+	snprintf(filter->time[1], sizeof(filter->time[1]), "%s", r.until ? r.until : "");
+	filter->jobs.since = r.since ? filter->time[0] : NULL;
+	filter->jobs.until = r.until ? filter->time[1] : NULL;
 	pg_result_free(res);
 	return 0;
 }

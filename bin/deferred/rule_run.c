@@ -35,9 +35,12 @@ static void show_progress(void *data, double queued, double stored, double estim
 
 static void print_json(const char *name, const struct store_rule_run *run, int64_t ms)
 {
+	struct rule_run_row r;
+
+	r = rule_run_row(run->examples, 0);
 	printf("{\"rule\": \"%s\", \"estimate\": %.0f, \"queued\": %" PRId64 ", \"skipped\": %" PRId64
 	       ", \"failed\": %" PRId64 ", \"examples\": %s, \"ms\": %" PRId64 "}",
-	       name, run->estimate, run->queued, run->skipped, run->failed, pg_text(run->examples, 0, 3, NULL), ms);
+	       name, run->estimate, run->queued, run->skipped, run->failed, r.examples, ms);
 }
 
 static void print_json_error(const char *name, const struct deferred_error *err)
@@ -66,6 +69,7 @@ static bool names_rule(const char *message, const char *name)
 /* One rule. Returns its exit code. */
 static int run_one(struct cli *cli, const char *name, int64_t flow)
 {
+	struct rule_run_row r;
 	struct progress progress = { .name = name };
 	struct store_rule_run run = { .data = &progress, .flow = flow };
 	struct deferred_error err = { 0 };
@@ -93,8 +97,9 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 	else
 		printf("%s: %" PRId64 " queued, %" PRId64 " skipped, %" PRId64 " failed, %.1f s\n", name, run.queued,
 		       run.skipped, run.failed, (double)ms / 1000);
+	r = rule_run_row(run.examples, 0);
 	if (run.failed > 0) {
-		char *examples = table_clean(pg_text(run.examples, 0, 3, NULL), 0, TABLE_ONE_LINE);
+		char *examples = table_clean(r.examples, 0, TABLE_ONE_LINE);
 
 		fprintf(stderr, "deferred: rule '%s': %" PRId64 " row%s could not become jobs, such as %s\n", name,
 			run.failed, plural(run.failed), examples);
@@ -118,9 +123,12 @@ static int list(struct cli *cli, struct pg_result **res, const char ***names, in
 		error_set(&err, DEFERRED_ENOMEM, "rule", "out of memory");
 		return cli_fail(cli, &err);
 	}
-	for (size_t i = 0; i < pg_rows(*res); i++)
-		if (pg_bool(*res, i, 10))
-			(*names)[(*n)++] = pg_text(*res, i, 0, NULL);
+	for (size_t i = 0; i < pg_rows(*res); i++) {
+		struct rule_ls_row r = rule_ls_row(*res, i);
+
+		if (r.may_run)
+			(*names)[(*n)++] = r.name;
+	}
 	return EX_OK;
 }
 

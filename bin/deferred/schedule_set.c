@@ -60,6 +60,7 @@ int schedule_fail(const struct cli *cli, bool zone, struct deferred_error *err)
 
 static int store(struct cli *cli, char **argv, const char *params, const char *opts, bool zone)
 {
+	struct schedule_set_row r;
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL, *next = NULL;
 	int rc = cli_connect(cli, true);
@@ -71,14 +72,18 @@ static int store(struct cli *cli, char **argv, const char *params, const char *o
 		pg_result_free(res);
 		return schedule_fail(cli, zone, &err);
 	}
+	r = schedule_set_row(res, 0);
 	if (cli->json) {
-		printf("{\"schedule\": \"%s\", \"what\": \"%s\", \"next\": ", argv[0], pg_text(res, 0, 0, NULL));
-		cli_print_json_array(next, 2);
+		printf("{\"schedule\": \"%s\", \"what\": \"%s\", \"next\": ", argv[0], r.what);
+		cli_print_json_array(next);
 		puts("}");
 	} else {
-		printf("%s %s\n", argv[0], pg_text(res, 0, 0, NULL));
-		for (size_t i = 0; i < pg_rows(next); i++)
-			printf("%s  %s\n", pg_text(next, i, 0, NULL), pg_text(next, i, 1, NULL));
+		printf("%s %s\n", argv[0], r.what);
+		for (size_t i = 0; i < pg_rows(next); i++) {
+			struct schedule_next_row next_tick = schedule_next_row(next, i);
+
+			printf("%s  %s\n", next_tick.local, next_tick.utc);
+		}
 	}
 	pg_result_free(res);
 	pg_result_free(next);

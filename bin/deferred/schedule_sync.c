@@ -94,11 +94,14 @@ static int sync_file(struct cli *cli, const char *path, bool prune, bool dry)
 			error_prefix(&err, "%.200s", path);
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
-		cli_print_json_array(res, 2);
+		cli_print_json_array(res);
 		putchar('\n');
 	}
-	for (size_t i = 0; rc == EX_OK && !cli->json && i < pg_rows(res); i++)
-		printf("%-9s %s\n", pg_text(res, i, 1, NULL), pg_text(res, i, 0, NULL));
+	for (size_t i = 0; rc == EX_OK && !cli->json && i < pg_rows(res); i++) {
+		struct schedule_sync_row r = schedule_sync_row(res, i);
+
+		printf("%-9s %s\n", r.what, r.name);
+	}
 	pg_result_free(res);
 	free(json);
 	config_free(config);

@@ -85,6 +85,14 @@ void table_cell(struct table *t, const char *fmt, ...)
 	free(text);
 }
 
+void table_number(struct table *t, bool known, int64_t n)
+{
+	if (known)
+		table_cell(t, "%" PRId64, n);
+	else
+		table_cell(t, "%s", "");
+}
+
 /* Blanks are owed until something follows them, so that no line ends in blanks. */
 static void print_cell(const char *text, size_t width, int right, size_t *owed)
 {
@@ -150,23 +158,22 @@ const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us)
 	return buf;
 }
 
-const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const struct pg_result *res, size_t row, int col)
+const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const int64_t *done, const int64_t *total, const char *text,
+			   const int64_t *reported_s)
 {
-	int64_t done = pg_int(res, row, col), total = pg_int(res, row, col + 1);
-	const char *text = pg_text(res, row, col + 2, NULL);
 	char age[TABLE_AGE_SIZE];
 	int n = 0;
 
 	buf[0] = '\0';
-	if (pg_null(res, row, col + 3))
+	if (!reported_s)
 		return buf;
-	if (!pg_null(res, row, col))
-		n = snprintf(buf, TABLE_PROGRESS_SIZE, "%" PRId64, done);
-	if (n > 0 && !pg_null(res, row, col + 1))
-		n += snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, " of %" PRId64 " (%.0f %%)", total,
-			      100.0 * (double)done / (double)total);
+	if (done)
+		n = snprintf(buf, TABLE_PROGRESS_SIZE, "%" PRId64, *done);
+	if (n > 0 && total)
+		n += snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, " of %" PRId64 " (%.0f %%)", *total,
+			      100.0 * (double)*done / (double)*total);
 	snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, "%s%s%s%s ago", n > 0 && text[0] ? ", " : "", text,
-		 n > 0 || text[0] ? ", " : "", table_age(age, pg_int(res, row, col + 3)));
+		 n > 0 || text[0] ? ", " : "", table_age(age, *reported_s));
 	return buf;
 }
 

@@ -9,6 +9,7 @@
 #ifndef TABLE_H
 #define TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,17 +22,18 @@ struct table {
 
 void table_begin(struct table *t, const char *const *headers, int cols);
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void table_number(struct table *t, bool known, int64_t n); /* empty where it is not known */
 void table_end(struct table *t);
 
 /* A span as people say it: 5s, 3min, 2h, 4d. */
 #define TABLE_AGE_SIZE 32
 const char *table_age(char buf[TABLE_AGE_SIZE], int64_t seconds);
 
-/* How far a job is, from columns col.. of a result: done, total, text, seconds since it was said. "" where it is not
- * said. */
-struct pg_result;
+/* How far a job is, and how many seconds ago its function reported that. Each may be NULL. Returns "" without a
+ * report. */
 #define TABLE_PROGRESS_SIZE 320
-const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const struct pg_result *res, size_t row, int col);
+const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const int64_t *done, const int64_t *total, const char *text,
+			   const int64_t *reported_s);
 
 /* A time in microseconds: 250us, 1.5ms, 12.3s. */
 const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us);

@@ -2,6 +2,7 @@
 #include "top.h"
 
 #include "cmd.h"
+#include "rows/admin.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -67,30 +68,28 @@ static size_t find(const struct top *top, const char *queue, const char *fn)
 {
 	size_t i = 0;
 
-	for (; i < ROWS(top->recent); i++)
-		if (pg_null(top->recent, i, 0) == !queue && pg_null(top->recent, i, 1) == !fn &&
-		    (!queue || strcmp(queue, pg_text(top->recent, i, 0, NULL)) == 0) &&
-		    (!fn || strcmp(fn, pg_text(top->recent, i, 1, NULL)) == 0))
+	for (; i < ROWS(top->recent); i++) {
+		struct top_recent_row r = top_recent_row(top->recent, i);
+
+		if (!r.queue == !queue && !r.fn == !fn && (!queue || strcmp(queue, r.queue) == 0) &&
+		    (!fn || strcmp(fn, r.fn) == 0))
 			break;
+	}
 	return i;
 }
 
-static int64_t figure(const struct top *top, size_t row, int col)
+/* Zeros where there is no such row. */
+static struct top_recent_row recent_of(const struct top *top, size_t row)
 {
-	return row < ROWS(top->recent) ? pg_int(top->recent, row, col) : 0;
-}
-
-static const char *mean(char buf[TABLE_AGE_SIZE], const struct top *top, size_t row, int col)
-{
-	return row < ROWS(top->recent) && !pg_null(top->recent, row, col) ? table_us(buf, pg_int(top->recent, row, col))
-									  : "";
+	return row < ROWS(top->recent) ? top_recent_row(top->recent, row) : (struct top_recent_row){ 0 };
 }
 
 static void print_head(struct frame *f, const struct top *top)
 {
+	struct top_arrivals_row r;
 	const struct cause_backlog *b = &top->why.backlog;
 	int64_t ready = 0, late = 0, running = 0, ended, failed;
-	size_t all = find(top, NULL, NULL);
+	struct top_recent_row all = recent_of(top, find(top, NULL, NULL));
 	char age[TABLE_AGE_SIZE];
 	bool more = false;
 
@@ -101,16 +100,15 @@ static void print_head(struct frame *f, const struct top *top)
 		if (b->queues[i].ready > 0 && b->queues[i].oldest_s > late)
 			late = b->queues[i].oldest_s;
 	}
-	ended = figure(top, all, 4);
-	failed = figure(top, all, 5);
-	head(f, "%s%s%s  live workers: %" PRId64 "  ready: %" PRId64 "%s  late by: %s  claimed: %" PRId64,
-	     pg_text(top->arrivals, 0, 4, NULL), top->queue ? "  queue " : "", top->queue ? top->queue : "",
-	     pg_int(top->arrivals, 0, 5), ready, more ? "+" : "", table_age(age, late), running);
+	ended = all.ended_15;
+	failed = all.failed_15;
+	r = top_arrivals_row(top->arrivals, 0);
+	head(f, "%s%s%s  live workers: %" PRId64 "  ready: %" PRId64 "%s  late by: %s  claimed: %" PRId64, r.as_of,
+	     top->queue ? "  queue " : "", top->queue ? top->queue : "", r.workers, ready, more ? "+" : "",
+	     table_age(age, late), running);
 	line(f, "a minute, over the last 1, 5, 15: arrived %.1f %.1f %.1f%s  ended %.1f %.1f %.1f%s  failed %.1f %%",
-	     (double)pg_int(top->arrivals, 0, 0), (double)pg_int(top->arrivals, 0, 1) / 5,
-	     (double)pg_int(top->arrivals, 0, 2) / 15, pg_bool(top->arrivals, 0, 3) ? "+" : "",
-	     (double)figure(top, all, 2), (double)figure(top, all, 3) / 5, (double)ended / 15,
-	     all < ROWS(top->recent) && pg_bool(top->recent, all, 9) ? "+" : "",
+	     (double)r.arrived_1, (double)r.arrived_5 / 5, (double)r.arrived_15 / 15, r.more ? "+" : "",
+	     (double)all.ended_1, (double)all.ended_5 / 5, (double)ended / 15, all.more ? "+" : "",
 	     ended ? 100.0 * (double)failed / (double)ended : 0);
 }
 
@@ -141,11 +139,12 @@ static void print_queues(struct frame *f, const struct top *top, int max)
 	     "WAIT", "HELD BY");
 	for (size_t i = 0; i < b->queues_len && (max < 0 || i < (size_t)max); i++) {
 		const struct cause_queue *q = &b->queues[i];
-		size_t row = find(top, q->name, NULL);
+		struct top_recent_row r = recent_of(top, find(top, q->name, NULL));
 
 		line(f, "%-*.*s %7" PRId64 "%s %8" PRId64 " %8" PRId64 " %6s %8" PRId64 " %8s  %s", f->name, f->name,
 		     q->name, q->ready, q->more ? "+" : " ", q->running, q->delayed,
-		     q->ready > 0 ? table_age(age, q->oldest_s) : "", figure(top, row, 3), mean(wait, top, row, 6),
+		     q->ready > 0 ? table_age(age, q->oldest_s) : "", r.ended_5,
+		     r.has_wait_us ? table_us(wait, r.wait_us) : "",
 		     q->paused          ? "paused"
 		     : q->limit_used_up ? "limits"
 					: "");
@@ -181,15 +180,17 @@ static struct function *function_of(struct function *functions, size_t *n, const
 
 static double sort_key(const struct top *top, size_t row)
 {
+	struct top_recent_row r = recent_of(top, row);
+
 	switch (top->sort) {
 	case TOP_BY_RUN:
-		return (double)figure(top, row, 7) * (double)figure(top, row, 4);
+		return (double)r.run_us * (double)r.ended_15;
 	case TOP_BY_CPU:
-		return (double)figure(top, row, 10) * (double)figure(top, row, 4);
+		return (double)r.cpu_us * (double)r.ended_15;
 	case TOP_BY_FAILED:
-		return (double)figure(top, row, 5);
+		return (double)r.failed_15;
 	default:
-		return (double)figure(top, row, 4);
+		return (double)r.ended_15;
 	}
 }
 
@@ -209,14 +210,15 @@ static void print_functions(struct frame *f, const struct top *top, int max)
 	if (!functions)
 		return;
 	for (size_t i = 0; i < ROWS(top->recent); i++)
-		if (!pg_null(top->recent, i, 1))
-			function_of(functions, &n, pg_text(top->recent, i, 1, NULL));
+		if (top_recent_row(top->recent, i).fn)
+			function_of(functions, &n, top_recent_row(top->recent, i).fn);
 	for (size_t i = 0; i < ROWS(top->running); i++) {
-		struct function *fn = function_of(functions, &n, pg_text(top->running, i, 1, NULL));
+		struct top_running_row r = top_running_row(top->running, i);
+		struct function *fn = function_of(functions, &n, r.fn);
 
 		fn->running++;
-		if (pg_int(top->running, i, 3) > fn->longest_s)
-			fn->longest_s = pg_int(top->running, i, 3);
+		if (r.claimed_s > fn->longest_s)
+			fn->longest_s = r.claimed_s;
 	}
 	for (size_t i = 0; i < n; i++) {
 		functions[i].row = find(top, NULL, functions[i].fn);
@@ -225,10 +227,14 @@ static void print_functions(struct frame *f, const struct top *top, int max)
 	qsort(functions, n, sizeof(*functions), by_key);
 	for (size_t i = 0; i < n && (max < 0 || (int)i < max); i++) {
 		const struct function *fn = &functions[i];
+		struct top_recent_row r = recent_of(top, fn->row);
+		bool cpu = top->sort == TOP_BY_CPU;
+		const char *mean = "";
 
+		if (cpu ? r.has_cpu_us : r.has_run_us)
+			mean = table_us(run, cpu ? r.cpu_us : r.run_us);
 		line(f, "%-*.*s %8" PRId64 " %8s %8" PRId64 " %8" PRId64 " %8s", f->name, f->name, fn->fn, fn->running,
-		     fn->running ? table_age(age, fn->longest_s) : "", figure(top, fn->row, 3), figure(top, fn->row, 5),
-		     mean(run, top, fn->row, top->sort == TOP_BY_CPU ? 10 : 7));
+		     fn->running ? table_age(age, fn->longest_s) : "", r.ended_5, r.failed_15, mean);
 	}
 	free(functions);
 }
@@ -242,13 +248,12 @@ static void print_running(struct frame *f, const struct top *top, int max)
 	head(f, "%12s %-*s %-*s %6s %6s  %s", "JOB", f->name, "FUNCTION", f->name - 4, "QUEUE", "FOR", "LEASE",
 	     "WORKER, PROGRESS");
 	for (size_t i = 0; i < ROWS(top->running) && (max < 0 || i < (size_t)max); i++) {
-		const char *progress = pg_text(top->running, i, 7, NULL);
+		struct top_running_row r = top_running_row(top->running, i);
+		const char *progress = r.progress;
 
-		line(f, "%12" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", pg_int(top->running, i, 0),
-		     f->name, f->name, pg_text(top->running, i, 1, NULL), f->name - 4, f->name - 4,
-		     pg_text(top->running, i, 2, NULL), table_age(age, pg_int(top->running, i, 3)),
-		     table_age(lease, pg_int(top->running, i, 4)), pg_text(top->running, i, 5, NULL),
-		     pg_int(top->running, i, 6), progress[0] ? ", " : "", progress);
+		line(f, "%12" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", r.id, f->name, f->name, r.fn,
+		     f->name - 4, f->name - 4, r.queue, table_age(age, r.claimed_s), table_age(lease, r.lease_s),
+		     r.host, r.pid, progress[0] ? ", " : "", progress);
 	}
 }
 

@@ -433,7 +433,7 @@ int action_defer(struct visit *v, struct deferred_error *err)
 	if (wrong)
 		return form_page(v, &defer_form, NULL, "Defer a job", wrong, err);
 	rc = web_act_defer_exec(v->pg, form_typed(v, &defer_form, "fn"), form_params(v, &defer_form),
-				 form_options(v, &defer_form), visit_who(v), visit_address(v), &res, err);
+				form_options(v, &defer_form), visit_who(v), visit_address(v), &res, err);
 	if (rc == 0 && !pg_null(res, 0, 1)) {
 		rc = form_page(v, &defer_form, NULL, "Defer a job", pg_text(res, 0, 1, NULL), err);
 	} else if (rc == 0) {

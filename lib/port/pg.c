@@ -917,6 +917,11 @@ size_t pg_rows(const struct pg_result *res)
 	return (size_t)PQntuples(pgres(res));
 }
 
+int pg_column(const struct pg_result *res, const char *name)
+{
+	return PQfnumber(pgres(res), name);
+}
+
 bool pg_null(const struct pg_result *res, size_t row, int col)
 {
 	return PQgetisnull(pgres(res), (int)row, col);
@@ -990,9 +995,9 @@ double pg_float(const struct pg_result *res, size_t row, int col)
 
 bool pg_bool(const struct pg_result *res, size_t row, int col)
 {
-	char c = *PQgetvalue(pgres(res), (int)row, col);
+	char c = PQgetisnull(pgres(res), (int)row, col) ? 0 : *PQgetvalue(pgres(res), (int)row, col);
 
-	return !PQgetisnull(pgres(res), (int)row, col) && (PQfformat(pgres(res), col) == 0 ? c == 't' : c != 0);
+	return PQfformat(pgres(res), col) == 0 ? c == 't' : c != 0;
 }
 
 void pg_result_free(struct pg_result *res)

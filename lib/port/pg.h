@@ -173,6 +173,7 @@ int pg_copy_out(struct pg *pg, const char *sql,
 
 /* Results. Text columns are NUL-terminated in both formats. */
 size_t pg_rows(const struct pg_result *res);
+int pg_column(const struct pg_result *res, const char *name); /* -1: there is none */
 bool pg_null(const struct pg_result *res, size_t row, int col);
 const char *pg_text(const struct pg_result *res, size_t row, int col,
 		    size_t *len);                                 /* len may be NULL; NULL value: "" */

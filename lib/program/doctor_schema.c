@@ -60,11 +60,14 @@ void doctor_schema(struct doctor *d)
 
 void doctor_rights_told(struct doctor *d, const struct pg_result *res)
 {
-	if (!pg_text(res, 0, 4, NULL)[0])
+	struct doctor_role_row r;
+
+	r = doctor_role_row(res, 0);
+	if (!r.worker_lacks[0])
 		return;
 	doctor_fail(d, "deferred_worker lacks rights that the schema gave it");
 	doctor_why(d, "each claim or record that needs them is refused");
-	doctor_do(d, "%s", pg_text(res, 0, 4, NULL));
+	doctor_do(d, "%s", r.worker_lacks);
 }
 
 void doctor_rights(struct doctor *d)
@@ -84,62 +87,68 @@ void doctor_indexes(struct doctor *d)
 	if (!doctor_ask(d, doctor_indexes_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		if (!pg_null(res, i, 3)) {
-			doctor_warn(d, "index %s, for searches, was not built to its end", pg_text(res, i, 0, NULL));
+		struct doctor_indexes_row r = doctor_indexes_row(res, i);
+
+		if (r.repair) {
+			doctor_warn(d, "index %s, for searches, was not built to its end", r.index);
 			doctor_why(d, "each defer may pay for it, and no search uses it");
-			doctor_do(d, "%s", pg_text(res, i, 3, NULL));
+			doctor_do(d, "%s", r.repair);
 			continue;
 		}
-		doctor_fail(d, "index %s of %s is not valid", pg_text(res, i, 0, NULL), pg_text(res, i, 1, NULL));
+		doctor_fail(d, "index %s of %s is not valid", r.index, r.table);
 		doctor_why(d, "the server does not use it: what it is for reads the whole table, and what it keeps "
 			      "unique need not be");
 		doctor_do(
 			d,
-			pg_bool(res, i, 2)
+			r.partial
 				? "create index on the partition that lacks it, and alter index %s attach partition it"
 				: "reindex index concurrently %s",
-			pg_text(res, i, 0, NULL));
+			r.index);
 	}
 	pg_result_free(res);
 }
 
 #define PARTITIONS_MANY 200
 
+static const char mend[] = "select deferred.maintain(), which every run with work calls at its end: see the log of "
+			   "check_deferred for why it does not";
+
+static void check_partition(struct doctor *d, bool there, bool soon, const char *table, const char *what)
+{
+	if (there)
+		return;
+	(soon ? doctor_fail : doctor_warn)(d, "%s has no partition for %s", table, what);
+	doctor_why(d, "rows without a partition go to the one that takes all, which is not purged, and slows all that "
+		      "looks for a job");
+	doctor_do(d, "%s", mend);
+}
+
 void doctor_partitions(struct doctor *d)
 {
-	static const char mend[] = "select deferred.maintain(), which every run with work calls at its end: see the "
-				   "log of check_deferred for why it does not";
+	struct doctor_partitions_row r;
 	struct pg_result *res = NULL;
 
 	if (!doctor_ask(d, doctor_partitions_exec, &res))
 		return;
-	for (int col = 0; col < 4; col++) {
-		if (pg_bool(res, 0, col))
-			continue;
-		(col % 2 == 0 ? doctor_fail : doctor_warn)(d, "%s has no partition for %s",
-							   col < 2 ? "__deferred_log" : "__deferred",
-							   col == 0   ? "this week"
-							   : col == 1 ? "the week after the next"
-							   : col == 2 ? "the next job"
-								      : "2,500,000 jobs on");
-		doctor_why(d, "rows without a partition go to the one that takes all, which is not purged, and slows "
-			      "all that looks for a job");
-		doctor_do(d, "%s", mend);
-	}
-	if (pg_int(res, 0, 4) > 0) {
-		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", pg_int(res, 0, 4),
-			    plural(pg_int(res, 0, 4)));
+	r = doctor_partitions_row(res, 0);
+	check_partition(d, r.log_now, true, "__deferred_log", "this week");
+	check_partition(d, r.log_next, false, "__deferred_log", "the week after the next");
+	check_partition(d, r.jobs_now, true, "__deferred", "the next job");
+	check_partition(d, r.jobs_next, false, "__deferred", "2,500,000 jobs on");
+	if (r.net_rows > 0) {
+		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", r.net_rows,
+			    plural(r.net_rows));
 		doctor_why(d, "they are not purged, and slow all that looks for a job");
 		doctor_do(d, "%s", mend);
 	}
-	if (pg_int(res, 0, 5) > PARTITIONS_MANY) {
-		doctor_warn(d, "__deferred has %" PRId64 " partitions", pg_int(res, 0, 5));
+	if (r.partitions > PARTITIONS_MANY) {
+		doctor_warn(d, "__deferred has %" PRId64 " partitions", r.partitions);
 		doctor_why(d, "each session opens all of them when it looks a job up by its id: starts get slower, and "
 			      "so do claims");
 		doctor_do(d, "deferred purge, with shorter --older-than and --dead-older-than");
 	}
-	if (!pg_null(res, 0, 6)) {
-		doctor_warn(d, "deferred.%s has left the history and is not archived", pg_text(res, 0, 6, NULL));
+	if (r.set_aside) {
+		doctor_warn(d, "deferred.%s has left the history and is not archived", r.set_aside);
 		doctor_why(d, "deferred purge --archive has not come to its end: its command failed, or it is at work "
 			      "just now");
 		doctor_do(d, "deferred purge --older-than SPAN --archive COMMAND, once more, and read what it says");
@@ -153,28 +162,30 @@ void doctor_partitions(struct doctor *d)
 
 void doctor_retention(struct doctor *d)
 {
+	struct doctor_retention_row r;
 	struct pg_result *res = NULL;
 	int64_t bytes, daily, oldest, keep;
 	bool never, old;
 
 	if (!doctor_ask(d, doctor_retention_exec, &res))
 		return;
-	bytes = pg_int(res, 0, 0);
-	daily = pg_int(res, 0, 1);
-	oldest = pg_int(res, 0, 2);
-	never = pg_null(res, 0, 3);
-	keep = pg_int(res, 0, 4);
+	r = doctor_retention_row(res, 0);
+	bytes = r.log_bytes;
+	daily = r.day_bytes;
+	oldest = r.oldest_days;
+	never = !r.has_purged_days;
+	keep = r.keep_days;
 	old = oldest >= OLD_DAYS || bytes >= LARGE_BYTES;
 	if (!never && oldest > 2 * keep + 7)
 		doctor_warn(d,
 			    "the log goes back %" PRId64 " days, though the last purge, %" PRId64
 			    " days ago, was set to keep %" PRId64,
-			    oldest, pg_int(res, 0, 3), keep);
+			    oldest, r.purged_days, keep);
 	else if (old && never)
 		doctor_warn(d, "the log goes back %" PRId64 " days, and was never purged", oldest);
-	else if (old && pg_int(res, 0, 3) > PURGED_DAYS)
+	else if (old && r.purged_days > PURGED_DAYS)
 		doctor_warn(d, "the log goes back %" PRId64 " days, and was purged %" PRId64 " days ago last", oldest,
-			    pg_int(res, 0, 3));
+			    r.purged_days);
 	if (d->level > DOCTOR_OK) {
 		doctor_why(d,
 			   "it has %" PRId64 " MB, and grew by %" PRId64

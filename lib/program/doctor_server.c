@@ -23,6 +23,7 @@ static int64_t now_us(void)
 
 void doctor_clocks(struct doctor *d)
 {
+	struct doctor_clock_row r;
 	struct pg_result *res = NULL;
 	int64_t before = now_us(), after, off, behind;
 
@@ -30,9 +31,8 @@ void doctor_clocks(struct doctor *d)
 		return;
 	after = now_us();
 	/* It was read somewhere in between. */
-	off = pg_int(res, 0, 0) > after    ? pg_int(res, 0, 0) - after
-	      : pg_int(res, 0, 0) < before ? pg_int(res, 0, 0) - before
-					   : 0;
+	r = doctor_clock_row(res, 0);
+	off = r.now_us > after ? r.now_us - after : r.now_us < before ? r.now_us - before : 0;
 	if (llabs(off) >= CLOCK_WARN_US) {
 		(llabs(off) >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "this host is %.1f s %s the database",
 									  (double)llabs(off) / 1e6,
@@ -43,7 +43,7 @@ void doctor_clocks(struct doctor *d)
 			  "have both hosts follow the same time servers: chronyc tracking, timedatectl set-ntp true");
 	}
 	/* It was put back, or the jobs were deferred where another one was ahead. */
-	behind = pg_int(res, 0, 1);
+	behind = r.behind_us;
 	if (behind >= CLOCK_WARN_US) {
 		(behind >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(
 			d, "the clock of the database is %.1f s behind the time at which jobs were deferred",
@@ -68,18 +68,22 @@ void doctor_snapshots(struct doctor *d)
 	/* Those may be the ones; that is no finding, for a role that runs jobs need not see them. */
 	if (!doctor_ask(d, doctor_hidden_exec, &hidden))
 		return;
-	if (pg_bool(hidden, 0, 0))
+	if (doctor_hidden_row(hidden, 0).hidden)
 		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them",
 			    doctor_user_name(d));
 	pg_result_free(hidden);
 	if (!doctor_ask(d, doctor_snapshots_exec, &res))
 		return;
-	for (size_t i = 0; i < pg_rows(res) && pg_int(res, i, 1) >= SNAPSHOT_WARN_S; i++) {
-		(pg_int(res, i, 1) >= SNAPSHOT_FAIL_S ? doctor_fail : doctor_warn)(
-			d, "%s: in a transaction for %s", pg_text(res, i, 0, NULL), span_age(age, pg_int(res, i, 1)));
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct doctor_snapshots_row r = doctor_snapshots_row(res, i);
+
+		if (r.age_s < SNAPSHOT_WARN_S)
+			break;
+		(r.age_s >= SNAPSHOT_FAIL_S ? doctor_fail : doctor_warn)(d, "%s: in a transaction for %s", r.who,
+									 span_age(age, r.age_s));
 		doctor_why(d, "rows of jobs that have ended since cannot be removed while it may want to see them: "
 			      "tables grow, looking for jobs gets slower");
-		doctor_do(d, "%s", pg_text(res, i, 2, NULL));
+		doctor_do(d, "%s", r.ends);
 	}
 	pg_result_free(res);
 }
@@ -94,32 +98,35 @@ void doctor_slots(struct doctor *d)
 	if (!doctor_ask(d, doctor_slots_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		int64_t kept = pg_int(res, i, 1);
-		bool fails = kept >= SLOT_FAIL_BYTES || (!pg_null(res, i, 2) && pg_float(res, i, 2) >= 0.5);
+		struct doctor_slots_row r = doctor_slots_row(res, i);
+		int64_t kept = r.kept;
+		bool fails = kept >= SLOT_FAIL_BYTES || (r.has_share && r.share >= 0.5);
 
-		if (!fails && kept < SLOT_WARN_BYTES && !pg_bool(res, i, 3))
+		if (!fails && kept < SLOT_WARN_BYTES && !r.keeps_rows)
 			continue;
-		(fails ? doctor_fail : doctor_warn)(
-			d, "nobody reads from replication slot %s, which keeps %" PRId64 " MB of WAL%s",
-			pg_text(res, i, 0, NULL), kept >> 20, pg_bool(res, i, 3) ? ", and dead rows" : "");
+		(fails ? doctor_fail
+		       : doctor_warn)(d, "nobody reads from replication slot %s, which keeps %" PRId64 " MB of WAL%s",
+				      r.slot, kept >> 20, r.keeps_rows ? ", and dead rows" : "");
 		doctor_why(d, "what it keeps grows until the disk is full, and the server stands then");
 		doctor_do(d,
 			  "start the standby that reads from it; where there is none any more: select "
 			  "pg_drop_replication_slot('%s')",
-			  pg_text(res, i, 0, NULL));
+			  r.slot);
 	}
 	pg_result_free(res);
 }
 
 void doctor_durability(struct doctor *d)
 {
+	struct admin_durability_row r;
 	struct pg_result *res = NULL;
 	const char *class, *told;
 
 	if (!doctor_ask(d, admin_durability_exec, &res))
 		return;
-	class = pg_text(res, 0, 0, NULL);
-	told = pg_text(res, 0, 1, NULL);
+	r = admin_durability_row(res, 0);
+	class = r.class;
+	told = r.sentence;
 	if (strcmp(class, "waiting") == 0) {
 		doctor_fail(d, "%s", told);
 		doctor_why(d, "nothing is acknowledged until one is there: who defers waits, and so does what workers "

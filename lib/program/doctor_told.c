@@ -20,16 +20,16 @@ void doctor_alerts(struct doctor *d)
 	if (!doctor_ask(d, alert_ls_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res) && i < TOLD_MAX; i++) {
-		bool breaker = strcmp(pg_text(res, i, 0, NULL), "breaker") == 0;
+		struct alert_ls_row r = alert_ls_row(res, i);
+		bool breaker = strcmp(r.cause, "breaker") == 0;
 
-		(breaker ? doctor_fail : doctor_warn)(d, "%s, found %s ago", pg_text(res, i, 4, NULL),
-						      span_age(age, pg_int(res, i, 2)));
+		(breaker ? doctor_fail : doctor_warn)(d, "%s, found %s ago", r.text, span_age(age, r.since_s));
 		doctor_why(d, "%s",
 			   breaker ? "its jobs wait: one of them is tried now and then, and ends the pause when it "
 				     "does not crash"
-			   : pg_null(res, i, 3) ? "a worker found it, and no alert was sent"
-						: "a worker found it and had it told; it stands");
-		doctor_do(d, "%s", pg_text(res, i, 5, NULL));
+			   : !r.has_reported_s ? "a worker found it, and no alert was sent"
+					       : "a worker found it and had it told; it stands");
+		doctor_do(d, "%s", r.mend);
 	}
 	if (pg_rows(res) > TOLD_MAX) {
 		doctor_warn(d, "%zu more stand", pg_rows(res) - TOLD_MAX);
@@ -53,20 +53,18 @@ void doctor_schedules(struct doctor *d)
 	if (!doctor_ask(d, ask_schedules, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		const char *name = pg_text(res, i, 0, NULL), *what = pg_text(res, i, 1, NULL);
+		struct schedule_trouble_row r = schedule_trouble_row(res, i);
+		const char *name = r.name, *what = r.what;
 
 		if (strcmp(what, "paused") == 0) {
 			paused++;
 		} else if (strcmp(what, "dead") == 0) {
-			doctor_warn(d, "schedule %s: its last job, %" PRId64 ", is dead", name, pg_int(res, i, 4));
-			doctor_why(d, "what it is for was not done for the tick of %s ago",
-				   span_age(age, pg_int(res, i, 3)));
-			doctor_do(d, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64,
-				  pg_int(res, i, 4), pg_int(res, i, 4));
+			doctor_warn(d, "schedule %s: its last job, %" PRId64 ", is dead", name, r.job);
+			doctor_why(d, "what it is for was not done for the tick of %s ago", span_age(age, r.since_s));
+			doctor_do(d, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64, r.job, r.job);
 		} else {
 			doctor_fail(d, "schedule %s: its tick of %s ago could not be deferred%s%s", name,
-				    span_age(age, pg_int(res, i, 3)), pg_null(res, i, 2) ? "" : ": ",
-				    pg_null(res, i, 2) ? "" : pg_text(res, i, 2, NULL));
+				    span_age(age, r.since_s), !r.why ? "" : ": ", !r.why ? "" : r.why);
 			doctor_why(d, "that tick has no job, nor have the next ones until the cause is gone");
 			doctor_do(d, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s",
 				  name, name);

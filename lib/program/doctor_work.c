@@ -46,24 +46,24 @@ void doctor_functions(struct doctor *d)
 	if (!doctor_ask(d, ask_functions, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		const char *fn = pg_text(res, i, 0, NULL);
+		struct doctor_functions_row r = doctor_functions_row(res, i);
+		const char *fn = r.fn;
 
 		if (is_here(d, fn))
 			continue;
-		if (pg_null(res, i, 4)) {
+		if (!r.has_offered_s) {
 			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, for function '%s', which %s",
-				    pg_int(res, i, 1), plural(pg_int(res, i, 1)), span_age(age, pg_int(res, i, 2)), fn,
-				    pg_bool(res, i, 3)   ? "no worker has"
+				    r.jobs, plural(r.jobs), span_age(age, r.oldest_s), fn,
+				    r.any_offers         ? "no worker has"
 				    : d->knows_functions ? "is not here, and no worker has yet said what it has"
 							 : "nobody has: no worker has yet said what it has");
 			doctor_why(d, "the name is misspelt, or its plugin is not installed on any host");
 			doctor_do(d,
 				  "install the plugin, or take them out: deferred ls --fn %s; deferred cancel --fn %s",
 				  fn, fn);
-		} else if (pg_int(res, i, 4) > UNSEEN_S && pg_int(res, i, 2) > WAITING_S) {
-			doctor_warn(d, "%" PRId64 " job%s for function '%s', which %s had last, %s ago",
-				    pg_int(res, i, 1), plural(pg_int(res, i, 1)), fn, pg_text(res, i, 5, NULL),
-				    span_age(seen, pg_int(res, i, 4)));
+		} else if (r.offered_s > UNSEEN_S && r.oldest_s > WAITING_S) {
+			doctor_warn(d, "%" PRId64 " job%s for function '%s', which %s had last, %s ago", r.jobs,
+				    plural(r.jobs), fn, r.host, span_age(seen, r.offered_s));
 			doctor_why(d, "that host may be gone, or runs check_deferred no more");
 			doctor_do(d, "look there at the log of check_deferred, or install the plugin on another host");
 		}
@@ -77,18 +77,18 @@ void doctor_functions(struct doctor *d)
 
 void doctor_workers(struct doctor *d)
 {
+	struct doctor_workers_row r;
 	char age[SPAN_AGE_SIZE], seen[SPAN_AGE_SIZE];
 	struct pg_result *res = NULL;
 
 	if (!doctor_ask(d, doctor_workers_exec, &res))
 		return;
 	/* A run says that it lives when it begins and ends; in between it holds jobs. */
-	if (pg_int(res, 0, 1) > UNSERVED_S && (pg_null(res, 0, 2) || pg_int(res, 0, 2) > UNSERVED_S) &&
-	    !pg_bool(res, 0, 3)) {
-		doctor_fail(d, "%" PRId64 "%s job%s ready, the first for %s, and no worker was %s%s", pg_int(res, 0, 0),
-			    pg_int(res, 0, 0) == 1000 ? " or more" : "", pg_int(res, 0, 0) == 1 ? " is" : "s are",
-			    span_age(age, pg_int(res, 0, 1)), pg_null(res, 0, 2) ? "ever seen" : "seen for ",
-			    pg_null(res, 0, 2) ? "" : span_age(seen, pg_int(res, 0, 2)));
+	r = doctor_workers_row(res, 0);
+	if (r.ready_s > UNSERVED_S && (!r.has_seen_s || r.seen_s > UNSERVED_S) && !r.busy) {
+		doctor_fail(d, "%" PRId64 "%s job%s ready, the first for %s, and no worker was %s%s", r.ready,
+			    r.ready == 1000 ? " or more" : "", r.ready == 1 ? " is" : "s are", span_age(age, r.ready_s),
+			    !r.has_seen_s ? "ever seen" : "seen for ", !r.has_seen_s ? "" : span_age(seen, r.seen_s));
 		doctor_why(d, "nobody starts check_deferred for their queues, or it ends before it comes to work");
 		doctor_do(d, "check_deferred, by hand, as the user of cron's line: what it says is why; then look at "
 			     "the line or the unit, and at its log");
@@ -108,8 +108,9 @@ static void shared_pidfiles(struct doctor *d)
 	if (!doctor_ask(d, doctor_pidfiles_exec, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
-		doctor_fail(d, "pidfile %s is used by %" PRId64 " lines with different options",
-			    pg_text(res, i, 0, NULL), pg_int(res, i, 1));
+		struct doctor_pidfiles_row r = doctor_pidfiles_row(res, i);
+
+		doctor_fail(d, "pidfile %s is used by %" PRId64 " lines with different options", r.instance, r.kinds);
 		doctor_why(d, "a start terminates the copy that has its pidfile: these lines terminate "
 			      "each other");
 		doctor_do(d, "give each line a --pidfile of its own");
@@ -126,11 +127,12 @@ void doctor_superseded(struct doctor *d)
 	if (!doctor_ask(d, ask_superseded, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct doctor_superseded_row r = doctor_superseded_row(res, i);
+
 		doctor_warn(d, "%" PRId64 " attempt%s of %s in the last day ended because the next start came%s%s%s%s",
-			    pg_int(res, i, 1), plural(pg_int(res, i, 1)), pg_text(res, i, 0, NULL),
-			    pg_null(res, i, 3) ? "" : ", every ",
-			    pg_null(res, i, 3) ? "" : span_age(age, pg_int(res, i, 3)),
-			    pg_text(res, i, 2, NULL)[0] ? ", with pidfile " : "", pg_text(res, i, 2, NULL));
+			    r.cut_off, plural(r.cut_off), r.fn, !r.has_gap_s ? "" : ", every ",
+			    !r.has_gap_s ? "" : span_age(age, r.gap_s), r.instance[0] ? ", with pidfile " : "",
+			    r.instance);
 		doctor_why(d, "a start terminates the copy before it, and the interrupted job starts again: a job that "
 			      "is longer than the interval never ends");
 		doctor_do(d, "%s", doctor_skip);

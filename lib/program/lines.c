@@ -40,7 +40,8 @@ int lines_seen(struct lines *lines, struct pg *pg, const char *queue, struct def
 		return 0;
 	rc = advise_seen_exec(pg, queue, FORECAST_LINES, &lines->seen, err);
 	for (size_t i = 0; rc == 0 && i < pg_rows(lines->seen); i++) {
-		rc = lines_add(lines, pg_text(lines->seen, i, 0, NULL), pg_bool(lines->seen, i, 1), err);
+		rc = lines_add(lines, advise_seen_row(lines->seen, i).line, advise_seen_row(lines->seen, i).service,
+			       err);
 		/* Whoever may run jobs may write what he likes of himself: what no program was started by is passed
 		 * over, or it would be an end to all advice. */
 		if (rc < 0 && rc != DEFERRED_ENOMEM) {

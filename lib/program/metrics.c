@@ -252,13 +252,14 @@ static void rest(struct exposition *out, const struct all *all)
 	       true);
 	exposition_metric(out, "deferred_limit_used_ratio", "gauge", "Share in use of a limit on attempts at once.");
 	for (size_t i = 0; i < pg_rows(all->limits); i++) {
-		const char *name = pg_text(all->limits, i, 1, NULL);
-		bool fn = pg_bool(all->limits, i, 0);
+		struct figures_limits_row r = figures_limits_row(all->limits, i);
+		const char *name = r.name;
+		bool fn = r.is_fn;
 
 		if (!has_name(fn ? &all->functions : &all->queues, fn ? NULL : name, fn ? name : NULL))
 			continue;
 		sample(out, "", fn ? NULL : name, fn ? name : NULL, NULL, NULL);
-		fprintf(out->fp, "%g\n", pg_float(all->limits, i, 2));
+		fprintf(out->fp, "%g\n", r.share);
 	}
 	exposition_metric(out, "deferred_workers", "gauge", "Workers that live.");
 	sample(out, "", NULL, NULL, NULL, NULL);

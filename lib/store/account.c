@@ -111,4 +111,3 @@ int store_account_allow(struct pg *pg, const char *name, bool allow, const char 
 	pg_result_free(res);
 	return rc;
 }
-

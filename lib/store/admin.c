@@ -214,35 +214,28 @@ int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, str
 
 /* One step of many: adds to *done and moves *id on, to 0 when that was all. A deadlock with a worker costs a
  * repetition. */
-static int step(struct pg *pg, const struct sql_statement *stmt, const char *queue, int64_t *id, int64_t last_id,
-		int64_t *done, struct deferred_error *err)
+static int step(struct pg *pg, const char *queue, int64_t *id, int64_t last_id, int64_t *done,
+		struct deferred_error *err)
 {
+	struct admin_queue_clear_row cleared = { 0 };
+	struct admin_queue_mark_row marked = { 0 };
 	struct deferred_error why;
-	struct pg_result *res;
 	int rc, tries = 0;
 
 	do {
-		struct pg_args args;
-
 		error_clear(&why);
-		pg_args_init(&args);
 		if (queue)
-			pg_arg_text(&args, queue);
-		pg_arg_int8(&args, *id);
-		if (queue)
-			pg_arg_int8(&args, last_id);
-		pg_arg_int4(&args, STEP_JOBS);
-		if (queue)
-			arg_user(&args);
-		rc = exec(pg, stmt, &args, &res, &why);
+			rc = admin_queue_clear_one(pg, queue, *id, last_id, STEP_JOBS, store_admin_user(), &cleared,
+						   &why);
+		else
+			rc = admin_queue_mark_one(pg, *id, STEP_JOBS, &marked, &why);
 	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
 	if (rc == 0) {
-		*done += admin_queue_clear_row(res, 0).cancelled;
-		*id = admin_queue_clear_row(res, 0).next_id;
+		*done += queue ? cleared.cancelled : marked.marked;
+		*id = queue ? cleared.next_id : marked.next_id;
 	} else if (err) {
 		*err = why;
 	}
-	pg_result_free(res);
 	return rc;
 }
 
@@ -252,7 +245,7 @@ int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err)
 	int rc;
 
 	do {
-		rc = step(pg, &sql_admin_queue_mark, NULL, &id, 0, marked, err);
+		rc = step(pg, NULL, &id, 0, marked, err);
 	} while (rc == 0 && id > 0);
 	return rc;
 }
@@ -264,7 +257,7 @@ int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, i
 	int rc;
 
 	do {
-		rc = step(pg, &sql_admin_queue_clear, queue, &id, last_id, cancelled, err);
+		rc = step(pg, queue, &id, last_id, cancelled, err);
 	} while (rc == 0 && id > 0);
 	return rc;
 }

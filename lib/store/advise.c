@@ -206,4 +206,3 @@ void store_past_clear(struct store_past *past)
 	free(past->history.jobs);
 	memset(past, 0, sizeof(*past));
 }
-

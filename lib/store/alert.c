@@ -134,4 +134,3 @@ int store_notice(struct pg *pg, struct deferred_error *err)
 	}
 	return rc;
 }
-

@@ -267,7 +267,7 @@ int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, si
 		goto out;
 	}
 	for (size_t i = 0; ids && i < n; i++)
-		ids[i] = job_enqueue_many_row(res, i).id;
+		ids[i] = job_enqueue_row(res, i).id;
 out:
 	pg_result_free(res);
 	pg_args_clear(&args);

@@ -111,15 +111,9 @@ static const char *name_or_null(const char *text)
 static int take_row(struct store_figure *f, const struct figures_row *r, struct deferred_error *err)
 {
 	const int64_t outcomes[STORE_OUTCOMES] = {
-		[JOB_OK] = r->ok,
-		[JOB_FAILED] = r->failed,
-		[JOB_CRASHED] = r->crashed,
-		[JOB_TIMEOUT] = r->timeout,
-		[JOB_INTERRUPTED] = r->interrupted,
-		[JOB_SUPERSEDED] = r->superseded,
-		[JOB_LOST] = r->lost,
-		[JOB_CANCELLED] = r->cancelled,
-		[JOB_EXPIRED] = r->expired,
+		[JOB_OK] = r->ok,           [JOB_FAILED] = r->failed,           [JOB_CRASHED] = r->crashed,
+		[JOB_TIMEOUT] = r->timeout, [JOB_INTERRUPTED] = r->interrupted, [JOB_SUPERSEDED] = r->superseded,
+		[JOB_LOST] = r->lost,       [JOB_CANCELLED] = r->cancelled,     [JOB_EXPIRED] = r->expired,
 		[JOB_SNOOZED] = r->snoozed,
 	};
 
@@ -257,4 +251,3 @@ int store_state(struct pg *pg, struct store_state *state, struct deferred_error 
 		*state = (struct store_state){ r.workers, r.seen_at, r.snapshot_s, r.version };
 	return rc;
 }
-

@@ -9,20 +9,13 @@
 #define STORE_INDEX_H
 
 #include "port/pg.h"
-
-/* It is wanted from now on. Only the owner of the schema may. */
-int store_index_add(struct pg *pg, const char *term, struct deferred_error *err);
+#include "rows/admin.h"
 
 /* And no more. *found: it was. */
 int store_index_drop(struct pg *pg, const char *term, bool *found, struct deferred_error *err);
 
-/* What is to be done next for that; the statement goes to store_index_do(). */
-int store_index_next(struct pg *pg, const char *term, struct pg_result **res, struct deferred_error *err);
-
 /* In no transaction. A partition that has been purged meanwhile, or what somebody else has done, is no error. */
 int store_index_do(struct pg *pg, const char *statement, struct deferred_error *err);
-
-int store_index_ls(struct pg *pg, struct pg_result **res, struct deferred_error *err);
 
 /* May a search count on it: has each partition one? */
 int store_index_usable(struct pg *pg, const char *term, bool *usable, struct deferred_error *err);

@@ -244,4 +244,3 @@ int store_web_mark(struct pg *pg, int limit_ms, struct deferred_error *err)
 	}
 	return rc;
 }
-

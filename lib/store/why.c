@@ -104,10 +104,7 @@ static bool ask_table(struct pg *pg, struct store_why *why, const struct deferre
 	    !(res = ask_more(pg, why, &sql_why_table_lock, NULL)))
 		return false;
 	r = why_table_lock_row(res, 0);
-	*table = (struct cause_table){ r.table,
-				       r.wanted,
-				       { r.pid, r.age_s, r.role, r.state,
-					 r.query } };
+	*table = (struct cause_table){ r.table, r.wanted, { r.pid, r.age_s, r.role, r.state, r.query } };
 	return true;
 }
 
@@ -542,8 +539,7 @@ static void ask_server(struct pg *pg, struct store_why *why)
 	b->connections_max = r.connections_max;
 	b->idle_s = KNOWN(r, seen_s);
 	if (r.has_pid)
-		b->snapshot = (struct cause_session){ r.pid, r.age_s, r.role,
-						      r.state, r.query };
+		b->snapshot = (struct cause_session){ r.pid, r.age_s, r.role, r.state, r.query };
 	b->commits = r.sync_waiting;
 	b->commits_s = r.sync_wait_s;
 	b->standbys = r.sync_names;

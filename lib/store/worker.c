@@ -214,11 +214,9 @@ bool store_take_losses(struct store_losses *losses, const struct pg_result *res)
 		struct store_lost *l = &losses->row[losses->len++];
 		struct job_lost_row r = job_lost_row(res, i);
 
-		*l = (struct store_lost){ .worker = r.worker,
-					  .id = r.id,
-					  .attempt = r.attempt,
-					  .final = r.final,
-					  .recorded = r.recorded };
+		*l = (struct store_lost){
+			.worker = r.worker, .id = r.id, .attempt = r.attempt, .final = r.final, .recorded = r.recorded
+		};
 		snprintf(l->who, sizeof(l->who), "%s", r.who);
 		snprintf(l->fn, sizeof(l->fn), "%s", r.fn);
 	}

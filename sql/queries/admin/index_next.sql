@@ -1,6 +1,6 @@
 -- index_next: what is to be done next for an index for searches to stand, or to be gone.
 -- params: term text
--- returns: what text?, part text, statement text, part_rows int8
+-- returns: what text?, part text, statement text?, part_rows int8
 -- $1 label, or params. and keys with dots between.
 -- rows: one row: build, drop, leftover: drop what an interrupted build left, or wait: somebody
 --   builds it (NULL: all is done), the partition, the statement, rows of the partition as the

@@ -2,7 +2,7 @@
 -- newest pages of the log tell.
 -- params: queue text, pages_max int8
 -- returns: queue text?, fn text?, ended_1 int8, ended_5 int8, ended_15 int8, failed_15 int8,
---   wait_us int8?, run_us int8?, json text, more bool, cpu_us int8
+--   wait_us int8?, run_us int8?, json text, more bool, cpu_us int8?
 -- $1 queue; NULL: all; $2 pages of the log to look at.
 -- rows: queue, function (the other one NULL, both NULL: in all; a message is none), attempts that
 --   ended in the last minute, in 5, in 15, those of 15 that failed, mean wait and mean run time of

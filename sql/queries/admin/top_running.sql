@@ -1,6 +1,6 @@
 -- top_running: what workers are at, longest first.
 -- params: queue text, jobs_max int8
--- returns: id int8, fn text, queue text, claimed_s int8, lease_s int8, host text?, pid int8,
+-- returns: id int8, fn text, queue text, claimed_s int8, lease_s int8, host text, pid int8,
 --   progress text, json text
 -- $1 queue; NULL: all; $2 jobs.
 -- rows: id, function, queue, seconds since it was claimed, seconds its lease still lasts, host, pid

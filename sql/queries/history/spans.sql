@@ -1,7 +1,7 @@
 -- spans: attempts that ended in a time and whose jobs have a trace context, without errors.
 -- params: from timestamptz, until timestamptz, rows_max int8, unsampled text
--- returns: job int8, attempt int4, queue text?, fn text, traceparent text, outcome text,
---   final bool, started_at timestamptz, finished_at timestamptz, wait_us int8, worker int8,
+-- returns: job int8, attempt int4, queue text?, fn text?, traceparent text, outcome text,
+--   final bool, started_at timestamptz, finished_at timestamptz, wait_us int8?, worker int8,
 --   error text?
 -- $1 from, $2 before that: when they ended. $3 rows of the log to look at, at most. $4 those too
 --   that the producer did not sample (bool as text).

@@ -2,7 +2,7 @@
 -- runner to be free.
 -- params: queue text, fn text, rows_max int4
 -- returns: id int8, queue text, fn text, label text, attempt int4, claimed_s int8, lease_s int8,
---   worker text, done int8?, total int8, text text?, reported_s int8, json text
+--   worker text, done int8?, total int8?, text text, reported_s int8?, json text
 -- $1 queue, $2 function; each NULL: any. $3 most rows.
 -- rows: id, queue, fn, label, attempt, seconds since it was claimed, seconds until the lease ends,
 --   worker, done, total, text, seconds since the function said that (NULL: it does not say how far

@@ -1,7 +1,7 @@
 -- admin_retry_some: retry the next 1,000 jobs that fit a filter, in one transaction.
 -- params: state text, queue text, fn text, label text, key text, rule text, created_by text,
 --   since text, until text, tags text[], after text, dry int4, error text, user text
--- returns: done int8, refused int8, why text, after text?, noted bool
+-- returns: as admin_cancel_some
 -- $1 state: dead, cancelled, expired, delayed; NULL: dead or delayed; $2 queue, $3 function, $4
 --   label, $5 key, $6 rule, $7 who deferred it, $8 deferred since, $9 until, $10 tags, all of which
 --   it has; each NULL: any. $11 where to go on, NULL: at the beginning; $12 1: count them only,

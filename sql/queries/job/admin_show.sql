@@ -2,8 +2,8 @@
 -- params: job int8
 -- returns: id int8, state text, queue text, fn text, label text, key text, priority int4,
 --   attempt int4, created text, age_s int8, created_by text, run_at text, expires text,
---   visible text, worker text, limits text, params text, json text, done int8?, total int8,
---   text text?, reported_s int8, held_by text, rule text, tags text, traceparent text
+--   visible text?, worker text, limits text, params text, json text, done int8?, total int8?,
+--   text text, reported_s int8?, held_by text, rule text, tags text, traceparent text
 -- rows: no row if there is no such job, else one: id, state, queue, fn, label, key, priority,
 --   attempt, created, its age in seconds, created by, run at, expires, visible at, worker, limits,
 --   params, the job with its attempts as a JSON object; of the attempt in progress, if its function

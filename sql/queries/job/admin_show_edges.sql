@@ -1,7 +1,7 @@
 -- admin_show_edges: what a job waits for, or waited for, and what waits for it. Of each the first 50;
 -- the one behind them says that there are more.
 -- params: job int8
--- returns: above bool, id int8, on text, name text?, fn text, state text, label text
+-- returns: above bool, id int8, on text, name text, fn text, state text, label text
 -- rows: of each: is it a parent, id, what it has to end as: ok, failed, ended, what the job that
 --   waits calls it (text or NULL), its function, state and label; parents first, in order of id.
 -- locks: none. Index: primary keys of __deferred_edge, __deferred and __deferred_hot,

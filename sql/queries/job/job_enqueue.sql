@@ -18,4 +18,4 @@
 select deferred.__enqueue($1::text, $2::json, $3::text, $4::text, $5::integer, $6::bigint,
     deferred.__moment('run_at', $7::text), $8::bigint, deferred.__moment('expires_at', $9::text),
     $10::text, $11::text, $12::integer, $13::bigint, $14::bigint, $15::bigint,
-    $16::double precision, $17::text, $18::integer, $19::json, $20::text)
+    $16::double precision, $17::text, $18::integer, $19::json, $20::text) as id

@@ -4,7 +4,7 @@
 --   max_attempts int4?, timeout_ms int8?, backoff_floor_ms int8?, backoff_ceiling_ms int8?,
 --   backoff_exponent float8?, concurrency_key text, concurrency int4?, tags json, after json,
 --   traceparent text, flow int8?
--- returns: id int8?
+-- returns: as job_enqueue
 -- $1 to $19 as of job_enqueue.sql; $20 the jobs it waits for, as option "after" of deferred.defer()
 --   has them (NULL: none), $21 traceparent, $22 flow it is added to, or a job of that (NULL: none).
 -- rows: id, of the job or of the role's one that has the key already, which waits for nobody; NULL:
@@ -15,4 +15,4 @@ select deferred.__enqueue_after($1::text, $2::json, $3::text, $4::text, $5::inte
     deferred.__moment('run_at', $7::text), $8::bigint, deferred.__moment('expires_at', $9::text),
     $10::text, $11::text, $12::integer, $13::bigint, $14::bigint, $15::bigint,
     $16::double precision, $17::text, $18::integer, $19::json, $20::json, $21::text,
-    $22::int8)
+    $22::int8) as id

@@ -4,7 +4,7 @@
 --   on_duplicate text[], max_attempts int4[], timeout_ms int8[], backoff_floor_ms int8[],
 --   backoff_ceiling_ms int8[], backoff_exponent float8[], concurrency_keys text[],
 --   concurrency int4[], tags json[], traceparents text[], flow int8?
--- returns: id int8?
+-- returns: as job_enqueue
 -- $1..$20 as in job_enqueue.sql, each an array; element i of all of them is job i. An array that is
 --   NULL or shorter stands for NULLs. $21 the flow they are added to, or a job of that (NULL:
 --   none).
@@ -20,4 +20,4 @@ select deferred.__enqueue_many($1::text[], $2::json[], $3::text[], $4::text[], $
     (select array_agg(deferred.__moment('expires_at', m) order by n)
      from unnest($9::text[]) with ordinality x(m, n)),
     $10::text[], $11::text[], $12::integer[], $13::bigint[], $14::bigint[], $15::bigint[],
-    $16::double precision[], $17::text[], $18::integer[], $19::json[], $20::text[], $21::int8)
+    $16::double precision[], $17::text[], $18::integer[], $19::json[], $20::text[], $21::int8) as id

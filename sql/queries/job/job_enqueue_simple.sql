@@ -1,6 +1,6 @@
 -- job_enqueue_simple: store one job that has no options but its queue.
 -- params: fn text, params json, queue text
--- returns: id int8?
+-- returns: as job_enqueue
 -- $1 fn text, $2 params json, $3 queue text (NULL: default).
 -- rows: id; NULL: dropped, the queue is full.
 -- Locks: rows it adds.

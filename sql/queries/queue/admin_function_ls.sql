@@ -1,7 +1,7 @@
 -- admin_function_ls: functions that have limits, or something deferred for each dead job.
 -- params: fn text
 -- returns: fn text, running int8, max_running int4?, rate float8?, burst int4?, paused_s int8?,
---   json text, on_dead text
+--   json text, on_dead text?
 -- $1 one function, NULL: all.
 -- rows: function, attempts running, max_running, rate a second, burst, seconds since the breaker
 --   paused it (NULL: it did not), the same as a JSON object, on_dead.

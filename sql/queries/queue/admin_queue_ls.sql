@@ -3,8 +3,8 @@
 -- returns: name text, paused bool, running int8?, max_running int4?, rate float8?, burst int4?,
 --   max_length int4?, on_full text, visibility_timeout_ms int8?, ttl_ms int8?, max_attempts int4?,
 --   weight float8?, fn text, json text, backoff_floor_ms int8?, backoff_ceiling_ms int8?,
---   backoff_exponent float8?, max_dequeue int4?, params_max_bytes int4?, metadata text,
---   on_dead text, paused_by text, paused_s int8?
+--   backoff_exponent float8?, max_dequeue int4?, params_max_bytes int4?, metadata text?,
+--   on_dead text?, paused_by text, paused_s int8?
 -- $1 one queue, NULL: all.
 -- rows: queue, paused, attempts running (NULL: not counted, there is no limit), max_running, rate a
 --   second, burst, max_length, on_full, visibility timeout, ttl (milliseconds), max_attempts,

@@ -1,7 +1,7 @@
 -- rule_look: estimate, plan and first rows of a rule. The transaction is to be rolled back: see
 -- sql/functions/rule/__rule_run.sql.
 -- params: name text, rows_max int4
--- returns: estimate float8?, plan text?, plan_json json, key text, params json
+-- returns: estimate float8?, plan text, plan_json json, key text?, params json
 -- $1 name; $2 how many rows.
 -- rows: in the first row: estimated rows, the plan, and the plan as JSON string; in each further
 --   one: NULL, NULL, a JSON object of key and params, key, params.

@@ -1,7 +1,7 @@
 -- rule_ls: the rules one may see.
 -- params: none
--- returns: name text, fn text, queue text, owner text, last_run_s int8?, last_run_ms int8,
---   last_queued int8?, last_skipped int8, last_failed int8, last_error text, may_run bool,
+-- returns: name text, fn text, queue text, owner text, last_run_s int8?, last_run_ms int8?,
+--   last_queued int8?, last_skipped int8?, last_failed int8?, last_error text, may_run bool,
 --   json json
 -- rows: name, function, queue, owner, seconds since the last run (NULL: never run), what it took in
 --   milliseconds, rows queued, skipped, failed (NULL: it failed as a whole, or never ran), error,

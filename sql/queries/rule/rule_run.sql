@@ -1,7 +1,7 @@
 -- rule_run: make jobs of all the rows of a rule, in the transaction of rule_open, and wake idle
 -- workers. What the query left in the session is to be cleared with the commit.
 -- params: name text, estimate float8, notices text, flow int8?
--- returns: queued int8, skipped int8, failed int8, examples json?, woken void
+-- returns: queued int8, skipped int8, failed int8, examples json, woken void
 -- $1 name; $2 estimated rows; $3 tell how far it has come, by notices of sqlstate DR001; $4 flow
 --   they are added to, or a job of it (NULL: none).
 -- rows: one row: rows queued, skipped because their key is hot already, failed, up to 3 of the

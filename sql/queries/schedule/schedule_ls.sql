@@ -1,6 +1,6 @@
 -- schedule_ls: the schedules one may see.
 -- params: name text
--- returns: name text, rule text, zone text, fn text, queue text, owner text, next text, last text?,
+-- returns: name text, rule text, zone text, fn text, queue text, owner text, next text, last text,
 --   last_what text, last_error text, json json
 -- $1 name; NULL: all of them.
 -- rows: name, rule, zone, function, queue, owner, next tick as clocks there show it (paused,

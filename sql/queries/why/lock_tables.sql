@@ -1,6 +1,6 @@
 -- lock_tables: who holds a lock on one of our tables that keeps writers out.
 -- params: none
--- returns: holders text
+-- returns: as lock_rows
 -- rows: one row: sessions, at most 3 (NULL: nobody).
 -- locks: none. Everybody may see who holds which lock
 select string_agg(h.who, '; ' order by h.pid) as holders
