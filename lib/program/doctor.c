@@ -154,6 +154,8 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 {
 	if (rc == 0)
 		return true;
+	if (d->level != DOCTOR_OK && strcmp(err->sqlstate, "25P02") == 0)
+		return false; /* the statement that failed before is reported */
 	unknown(d, "could not be checked: %s", err->message);
 	if (strcmp(err->sqlstate, "57014") == 0 || strcmp(err->sqlstate, "55P03") == 0) {
 		doctor_why(d,

@@ -150,6 +150,13 @@ def test_a_check_whose_reader_lacks_a_right_is_unknown_and_the_others_are_made(d
     assert "permission denied" in found["schema"][0][1] and "migrate" not in found["schema"][0][3]
 
 
+def test_a_check_whose_first_statement_fails_is_reported_once(db, doctor):
+    db.sql("revoke select on deferred.__deferred_log from deferred_worker, deferred_viewer")
+    found = doctor(FAIL)  # the role lacks a right, too
+    assert "permission denied" in found["interval"][0][1]
+    assert {check: len(findings) for check, findings in found.items() if len(findings) > 1} == {}
+
+
 def test_a_connection_that_breaks_leaves_checks_unknown(db, doctor):
     db.sql(
         """create function deferred.gone() returns boolean language sql as 'select pg_terminate_backend(pg_backend_pid())';
