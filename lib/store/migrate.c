@@ -371,6 +371,20 @@ static int apply(struct pg *pg, struct todo *todo, struct deferred_error *err)
 	return rc == 0 ? apply_sources(pg, todo, err) : rc;
 }
 
+/* A lock was not granted in time. */
+static void hint_holders(struct pg *pg, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, "true");
+	if (pg_exec(pg, &sql_lock_tables, &args, PG_TEXT, &res, NULL) == 0 && !pg_null(res, 0, 0))
+		error_hint(err, "wait for, or end: %s; or raise --lock-timeout", pg_text(res, 0, 0, NULL));
+	pg_args_clear(&args);
+	pg_result_free(res);
+}
+
 int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err)
 {
 	struct todo todo;
@@ -386,5 +400,7 @@ int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_err
 		report(&todo, done, data);
 	if (rc < 0 && pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
+	if (rc == DEFERRED_ETIMEOUT && !pg_broken(pg))
+		hint_holders(pg, err);
 	return rc;
 }

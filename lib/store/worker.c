@@ -338,6 +338,7 @@ int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_hol
 
 	holders->text[0] = '\0';
 	pg_args_init(&args);
+	pg_arg_text(&args, "false");
 	rc = store_run_aside(pg, &sql_lock_tables, &args, TAG_TEXT, on_holders, holders, err);
 	if (rc < 0 || holders->text[0] || n == 0)
 		return rc;

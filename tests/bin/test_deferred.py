@@ -263,9 +263,10 @@ def test_nobody_without_rights_holds_up_a_migration(db):
         db.sql("drop function deferred.__age_s(timestamptz) cascade")
         assert "functions and views" in ok(db.run(["deferred", "migrate"], timeout=30))
     db.sql(f"drop role {name}")
-    with db.connect() as other, other.cursor() as cursor:
+    with db.connect(application_name="importer") as other, other.cursor() as cursor:
         cursor.execute("lock table deferred.__deferred_migration in share mode")
-        fails(db.run(["deferred", "--lock-timeout", "100ms", "migrate"], timeout=30), 75, "lock timeout")
+        holder = f"session {other.info.backend_pid} of {other.info.user} (importer), idle in transaction for"
+        fails(db.run(["deferred", "--lock-timeout", "100ms", "migrate"], timeout=30), 75, "lock timeout", holder)
     assert "nothing to do" in ok(db.run(["deferred", "migrate"]))
 
 

@@ -1,17 +1,24 @@
--- lock_tables: who holds a lock on one of our tables that keeps writers out.
--- params: none
+-- lock_tables: who holds a lock on one of our tables.
+-- params: readers text
 -- returns: as lock_rows
--- rows: one row: sessions, at most 3 (NULL: nobody).
+-- $1 'true': each lock counts; 'false': only a lock that keeps writers out.
+-- rows: one row: sessions, at most 3, the oldest transactions first (NULL: nobody).
 -- locks: none. Everybody may see who holds which lock
-select string_agg(h.who, '; ' order by h.pid) as holders
-from (select a.pid, format('session %s of %s%s%s', a.pid, a.usename, ' (' || nullif(a.application_name, '') || ')',
-                           ', ' || a.state || ' for ' || extract(epoch from clock_timestamp() - a.state_change)::int8 || ' s') as who
+select string_agg(h.who, '; ' order by h.xact_start) as holders
+from (select a.xact_start,
+             format('session %s of %s%s%s', a.pid, a.usename,
+                    ' (' || nullif(a.application_name, '') || ')',
+                    ', ' || a.state || ' for '
+                    || extract(epoch from clock_timestamp() - a.state_change)::int8 || ' s') as who
       from pg_catalog.pg_stat_activity a
       where a.pid <> pg_backend_pid() and exists (
           select from pg_catalog.pg_locks l
           where l.pid = a.pid and l.locktype = 'relation' and l.granted
-            and l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
-            and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = current_database())
+            and ($1::text::bool or l.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock',
+                                              'AccessExclusiveLock'))
+            and l.database = (select d.oid from pg_catalog.pg_database d
+                              where d.datname = current_database())
             and l.relation in (select c.oid from pg_catalog.pg_class c
-                               where c.relnamespace = (select n.oid from pg_catalog.pg_namespace n where n.nspname = 'deferred')))
-      order by a.pid limit 3) h
+                               where c.relnamespace = (select n.oid from pg_catalog.pg_namespace n
+                                                       where n.nspname = 'deferred')))
+      order by a.xact_start limit 3) h
