@@ -84,7 +84,8 @@ static const struct refusal *find_refusal(const struct deferred_error *err)
 	static const struct refusal refusals[] = {
 		{ "42501", EX_NOPERM, "grant deferred_worker to the role of database.conninfo" },
 		{ "25006", EX_UNAVAILABLE,
-		  "name the server that takes writes, or all of them with target_session_attrs=read-write" },
+		  "name the server that takes writes, or all of them with target_session_attrs=read-write; or reset "
+		  "default_transaction_read_only" },
 	};
 
 	for (size_t i = 0; err->code == DEFERRED_EDB && i < sizeof(refusals) / sizeof(refusals[0]); i++)

@@ -249,7 +249,7 @@ int add_lines_store(struct cli *cli, FILE *fp, struct added *added)
 	a->from = fp;
 	a->progress = isatty(STDERR_FILENO);
 	a->total = fstat(fileno(fp), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
-	rc = pg_begin(a->pg, &err);
+	rc = pg_begin(a->pg, "", &err);
 	if (rc == 0)
 		rc = add_lines_read(fp, add_line, a, &err);
 	if (rc == 0)

@@ -76,7 +76,7 @@ int archive_table(struct pg *pg, const char *aside, const char *command, char na
 		return error_set(err, DEFERRED_EINVAL, "archive",
 				 "'%.64s' is not the name of a table that was set aside", aside);
 	snprintf(name, ARCHIVE_NAME_MAX, "%s", aside + strlen(PREFIX));
-	if ((rc = pg_begin(pg, err)) < 0)
+	if ((rc = pg_begin(pg, "", err)) < 0)
 		return rc;
 	rc = store_admin_purge_hold(pg, aside, &mine, err);
 	if (rc == 0 && !mine)

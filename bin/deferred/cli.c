@@ -390,8 +390,10 @@ int cli_connect(struct cli *cli, bool check_schema)
 		return cli_fail(cli, &err);
 	pg_set_unnamed(
 		cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
-	pg_set_own_path(cli->pg);
+	pg_set_transactions(cli->pg);
 	cli_set_limits(cli, false);
+	if (pg_pin(cli->pg, &err) < 0)
+		return cli_fail(cli, &err);
 	if (!check_schema)
 		return 0;
 	return migrate_check(cli->pg, &err) < 0 ? cli_fail(cli, &err) : cli_check_shard(cli);

@@ -52,6 +52,7 @@ void doctor_connection(struct doctor *d)
 		d->pg = d->host->cli->pg;
 		pg_set_unnamed(d->pg);
 		cli_set_limits(d->host->cli, false);
+		pg_pin(d->pg, NULL); /* else each check pins its transaction */
 		return;
 	}
 	doctor_fail(d, "%s", d->host->lost.message);

@@ -26,7 +26,7 @@ static void print_json(const struct migrate_item *item, bool first)
 static void print_sql(const struct migrate_item *item, bool first, bool first_source)
 {
 	if (first)
-		puts("begin;");
+		puts("begin isolation level read committed;");
 	if (first_source)
 		puts(MIGRATE_SOURCES_BEGIN ";");
 	printf("-- %s\n%s", item->name, item->text);

@@ -155,7 +155,7 @@ static int set_paused(struct cli *cli, char **queues, int n, bool paused)
 {
 	static const char *const name[] = { "paused" }, *const value[] = { "true" }, *const none[] = { NULL };
 	struct deferred_error err = { 0 };
-	int rc = pg_begin(cli->pg, &err);
+	int rc = pg_begin(cli->pg, "", &err);
 
 	for (int i = 0; i < n && rc == 0; i++)
 		rc = store_admin_queue_set(cli->pg, queues[i], name, paused ? value : none, 1, NULL, false, &err);

@@ -285,6 +285,8 @@ enum desk_outcome desk_open(struct desk *d, struct visit *v, struct deferred_err
 	} else {
 		rc = pg_open_as(&v->pg, d->web->conninfo, "deferred_web", v->user, v->password, err);
 	}
+	if (rc == 0 && (rc = pg_pin(v->pg, err)) < 0)
+		pg_close(v->pg);
 	if (rc == 0) {
 		remember(d, v);
 		pg_on_notice(v->pg, NULL, NULL);

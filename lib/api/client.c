@@ -342,8 +342,10 @@ static int context_connect(struct deferred *d, struct deferred_error *err)
 
 	if (rc == 0) {
 		pg_set_limits(d->pg, d->answer_ms, d->lock_ms);
-		rc = migrate_check(d->pg, err);
+		rc = pg_pin(d->pg, err);
 	}
+	if (rc == 0)
+		rc = migrate_check(d->pg, err);
 	if (rc < 0) {
 		explain(d->pg, err);
 		pg_close(d->pg);
@@ -769,7 +771,7 @@ static int many(struct pg *pg, const struct deferred_call_spec *calls, size_t n,
 			rc = store_enqueue_may_copy(pg, &copy, err);
 	}
 	if (rc == 0 && own_transaction)
-		rc = pg_begin(pg, err);
+		rc = pg_begin(pg, "", err);
 	if (rc < 0)
 		return rc;
 	rc = copy ? many_by_copy(pg, calls, n, ids, err) : many_by_statements(pg, calls, n, ids, err);

@@ -81,7 +81,8 @@ static const struct words {
 	{ "22008", "a time is not valid", "write a time such as '2026-01-31 14:30'" },
 	{ "23505", "another transaction has stored the same", "run the command again" },
 	{ "25006", "the server is read-only",
-	  "connect to the primary: list all hosts, with target_session_attrs=read-write" },
+	  "connect to the primary: list all hosts, with target_session_attrs=read-write; or reset "
+	  "default_transaction_read_only" },
 	{ "3F000", "the schema of the database does not fit this program", "run: deferred migrate" },
 	{ "40", "the transaction conflicts with another one", "run the command again" },
 	{ "42501", "the role lacks a right", NULL },

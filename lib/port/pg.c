@@ -39,7 +39,8 @@ struct pg {
 	PGconn *conn;
 	bool borrowed;
 	bool unnamed;
-	bool own_path; /* of a transaction that pg_exec() makes */
+	bool transactions; /* pg_exec() makes them */
+	bool pinned;       /* the session: see pg_pin() */
 	bool own;
 	bool denied;                      /* the last failure: see pg_denied() */
 	bool here_only;                   /* a commit is not known to be on the synchronous standby */
@@ -237,9 +238,9 @@ void pg_set_limits(struct pg *pg, int answer_ms, int lock_ms)
 	PQsetnonblocking(pg->conn, answer_ms > 0);
 }
 
-void pg_set_own_path(struct pg *pg)
+void pg_set_transactions(struct pg *pg)
 {
-	pg->own_path = true;
+	pg->transactions = true;
 }
 
 bool pg_is_unnamed(const struct pg *pg)
@@ -803,10 +804,10 @@ int pg_exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args *arg
 {
 	int rc;
 
-	if ((!pg->own_path && !pg->lock_ms) || pg_in_transaction(pg))
+	if ((!pg->transactions && !pg->lock_ms) || pg_in_transaction(pg))
 		return exec(pg, stmt, args, format, out, err);
 	*out = NULL;
-	rc = pg_begin(pg, err);
+	rc = pg_begin(pg, "", err);
 	if (rc == 0)
 		rc = exec(pg, stmt, args, format, out, err);
 	if (rc == 0)
@@ -830,14 +831,49 @@ int pg_command(struct pg *pg, const char *sql, struct deferred_error *err)
 	return rc;
 }
 
-int pg_begin(struct pg *pg, struct deferred_error *err)
+/* A pooler tells its clients a number of its own, not that of the process. *shared: it does so. */
+static int pin(struct pg *pg, bool *shared, struct deferred_error *err)
 {
-	char limit[64] = "", sql[160];
+	struct pg_result *res = NULL;
+	struct pg_args args;
+	int rc;
 
+	pg_args_init(&args);
+	pg_arg_int4(&args, pg_server_pid(pg));
+	rc = exec(pg, &sql_session_pin, &args, PG_TEXT, &res, err);
+	pg_args_clear(&args);
+	*shared = rc < 0 || pg_bool(res, 0, 0);
+	pg_result_free(res);
+	return rc;
+}
+
+int pg_pin(struct pg *pg, struct deferred_error *err)
+{
+	bool shared;
+	int rc = pin(pg, &shared, err);
+
+	pg->pinned = !shared;
+	return rc;
+}
+
+void pg_unpin(struct pg *pg)
+{
+	pg->pinned = false;
+}
+
+int pg_begin(struct pg *pg, const char *more, struct deferred_error *err)
+{
+	static const char begin[] = "begin isolation level read committed;";
+	bool apart = !pg->pinned && !pg->borrowed, shared;
+	char limit[64] = "", sql[384];
+	int rc = apart ? pg_command(pg, begin, err) : 0;
+
+	if (rc == 0 && apart)
+		rc = pin(pg, &shared, err);
 	if (pg->lock_ms)
-		snprintf(limit, sizeof(limit), "; set local lock_timeout = %d", pg->lock_ms);
-	snprintf(sql, sizeof(sql), "begin%s%s", pg->own_path ? "; " PG_OWN_PATH : "", limit);
-	return pg_command(pg, sql, err);
+		snprintf(limit, sizeof(limit), "set local lock_timeout = %d;", pg->lock_ms);
+	snprintf(sql, sizeof(sql), "%s%s%s", apart ? "" : begin, limit, more);
+	return rc == 0 && *sql ? pg_command(pg, sql, err) : rc;
 }
 
 int pg_copy_begin(struct pg *pg, const char *sql, struct deferred_error *err)

@@ -58,13 +58,19 @@ int pg_fd(const struct pg *pg);
 short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT */
 
 /*
- * For a transaction in which statements of ours run: what they call is not looked up where others may create functions,
- * which would run with the rights of who asks.
+ * No setting of the role, the database or the server changes what our statements do, print or look up. pg_pin() sets
+ * what they rely on for the session. Behind a pooler, which shares sessions, it sets nothing that lasts: there, and
+ * without pg_pin(), pg_begin() sets the same for its transaction. pg_unpin(): the session was reset.
  */
-#define PG_OWN_PATH "set local search_path = pg_catalog, pg_temp"
+int pg_pin(struct pg *pg, struct deferred_error *err);
+void pg_unpin(struct pg *pg);
 
-/* Begin a transaction, with that path where it was set for all of them, and with the limit of locks. */
-int pg_begin(struct pg *pg, struct deferred_error *err);
+/*
+ * Begin a transaction, with these settings and the limit of locks. A statement of it that has waited for a lock sees
+ * what was committed meanwhile. more: "", or commands to begin with, separated by ";". On a borrowed connection the
+ * settings are the caller's.
+ */
+int pg_begin(struct pg *pg, const char *more, struct deferred_error *err);
 
 /*
  * How long one answer may take, and a lock be waited for in a transaction that is begun here; 0, as it is at first: for
@@ -74,8 +80,8 @@ int pg_begin(struct pg *pg, struct deferred_error *err);
  */
 void pg_set_limits(struct pg *pg, int answer_ms, int lock_ms);
 
-/* From now on pg_exec() outside of a transaction makes one of its own, with that path. */
-void pg_set_own_path(struct pg *pg);
+/* From now on pg_exec() outside of a transaction makes one of its own, by pg_begin(). */
+void pg_set_transactions(struct pg *pg);
 
 /* From now on send statements unnamed: a transaction pooler is in between. */
 void pg_set_unnamed(struct pg *pg);

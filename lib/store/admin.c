@@ -26,9 +26,8 @@ int store_admin_look(struct pg *pg, int timeout_ms, struct deferred_error *err)
 {
 	char sql[192];
 
-	snprintf(sql, sizeof(sql),
-		 "begin read only; set local jit = off; set local statement_timeout = %d; " PG_OWN_PATH, timeout_ms);
-	return pg_command(pg, sql, err);
+	snprintf(sql, sizeof(sql), "set transaction read only; set local statement_timeout = %d", timeout_ms);
+	return pg_begin(pg, sql, err);
 }
 
 static const struct sql_statement *ls_statement(const char *state)

@@ -18,12 +18,11 @@ static int begin(struct pg *pg, int statement_ms, struct deferred_error *err)
 {
 	char sql[256];
 
-	snprintf(
-		sql, sizeof(sql),
-		"begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
-		"set local enable_seqscan = off; " PG_OWN_PATH,
-		statement_ms);
-	return pg_command(pg, sql, err);
+	snprintf(sql, sizeof(sql),
+		 "set transaction read only; set local statement_timeout = %d; set local lock_timeout = 100; set local "
+		 "enable_seqscan = off",
+		 statement_ms);
+	return pg_begin(pg, sql, err);
 }
 
 static int read_some(struct pg *pg, const char *queue, int64_t from_us, int64_t to_us, int64_t rows, int statement_ms,

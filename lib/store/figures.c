@@ -41,8 +41,8 @@ static int fold_briefly(struct pg *pg, struct store_folded *sum, struct deferred
 	char sql[64];
 	int rc;
 
-	snprintf(sql, sizeof(sql), "begin; set local statement_timeout = %d", FOLD_READER_MS);
-	rc = pg_command(pg, sql, err);
+	snprintf(sql, sizeof(sql), "set local statement_timeout = %d", FOLD_READER_MS);
+	rc = pg_begin(pg, sql, err);
 	if (rc == 0)
 		rc = fold_kept_one(pg, &r, err);
 	if (rc == 0)

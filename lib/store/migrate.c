@@ -360,7 +360,7 @@ static int apply_sources(struct pg *pg, struct todo *todo, struct deferred_error
 
 static int apply(struct pg *pg, struct todo *todo, struct deferred_error *err)
 {
-	int rc = pg_command(pg, PG_OWN_PATH "; " LOCK, err);
+	int rc = pg_command(pg, LOCK, err);
 
 	if (rc == 0)
 		rc = find_todo(pg, todo, err);
@@ -391,7 +391,7 @@ int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_err
 	int rc = check_server(pg, err);
 
 	if (rc == 0)
-		rc = pg_begin(pg, err);
+		rc = pg_begin(pg, "", err);
 	if (rc == 0)
 		rc = apply(pg, &todo, err);
 	if (rc == 0)

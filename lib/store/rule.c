@@ -27,6 +27,7 @@ static void blame_query(const char *name, struct deferred_error *err)
 
 static int commit(struct pg *pg, struct deferred_error *err)
 {
+	pg_unpin(pg);
 	return pg_command(pg, "commit" CLEAN, err);
 }
 
@@ -35,6 +36,7 @@ static int rollback(struct pg *pg, int rc, struct deferred_error *err)
 {
 	struct deferred_error why = { 0 };
 
+	pg_unpin(pg);
 	if (pg_broken(pg) || pg_command(pg, "rollback" CLEAN, &why) == 0 || rc < 0)
 		return rc;
 	if (err)
@@ -67,7 +69,7 @@ static int insert(struct pg *pg, const struct store_rule *rule, struct deferred_
 int store_rule_add(struct pg *pg, const struct store_rule *rule, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
-	int rc = pg_command(pg, "begin", err);
+	int rc = pg_begin(pg, "reset search_path", err); /* the rule keeps it */
 
 	if (rc == 0)
 		rc = insert(pg, rule, err);
@@ -88,7 +90,7 @@ int store_rule_add(struct pg *pg, const struct store_rule *rule, struct deferred
 
 int store_rule_test(struct pg *pg, const char *name, int sample, struct pg_result **res, struct deferred_error *err)
 {
-	int rc = pg_command(pg, "begin", err);
+	int rc = pg_begin(pg, "", err);
 
 	*res = NULL;
 	if (rc == 0)
@@ -176,7 +178,7 @@ int store_rule_run(struct pg *pg, const char *name, struct store_rule_run *run, 
 	if (rc == 0)
 		rc = rule_room_one(pg, run->estimate, &(struct rule_room_row){ 0 }, &why);
 	if (rc == 0)
-		rc = pg_command(pg, "begin", &why);
+		rc = pg_begin(pg, "", &why);
 	if (rc == 0)
 		rc = take(pg, name, true, &why);
 	if (rc == 0)

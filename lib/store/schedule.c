@@ -52,7 +52,7 @@ int store_schedule_do(struct pg *pg, enum store_schedule_what what, const char *
 int store_schedule_sync(struct pg *pg, const char *source, const char *schedules, bool prune, bool dry,
 			struct pg_result **res, struct deferred_error *err)
 {
-	int rc = pg_command(pg, "begin; " PG_OWN_PATH, err);
+	int rc = pg_begin(pg, "", err);
 
 	*res = NULL;
 	if (rc < 0)

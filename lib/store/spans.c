@@ -22,11 +22,10 @@ static int begin(struct pg *pg, struct deferred_error *err)
 	char sql[256];
 
 	snprintf(sql, sizeof(sql),
-		 "begin read only; set local statement_timeout = %d; set local lock_timeout = 5000; set local jit = "
-		 "off; "
-		 "set local enable_seqscan = off; " PG_OWN_PATH,
+		 "set transaction read only; set local statement_timeout = %d; set local lock_timeout = 5000; set "
+		 "local enable_seqscan = off",
 		 STORE_SPANS_MS);
-	return pg_command(pg, sql, err);
+	return pg_begin(pg, sql, err);
 }
 
 int store_spans(struct pg *pg, int64_t from_us, int64_t to_us, bool any, bool all, bool errors, bool *full,

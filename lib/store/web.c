@@ -22,7 +22,7 @@ static int exec(struct pg *pg, const struct sql_statement *stmt, struct pg_args 
 
 int store_web_begin(struct pg *pg, const char *role, bool read_only, struct deferred_error *err)
 {
-	int rc = pg_command(pg, read_only ? "begin read only" : "begin", err);
+	int rc = pg_begin(pg, read_only ? "set transaction read only" : "", err);
 
 	return rc < 0 ? rc : web_session_exec(pg, role ? role : "", STORE_WEB_MS, err);
 }

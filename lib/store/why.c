@@ -24,12 +24,11 @@ static int begin(struct pg *pg, struct deferred_error *err)
 
 	/* A bitmap is read as a whole, and so would not end where a LIMIT does. And to begin a process that helps takes
 	 * longer than such a statement. */
-	snprintf(
-		sql, sizeof(sql),
-		"begin read only; set local statement_timeout = %d; set local lock_timeout = 100; set local jit = off; "
-		"set local enable_bitmapscan = off; set local max_parallel_workers_per_gather = 0; " PG_OWN_PATH,
-		STORE_WHY_MS);
-	return pg_command(pg, sql, err);
+	snprintf(sql, sizeof(sql),
+		 "set transaction read only; set local statement_timeout = %d; set local lock_timeout = 100; set local "
+		 "enable_bitmapscan = off; set local max_parallel_workers_per_gather = 0",
+		 STORE_WHY_MS);
+	return pg_begin(pg, sql, err);
 }
 
 static void end(struct pg *pg)

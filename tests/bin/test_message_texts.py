@@ -276,7 +276,7 @@ def test_a_role_without_rights(db):
 @pytest.mark.parametrize(
     "statement, says, hint",
     [
-        ("set default_transaction_read_only = on", "the server is read-only", "target_session_attrs=read-write"),
+        ("set default_transaction_read_only = on", "the server is read-only", "reset default_transaction_read_only"),
         ("set statement_timeout = '1ms'", "the statement was cancelled", "statement_timeout"),
     ],
 )

@@ -4,7 +4,6 @@ to one long-lived service, since one kind must not leave anything behind that ke
 import contextlib
 import json
 import os
-import pwd
 import random
 import signal
 import threading
@@ -224,29 +223,6 @@ def transactions(db, seconds):
     return after - before
 
 
-def start_pooler(db):
-    """pgbouncer in transaction mode in front of the test's database: its conninfo."""
-    folder, cluster = os.path.join(db.dir, "pooler"), db.cluster
-    os.makedirs(folder, mode=0o700)
-    ini = os.path.join(folder, "ini")
-    with open(ini, "w") as f:
-        f.write(
-            f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = {pg.PORT}\nauth_type = any\n"
-            "pool_mode = transaction\ndefault_pool_size = 3\nserver_lifetime = 1\n"
-            "ignore_startup_parameters = extra_float_digits,options\n"
-            f"[databases]\n{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={pg.USER}\n"
-        )
-    if os.geteuid() == 0:
-        who = pwd.getpwnam("postgres")
-        os.chmod(db.dir, 0o711)
-        for path in folder, ini:
-            os.chown(path, who.pw_uid, who.pw_gid)
-    started = db.spawn(pg.as_server(["/usr/sbin/pgbouncer", ini]))
-    wait_for(lambda: os.path.exists(f"{folder}/.s.PGSQL.{pg.PORT}") or not started.alive(), 10)
-    assert started.alive(), started.output()
-    return f"host={folder} port={pg.PORT} user={pg.USER} dbname={db.name}"
-
-
 def whole(mode):
     return pytest.param(mode, marks=() if mode == "--loop --listen" else pytest.mark.slow)
 
@@ -258,7 +234,7 @@ def test_each_kind_of_job_begins_soon_and_the_service_then_sleeps(db, mode, runn
     args, n = MODES[mode]
     db.plugins("unruly")
     db.config("" if "listen" in mode else POLLS)
-    env = {"DEFERRED_DB": start_pooler(db)} if mode == "behind PgBouncer" else {}
+    env = {"DEFERRED_DB": harness.start_pooler(db)[1]} if mode == "behind PgBouncer" else {}
     workers = Workers(db, [*args, "--runners", runners], n, env)
     kinds = Kinds(db, workers, rng)
     late = {}

@@ -4,7 +4,10 @@ import json
 import pathlib
 import re
 
+import psycopg2
 import pytest
+
+import harness
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
@@ -51,3 +54,33 @@ def test_a_literal_with_a_backslash_says_that_it_escapes():
     plain = [(file.name, found["plain"]) for file in files for found in token.finditer(file.read_text())]
     assert len(plain) > 1000
     assert [(name, text) for name, text in plain if "\\" in (text or "")] == []
+
+
+def test_settings_hold_behind_a_pooler_and_leak_to_nobody(db):
+    """The next client of the one session has its own again."""
+    db.sql(
+        f"""
+        create table public.seen (isolation text);
+        create function public.see() returns trigger language plpgsql security definer as $$
+        begin
+            insert into public.seen values (current_setting('transaction_isolation'));
+            return null;
+        end $$;
+        create trigger see after insert on deferred.__deferred_schedule execute function public.see();
+        alter database {db.name} set default_transaction_isolation = 'serializable';
+        alter database {db.name} set TimeZone = 'Asia/Tokyo';
+        alter database {db.name} set IntervalStyle = 'iso_8601'"""
+    )
+    _, pooler = harness.start_pooler(db, pool=1, lifetime_s=3600)
+    env = {"DEFERRED_DB": pooler}
+    job = db.defer("noop", run_at="2099-01-31 14:30+00")
+    made = db.run(["deferred", "schedule", "set", "s", "@daily", "noop"], env=env)
+    assert made.returncode == 0, made.stderr
+    shown = json.loads(db.run(["deferred", "show", str(job), "--json"], env=env).stdout)
+    assert shown["run_at"] == "2099-01-31T14:30:00+00:00"
+    assert db.sql("select distinct isolation from public.seen") == [("read committed",)]
+    with psycopg2.connect(pooler) as other, other.cursor() as cursor:
+        for name, value in ("TimeZone", "Asia/Tokyo"), ("IntervalStyle", "iso_8601"), ("statement_timeout", "0"):
+            cursor.execute(f"show {name}")
+            assert cursor.fetchall() == [(value,)]
+    other.close()

@@ -14,7 +14,6 @@ import psycopg2
 import harness
 import pg
 import test_clocks
-import test_database
 import test_disk
 from harness import wait_for
 from proxy import Proxy
@@ -431,14 +430,14 @@ def standby_promoted_asynchronous(stage):
 
 @how(services=0)
 def pooler_killed(stage):
-    pooler, stage.conninfo = test_database.start_pooler(stage.db)
+    pooler, stage.conninfo = harness.start_pooler(stage.db)
     stage.service()
     stage.service()
     stage.begin()
     with stage.fault():
         pooler.kill()
         stage.go(2)
-        test_database.start_pooler(stage.db)
+        harness.start_pooler(stage.db)
     stage.go(2)
 
 

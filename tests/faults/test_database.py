@@ -3,7 +3,6 @@
 import concurrent.futures
 import contextlib
 import os
-import pwd
 import re
 import signal
 import threading
@@ -184,44 +183,9 @@ def test_d5_a_connection_cut_while_idle_costs_nothing(recorded, cluster):
     recorded.assert_all_ok(jobs)
 
 
-def start_pooler(db):
-    """pgbouncer in transaction mode in front of the test's database, or the same again after its death: the program, and its conninfo."""
-    folder, cluster = os.path.join(db.dir, "pooler"), db.cluster
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    ini = os.path.join(folder, "ini")
-    with open(ini, "w") as f:
-        f.write(
-            f"""[pgbouncer]
-listen_addr =
-unix_socket_dir = {folder}
-unix_socket_mode = 0700
-listen_port = {pg.PORT}
-auth_type = any
-pool_mode = transaction
-default_pool_size = 3
-server_lifetime = 1
-ignore_startup_parameters = extra_float_digits,options
-[databases]
-{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={pg.USER}
-"""
-        )
-    if os.geteuid() == 0:
-        who = pwd.getpwnam("postgres")
-        os.chmod(db.dir, 0o711)
-        for path in folder, ini:
-            os.chown(path, who.pw_uid, who.pw_gid)
-    socket = f"{folder}/.s.PGSQL.{pg.PORT}"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(socket)  # one that was killed leaves it behind
-    started = db.spawn(pg.as_server(["/usr/sbin/pgbouncer", ini]))
-    wait_for(lambda: os.path.exists(socket) or not started.alive(), 10)
-    assert started.alive(), started.output()
-    return started, f"host={folder} port={pg.PORT} user={pg.USER} dbname={db.name}"
-
-
 @pytest.fixture
 def pooler(db):
-    return start_pooler(db)[1]
+    return harness.start_pooler(db)[1]
 
 
 def test_d6_behind_a_transaction_pooler_all_is_the_same(recorded, pooler):

@@ -7,6 +7,7 @@ DEFERRED_INSTANCE below that folder: so pg.sweep() finds what a broken test left
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -340,6 +341,42 @@ class OwnServer(Db):
     def close(self):
         super().close()
         self.cluster.remove()
+
+
+def start_pooler(db, pool=3, lifetime_s=1):
+    """Starts pgbouncer in transaction mode in front of the test's database, also again after its death. Returns the
+    program and its conninfo."""
+    folder, cluster = os.path.join(db.dir, "pooler"), db.cluster
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    ini = os.path.join(folder, "ini")
+    with open(ini, "w") as f:
+        f.write(
+            f"""[pgbouncer]
+listen_addr =
+unix_socket_dir = {folder}
+unix_socket_mode = 0700
+listen_port = {pg.PORT}
+auth_type = any
+pool_mode = transaction
+default_pool_size = {pool}
+server_lifetime = {lifetime_s}
+ignore_startup_parameters = extra_float_digits,options
+[databases]
+{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={pg.USER}
+"""
+        )
+    if os.geteuid() == 0:
+        who = pwd.getpwnam("postgres")
+        os.chmod(db.dir, 0o711)
+        for path in folder, ini:
+            os.chown(path, who.pw_uid, who.pw_gid)
+    socket = f"{folder}/.s.PGSQL.{pg.PORT}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(socket)  # one that was killed leaves it behind
+    started = db.spawn(pg.as_server(["/usr/sbin/pgbouncer", ini]))
+    wait_for(lambda: os.path.exists(socket) or not started.alive(), 10)
+    assert started.alive(), started.output()
+    return started, f"host={folder} port={pg.PORT} user={pg.USER} dbname={db.name}"
 
 
 def prepare(cluster, dbname):

@@ -71,6 +71,11 @@ class Web:
     def token(self, path, who="opal"):
         return re.search(r'name="token" value="(\w+)"', self.page(path, who))[1]
 
+    def stop(self):
+        self.connection.close()
+        self.program.signal(signal.SIGTERM)
+        assert self.program.wait(30) == 0, self.program.output()
+
     @staticmethod
     def login(who):
         return f"{who}_{os.getpid()}" if who in PEOPLE else who
@@ -103,9 +108,13 @@ def start_web(db, people):
     start.started = started
     yield start
     for web in started:
-        web.connection.close()
-        web.program.signal(signal.SIGTERM)
-        assert web.program.wait(30) == 0, web.program.output()
+        web.stop()
+
+
+@pytest.fixture
+def start_web_on(people):
+    """The same for any database. The test stops what it starts."""
+    return Web
 
 
 @pytest.fixture

@@ -45,6 +45,8 @@ struct pg *link_get(struct link *link, struct deferred_error *err)
 	if (rc == 0)
 		pg_on_notice(link->pg, NULL, NULL); /* or libpq would print them */
 	if (rc == 0)
+		rc = pg_pin(link->pg, &why);
+	if (rc == 0)
 		rc = migrate_check(link->pg, &why);
 	if (rc == 0)
 		rc = store_message_session(link->pg, &why);
