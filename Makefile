@@ -80,8 +80,8 @@ LINK = $(CC) $(OUR_LDFLAGS) $(LDFLAGS) $(CFLAGS)
 # The floors of the house, lowest first: a floor includes only lower ones (tests/harness/floors.py).
 # lib/http is a floor of the programs that serve HTTP. No library contains it.
 FLOORS := base port store run engine api program
-objects = $(patsubst %.c,$(B)/obj/%.o,$(foreach folder,$1,$(wildcard $(folder)/*.c)))
-LIB_SRC := $(foreach floor,$(FLOORS),$(wildcard lib/$(floor)/*.c))
+objects = $(patsubst %.c,$(B)/obj/%.o,$(foreach folder,$1,$(wildcard $(folder)/*.c $(folder)/*/*.c)))
+LIB_SRC := $(foreach floor,$(FLOORS),$(wildcard lib/$(floor)/*.c lib/$(floor)/*/*.c))
 LIB_OBJ := $(call objects,$(FLOORS:%=lib/%)) $(B)/obj/gen/sql.o
 API_OBJ := $(call objects,lib/api) $(B)/obj/lib/base/backoff.o # public too, and used below
 ifeq ($(SANITIZE),thread)
@@ -92,8 +92,9 @@ $(B)/obj/tests/harness/leak_roots.o: OUR_CFLAGS += -fno-sanitize=all # runs befo
 endif
 CHECK_DEFERRED_OBJ := $(call objects,bin/check_deferred)
 DEFERRED_OBJ := $(call objects,bin/deferred)
+$(DEFERRED_OBJ): OUR_CFLAGS += -Ibin/deferred
 HTTP_PURE_OBJ := $(call objects,bin/deferred_http/protocol)
-HTTP_OBJ := $(call objects,bin/deferred_http bin/deferred_http/front) $(HTTP_PURE_OBJ)
+HTTP_OBJ := $(call objects,bin/deferred_http)
 $(HTTP_OBJ): OUR_CFLAGS += -Ibin/deferred_http
 WEB_OBJ := $(call objects,bin/deferred_web)
 $(WEB_OBJ): OUR_CFLAGS += -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"'
@@ -217,7 +218,7 @@ $(B)/completion/zsh/_%: $(B)/bin/% bin/completion.awk
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
 PLUGIN_LIBS_sample = -ljansson
 $(B)/plugins/send_mail.so $(B)/plugins/sample.so: $(B)/obj/lib/port/beneath.o
-$(B)/plugins/send_mail.so: $(B)/obj/lib/port/secret_file.o $(B)/obj/lib/base/mail_rules.o $(B)/obj/lib/base/base64.o
+$(B)/plugins/send_mail.so: $(B)/obj/lib/port/secret_file.o $(B)/obj/lib/base/mail_rules.o $(B)/obj/lib/base/text/base64.o
 $(foreach name,$(PLUGIN_NAMES),$(eval $(B)/plugins/$(name).so: \
 	$(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/plugins/$(name).c lib/plugins/$(name)/*.c))))
 $(B)/plugins/%.so:

@@ -159,7 +159,7 @@ mutants: deps-check
 	@$(PYTHON) tests/mutants/mutants.py $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
 check-lint: deps-lint
 	+@$(MAKE_AGAIN) lint
-LINT_C := $(wildcard lib/*/*.c lib/plugins/*/*.c bin/*/*.c bin/deferred_http/*/*.c tests/lib/*.c tests/harness/*.c \
+LINT_C := $(wildcard lib/*/*.c lib/*/*/*.c bin/*/*.c bin/*/*/*.c tests/lib/*.c tests/harness/*.c \
 	tests/bench/*.c)
 # The plugin sample crashes on purpose. gcc -fanalyzer is not used: it reports lists as leaks.
 lint: all
@@ -171,7 +171,7 @@ lint: all
 	$(PYTHON) -m pytest -q $(addprefix tests/docs/test_,docs.py help.py reference.py sql_page.py)
 	@for cc in "gcc -c -o /dev/null" "clang -fsyntax-only"; do \
 		for file in $(LINT_C); do \
-			$$cc -Werror $(OUR_CFLAGS) -O2 -Ibin/check_deferred -Ibin/deferred_http -Ibin/deferred_web \
+			$$cc -Werror $(OUR_CFLAGS) -O2 -Ibin/check_deferred -Ibin/deferred -Ibin/deferred_http -Ibin/deferred_web \
 				-DASSETS_FOLDER='"$(B)/gen/web/"' $$file || exit; \
 		done; \
 	done
@@ -179,7 +179,7 @@ lint: all
 		-D_GNU_SOURCE --suppress=missingIncludeSystem \
 		--suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
 		--suppress=invalidFunctionArgBool:lib/port/pg.c --suppress=arrayIndexThenCheck \
-		-Ilib/include -Ilib -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
+		-Ilib/include -Ilib -Ibin/deferred -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
 # The server comes from npm, and the clients are the host's.
@@ -241,7 +241,7 @@ fuzz-changes:
 	done
 FUZZ_HTTP := arena crypto fault reply request text wire
 FUZZ_SRC := $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) \
-	$(addprefix lib/base/,error.c log.c outlet.c span.c utf8.c visible.c) \
+	$(addprefix lib/base/,error.c log.c outlet.c span.c text/utf8.c text/visible.c) \
 	$(wildcard lib/port/config*.c) $(addprefix lib/port/,plugin.c secret_file.c)
 build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_SRC) \
 		$(wildcard bin/deferred_http/protocol/*.h lib/http/*.h lib/port/*.h)

@@ -9,7 +9,7 @@
 #include "port/config.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "program/notify.h"
 #include "run/cgroup.h"
 #include "run/orphan.h"

@@ -2,7 +2,7 @@
 #include "filter.h"
 
 #include "table.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
 #include "port/params.h"
 #include "port/pg.h"
 #include "base/span.h"
-#include "base/visible.h"
+#include "base/text/visible.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include "pages.h"
 
 #include "base/clock.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "search.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "chart.h"
 
-#include "base/histogram.h"
+#include "base/advice/histogram.h"
 #include "base/job.h"
 #include "pages.h"
 #include "store/figures.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "guard.h"
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "http/crypto.h"
 #include "http/text.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "http/text.h"
 #include "kept.h"
 #include "program/doctor.h"

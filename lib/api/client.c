@@ -10,7 +10,7 @@
 
 #include "port/config.h"
 #include "base/job.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "base/route.h"
 #include "base/span.h"
 #include "store/migrate.h"
@@ -19,7 +19,7 @@
 #include "store/client.h"
 #include "store/flow.h"
 #include "base/traceparent.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <limits.h>
 #include <math.h>

@@ -4,13 +4,13 @@
  * is called with them here and now.
  */
 #include "api/client.h"
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "base/mail_rules.h"
 #include "port/beneath.h"
 #include "port/config.h"
 #include "port/params.h"
 #include "port/plugin.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <pthread.h>
 #include <stdlib.h>

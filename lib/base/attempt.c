@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/attempt.h"
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

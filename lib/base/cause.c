@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/cause.h"
 
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "base/span.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 
 #include "base/outlet.h"
 #include "base/job.h"
-#include "base/plural.h"
-#include "base/visible.h"
+#include "base/text/plural.h"
+#include "base/text/visible.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #include "engine/state.h"
 
 #include "base/log.h"
-#include "base/visible.h"
+#include "base/text/visible.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "engine/state.h"
 
 #include "base/clock.h"
-#include "base/gist.h"
+#include "base/text/gist.h"
 #include "base/log.h"
 
 #include <stdio.h>

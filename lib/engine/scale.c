@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <sched.h>
 

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <stdlib.h>
 #include <string.h>

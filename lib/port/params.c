@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "port/params.h"
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <jansson.h>
 #include <math.h>

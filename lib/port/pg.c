@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "port/answer.h"
 #include "port/pg_connect.h"
+#include "rows/admin.h"
 
 #include <endian.h>
 #include <libpq-fe.h>
@@ -842,7 +843,7 @@ static int pin(struct pg *pg, bool *shared, struct deferred_error *err)
 	pg_arg_int4(&args, pg_server_pid(pg));
 	rc = exec(pg, &sql_session_pin, &args, PG_TEXT, &res, err);
 	pg_args_clear(&args);
-	*shared = rc < 0 || pg_bool(res, 0, 0);
+	*shared = rc < 0 || session_pin_row(res, 0).shared;
 	pg_result_free(res);
 	return rc;
 }

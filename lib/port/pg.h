@@ -59,7 +59,7 @@ short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT
 
 /*
  * No setting of the role, the database or the server changes what our statements do, print or look up. pg_pin() sets
- * what they rely on for the session. Behind a pooler, which shares sessions, it sets nothing that lasts: there, and
+ * what they rely on for the session. Behind a pooler, which shares sessions, it sets nothing that lasts. There, and
  * without pg_pin(), pg_begin() sets the same for its transaction. pg_unpin(): the session was reset.
  */
 int pg_pin(struct pg *pg, struct deferred_error *err);

@@ -12,7 +12,7 @@
 #ifndef BUILDS_H
 #define BUILDS_H
 
-#include "base/proportion.h"
+#include "base/advice/proportion.h"
 #include "store/figures.h"
 
 #define BUILDS_SLOWER \

@@ -3,7 +3,7 @@
 
 #include "rows/doctor.h"
 #include "store/migrate.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Functions that jobs wait for, and whether anybody runs them. */
 #include "program/doctor.h"
 
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "base/span.h"
 #include "rows/doctor.h"
 

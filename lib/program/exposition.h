@@ -13,7 +13,7 @@
 #ifndef EXPOSITION_H
 #define EXPOSITION_H
 
-#include "base/histogram.h"
+#include "base/advice/histogram.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
 #ifndef OUTLOOK_H
 #define OUTLOOK_H
 
-#include "base/advice.h"
-#include "base/crontab.h"
+#include "base/advice/advice.h"
+#include "base/advice/crontab.h"
 #include "base/error.h"
 #include "port/params.h"
 #include "store/advise.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "program/promise.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "run/orphan.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_advise - what lay in the log, for a replay (base/advice.h). It reads backwards from a time until there are rows
- * enough, by index, and takes no lock that anybody waits for.
+ * store_advise - what lay in the log, for a replay (base/advice/advice.h). It reads backwards from a time until there
+ * are rows enough, by index, and takes no lock that anybody waits for.
  */
 #ifndef STORE_ADVISE_H
 #define STORE_ADVISE_H
 
-#include "base/advice.h"
+#include "base/advice/advice.h"
 #include "base/error.h"
 #include "port/pg.h"
 #include "rows/doctor.h"

@@ -2,7 +2,7 @@
 #include "store/client.h"
 
 #include "store/columns.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "port/params.h"
 #include "rows/claim.h"
 #include "rows/job.h"

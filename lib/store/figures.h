@@ -18,7 +18,7 @@
 #define STORE_FIGURES_H
 
 #include "base/error.h"
-#include "base/histogram.h"
+#include "base/advice/histogram.h"
 #include "port/pg.h"
 #include "rows/history.h"
 #include "rows/queue.h"

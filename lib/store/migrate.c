@@ -2,6 +2,7 @@
 #include "store/migrate.h"
 
 #include "rows/admin.h"
+#include "rows/why.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,8 +380,8 @@ static void hint_holders(struct pg *pg, struct deferred_error *err)
 
 	pg_args_init(&args);
 	pg_arg_text(&args, "true");
-	if (pg_exec(pg, &sql_lock_tables, &args, PG_TEXT, &res, NULL) == 0 && !pg_null(res, 0, 0))
-		error_hint(err, "wait for, or end: %s; or raise --lock-timeout", pg_text(res, 0, 0, NULL));
+	if (pg_exec(pg, &sql_lock_tables, &args, PG_TEXT, &res, NULL) == 0 && *lock_rows_row(res, 0).holders)
+		error_hint(err, "wait for, or end: %s; or raise --lock-timeout", lock_rows_row(res, 0).holders);
 	pg_args_clear(&args);
 	pg_result_free(res);
 }

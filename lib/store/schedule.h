@@ -7,7 +7,7 @@
 #ifndef STORE_SCHEDULE_H
 #define STORE_SCHEDULE_H
 
-#include "base/crontab.h"
+#include "base/advice/crontab.h"
 #include "port/pg.h"
 #include "rows/schedule.h"
 

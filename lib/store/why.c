@@ -2,7 +2,7 @@
 #include "store/why.h"
 
 #include "base/clock.h"
-#include "base/gist.h"
+#include "base/text/gist.h"
 #include "rows/admin.h"
 #include "rows/queue.h"
 #include "rows/schedule.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is advised for histories made up, and whether it holds for what comes after them. */
-#include "base/advice.h"
+#include "base/advice/advice.h"
 #include "base/random.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lines that start check_deferred: what is read out of them, what is refused, and when they do. */
-#include "base/crontab.h"
+#include "base/advice/crontab.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Waits whose answer is known: by counting, and by what queueing theory says. */
-#include "base/forecast.h"
+#include "base/advice/forecast.h"
 #include "base/random.h"
 
 #include <math.h>

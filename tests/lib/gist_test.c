@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/gist.h"
+#include "base/text/gist.h"
 
 static void an_error_is_told_by_the_line_that_says_what_it_is(void **state)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/histogram.h"
+#include "base/advice/histogram.h"
 
 static void bounds_are_those_of_the_database(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* JSON is checked before it is sent, and UTF-8 is found out to the byte. */
 #include "port/params.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/proportion.h"
+#include "base/advice/proportion.h"
 
 static bool near(double a, double b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What people see of text from others. */
-#include "base/visible.h"
+#include "base/text/visible.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

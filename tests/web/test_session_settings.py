@@ -135,7 +135,8 @@ def outputs(db, settings, start_web_on):
             f"select deferred.defer_flow('{FLOW}')",
         ):
             cursor.execute(statement)
-            note(statement, repr([tuple(str(value) for value in row if not hasattr(value, "tzinfo")) for row in cursor]))
+            rows = [tuple(str(value) for value in row if not hasattr(value, "tzinfo")) for row in cursor]
+            note(statement, repr(rows))
     caller.close()
     for args in COMMANDS:
         command("deferred", *args)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "front/tally.h"
 
-#include "base/histogram.h"
+#include "base/advice/histogram.h"
 #include "deferred.h"
 #include "program/exposition.h"
 

@@ -10,7 +10,7 @@
  */
 #include "send_mail.h"
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
  */
 #include "send_mail.h"
 
-#include "base/base64.h"
+#include "base/text/base64.h"
 #include "base/mail_rules.h"
 #include "port/beneath.h"
 

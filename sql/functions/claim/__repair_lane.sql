@@ -1,5 +1,5 @@
--- Of a lane what is live behind its place is read, which is what is claimed, and what has an xid that
--- this server has not yet given: what another server noted as rest does not count.
+-- Two parts of a lane are read: what is live behind its place, which claims read, and what has an xid
+-- that this server has not yet given. What another server noted as rest does not count.
 create or replace function deferred.__repair_lane(p_queue text, p_priority integer, p_many boolean)
 returns bigint
 language plpgsql

@@ -1,4 +1,4 @@
--- As histogram_quantile_us() of lib/base/histogram.h: between the bounds of a bucket by the logarithm.
+-- As histogram_quantile_us() of lib/base/advice/histogram.h: between the bounds of a bucket by the logarithm.
 create or replace function deferred.__histogram_quantile(histogram bigint[], share double precision) returns double precision
 language sql immutable strict
 as $$

@@ -4,8 +4,8 @@
 -- default_transaction_read_only stays: it fences a server that is no longer the primary.
 -- params: pid int4
 -- returns: shared bool, value text
--- $1 process of this session, as the connection was told: behind a pooler it is another one.
--- rows: one per setting: a pooler is in between; its value.
+-- $1 process that the connection names. Behind a pooler it differs from that of the session.
+-- rows: one per setting: whether a pooler is in between, and the value.
 -- locks: none
 select s.shared, pg_catalog.set_config(p.name, p.value, s.shared) as value
 from (select $1::pg_catalog.int4 operator(pg_catalog.<>) pg_catalog.pg_backend_pid() as shared) s

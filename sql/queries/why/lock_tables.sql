@@ -1,8 +1,8 @@
 -- lock_tables: who holds a lock on one of our tables.
 -- params: readers text
 -- returns: as lock_rows
--- $1 'true': each lock counts; 'false': only a lock that keeps writers out.
--- rows: one row: sessions, at most 3, the oldest transactions first (NULL: nobody).
+-- $1 'true': each lock counts. 'false': only a lock that keeps writers out.
+-- rows: one, with at most 3 sessions, the oldest transactions first. NULL: nobody.
 -- locks: none. Everybody may see who holds which lock
 select string_agg(h.who, '; ' order by h.xact_start) as holders
 from (select a.xact_start,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * advice - the smallest lines of a crontab, or the smallest service, with which a share of the jobs begins within a
- * time: by replay of what was (base/forecast.h), and of what could as well have been, made of pieces of it. No clock,
- * no I/O; the same seed gives the same answer.
+ * time: by replay of what was (base/advice/forecast.h), and of what could as well have been, made of pieces of it. No
+ * clock, no I/O; the same seed gives the same answer.
  *
  * Small is first: few runners in all, then few starts, then few attempts a run, as far as that costs nothing. In each
  * history, each group that has ADVICE_GROUP_MIN jobs must keep the promise by itself, and so must all together.
@@ -10,7 +10,7 @@
 #ifndef ADVICE_H
 #define ADVICE_H
 
-#include "base/forecast.h"
+#include "forecast.h"
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
 #include "port/params.h"
 #include "store/rule.h"
 #include "table.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/advice.h"
+#include "advice.h"
 
 #include "base/random.h"
 

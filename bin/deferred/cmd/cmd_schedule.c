@@ -3,7 +3,7 @@
 
 #include "store/schedule.h"
 #include "table.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/histogram.h"
+#include "histogram.h"
 
 #include <errno.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "cmd.h"
 
 #include "store/admin.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>

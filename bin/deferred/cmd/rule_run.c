@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rule run: all rows of a rule become jobs, on the server. */
 #include "base/clock.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "cmd_rule.h"
 #include "port/params.h"
 #include "store/rule.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/crontab.h"
+#include "crontab.h"
 
 #include <errno.h>
 #include <stdlib.h>

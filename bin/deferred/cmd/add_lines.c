@@ -2,7 +2,7 @@
 #include "add_lines.h"
 
 #include "base/error.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "port/params.h"
 #include "store/admin.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/forecast.h"
+#include "forecast.h"
 
 #include <stdlib.h>
 #include <string.h>

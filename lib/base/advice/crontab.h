@@ -7,7 +7,7 @@
 #define CRONTAB_H
 
 #include "base/error.h"
-#include "base/forecast.h"
+#include "forecast.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/gist.h"
+#include "gist.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #include "settings.h"
 #include "store/admin.h"
 #include "table.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
 #include "store/admin.h"
 #include "store/flow.h"
 #include "table.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>

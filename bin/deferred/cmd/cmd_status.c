@@ -4,7 +4,7 @@
 #include "store/admin.h"
 #include "store/alert.h"
 #include "table.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>

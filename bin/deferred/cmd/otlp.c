@@ -2,7 +2,7 @@
 #include "otlp.h"
 
 #include "base/random.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "deferred.h"
 #include "port/params.h"
 

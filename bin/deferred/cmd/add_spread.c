@@ -4,7 +4,7 @@
 #include "add_lines.h"
 
 #include "base/clock.h"
-#include "base/plural.h"
+#include "base/text/plural.h"
 #include "base/random.h"
 #include "base/route.h"
 #include "port/params.h"

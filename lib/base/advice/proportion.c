@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/proportion.h"
+#include "proportion.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/utf8.h"
+#include "utf8.h"
 
 size_t utf8_char(const char *text, size_t len, uint32_t *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/visible.h"
+#include "visible.h"
 
-#include "base/utf8.h"
+#include "utf8.h"
 
 #include <stdbool.h>
 #include <stdint.h>
