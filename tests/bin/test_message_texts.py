@@ -273,21 +273,32 @@ def test_a_role_without_rights(db):
         db.sql(f"drop role {role}")
 
 
-@pytest.mark.parametrize(
-    "statement, says, hint",
-    [
-        ("set default_transaction_read_only = on", "the server is read-only", "reset default_transaction_read_only"),
-        ("set statement_timeout = '1ms'", "the statement was cancelled", "statement_timeout"),
-    ],
-)
-def test_words_of_the_server_are_the_cause_of_a_message(db, statement, says, hint):
-    """A setting of the database makes the server itself refuse; raise in a function would carry words of ours."""
-    db.sql(statement.replace("set ", f"alter database {db.one('select current_database()')} set ", 1))
-    done = db.run(["deferred", "add", "noop", "--db", db.conninfo])
-    assert done.returncode != 0
-    _, message, said_hint = parts(done.stderr)
+def refused_by_the_server(status, text, says, hint):
+    assert status != 0
+    _, message, said_hint = parts(text)
     check_form(message, said_hint)
-    assert message.startswith(f"{says} (") and hint in said_hint, done
+    assert message.startswith(f"{says} (") and hint in said_hint, text
+
+
+def test_a_server_that_is_read_only_is_the_cause_of_a_message(db):
+    """A setting of the database makes the server itself refuse; raise in a function would carry words of ours."""
+    db.sql(f"alter database {db.one('select current_database()')} set default_transaction_read_only = on")
+    done = db.run(["deferred", "add", "noop", "--db", db.conninfo])
+    says, hint = "the server is read-only", "reset default_transaction_read_only"
+    refused_by_the_server(done.returncode, done.stderr, says, hint)
+
+
+def test_a_cancelled_statement_is_the_cause_of_a_message(db):
+    with db.connect() as c, c.cursor() as cursor:
+        cursor.execute("lock table deferred.__deferred_hot in access exclusive mode")
+        adding = db.spawn(["deferred", "add", "noop", "--db", db.conninfo])
+        waiting = (
+            "select count(pg_cancel_backend(pid)) from pg_locks where not granted and database = "
+            "(select oid from pg_database where datname = current_database())"
+        )
+        harness.wait_for(lambda: db.one(waiting) == 1, 10, "the command waits for the lock, and is cancelled")
+        status = adding.wait(10)
+    refused_by_the_server(status, adding.output(), "the statement was cancelled", "statement_timeout")
 
 
 SQL = [
