@@ -343,12 +343,16 @@ def test_a_key_is_skipped_refused_or_replaced(db):
         (["no op"], "function"),
         ([""], "function"),
         (["noop", "--queue", "a b"], "queue"),
-        (["noop", "--run-at", "whenever"], "whenever"),
         (["noop", '"' + "x" * 100000 + '" "'], "invalid JSON"),
     ],
 )
 def test_wrong_data_ends_with_65_and_stores_nothing(db, args, text):
     fails(db.run(["deferred", "add", *args]), DATA, text)
+    assert db.one("select count(*) from deferred.__deferred") == 0
+
+
+def test_a_time_that_is_none_is_wrong_use_and_stores_nothing(db):
+    fails(db.run(["deferred", "add", "noop", "--run-at", "whenever"]), USAGE, "--run-at 'whenever' is not a time")
     assert db.one("select count(*) from deferred.__deferred") == 0
 
 
@@ -1496,8 +1500,8 @@ def test_the_man_page_names_each_command_and_exit_code(run):
     ],
 )
 def test_a_span_needs_its_unit(run, args, option):
-    """30 could be seconds or days: `purge --older-than 30` deleted all but half a minute."""
-    for number in "30", "0", "1.5":
+    """30 could be seconds or days: `purge --older-than 30` deleted all but half a minute. 0 is the same in any unit."""
+    for number in "30", "1.5":
         done = run(["deferred", *args.split(), option, number], env={"DEFERRED_DB": "host=/nonexistent"})
         assert done.returncode == USAGE and f"'{number}'" in done.stderr and "unit" in done.stderr
         assert option.strip("-") in done.stderr

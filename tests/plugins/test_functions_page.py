@@ -29,7 +29,7 @@ def strings(text):
 def test_the_params_of_send_mail_are_those_it_knows():
     source, page = read("lib", "plugins", "send_mail", "params.c"), section("send_mail")
     top, members = page.split("A file in\n.Cm attachments")
-    address, attachment, mail = [strings(k) for k in re.findall(r"known\[\] = \{(.*?)NULL \}", source, re.S)]
+    address, attachment, mail = [strings(k) for k in re.findall(r"known\[\] = \{(.*?)NULL,?\s*\}", source, re.S)]
     assert sorted(items(top)) == sorted(mail)
     assert sorted(items(members)) == sorted(attachment)
     assert list(re.search(r"an object with\n\.Cm (\w+)\nand\n\.Cm (\w+) ,", page).groups()) == address
@@ -37,7 +37,7 @@ def test_the_params_of_send_mail_are_those_it_knows():
         r"(?s)only ASCII:\n(.*?)These headers take any text:\n(.*?)and names that", page
     ).groups()
     rules = read("lib", "base", "mail_rules.c")
-    plain, text = [strings(k) for k in re.findall(r"const (?:plain|text)_names\[\] = \{(.*?)NULL \}", rules, re.S)]
+    plain, text = [strings(k) for k in re.findall(r"const (?:plain|text)_names\[\] = \{(.*?)NULL,?\s*\}", rules, re.S)]
     assert (
         re.findall(r"[A-Z][\w-]+", machines.replace(".Cm", "")) == plain
         and re.findall(r"[A-Z][\w-]+", people.replace(".Cm", "")) == text

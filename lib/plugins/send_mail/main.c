@@ -4,8 +4,8 @@
  *
  * params  {"from": A, "to": A, "cc": A, "bcc": A, "reply_to": A, "subject": TEXT, "text": TEXT, "html": TEXT,
  *         "calendar": TEXT,
- *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT, "cid": ID}, {"name": TEXT, "content_base64":
- *         TEXT},
+ *         "attachments": [{"name": TEXT, "content": TEXT, "type": TEXT, "cid": ID},
+ *                         {"name": TEXT, "content_base64": TEXT},
  *                         {"path": PATH, "name": TEXT, "type": TEXT, "delete_after_send": true}],
  *         "headers": {NAME: TEXT, ...}, "message_id": ID, "label": TEXT, "deliver_to": [ADDRESS, ...]}
  *         A is "a@b", "Name <a@b>" or {"mail": "a@b", "label": "Name"}; to, cc and bcc also take a list.
