@@ -1,9 +1,11 @@
 -- What workers hold just now. See sql/functions/claim/__claim.sql for when a lease holds a job.
 create or replace view deferred.__held as
-    select h.id, h.queue, h.fn, h.priority, least(h.attempt, 2147483646) + 1 as attempt, l.worker, l.claimed_at, l.expires_at
+    select h.id, h.queue, h.fn, h.priority, least(h.attempt, 2147483646) + 1 as attempt, l.worker,
+           l.claimed_at, l.expires_at
     from deferred.__deferred_lease l
     cross join lateral unnest(l.ids) i(id)
     join deferred.__deferred_hot h on h.id = i.id and pg_visible_in_snapshot(h.xid, l.snap)
     where l.expires_at > clock_timestamp();
-comment on view deferred.__held is 'calls that are claimed, each with its worker; one whose lease was extended twice';
+comment on view deferred.__held is
+    'calls that are claimed, each with its worker; one whose lease was extended twice';
 grant select on deferred.__held to deferred_worker, deferred_viewer;

@@ -14,4 +14,5 @@ exception when unique_violation then
         hint = 'make a new key for the account: deferred account rotate NAME';
 end
 $$;
-comment on function deferred.__account_add(text, bytea, bytea) is 'adds an account; the keys are encrypted already';
+comment on function deferred.__account_add(text, bytea, bytea) is
+    'adds an account; the keys are encrypted already';

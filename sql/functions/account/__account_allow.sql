@@ -4,7 +4,9 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_bad text := (select f from unnest($2) f where f is null or f !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and f !~ E'^[A-Za-z_][A-Za-z0-9_.]{0,124}\\.\\*$' limit 1);
+    v_bad text := (select f from unnest($2) f where f is null
+                   or f !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
+                   and f !~ E'^[A-Za-z_][A-Za-z0-9_.]{0,124}\\.\\*$' limit 1);
     v_all text[];
 begin
     if v_bad is not null then
@@ -13,7 +15,8 @@ begin
             hint = 'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter '
                    'or ''_''; ''PREFIX.*'' allows each name that begins with PREFIX.';
     end if;
-    update deferred.__deferred_account a set functions = array(select distinct f from unnest(a.functions || $2) f order by f)
+    update deferred.__deferred_account a set functions = array(select distinct f
+        from unnest(a.functions || $2) f order by f)
     where a.name = $1 returning functions into v_all;
     if not found then
         raise exception using errcode = '42704',
@@ -23,4 +26,5 @@ begin
     return v_all;
 end
 $$;
-comment on function deferred.__account_allow(text, text[]) is 'lets messages of an account become calls of these functions';
+comment on function deferred.__account_allow(text, text[]) is
+    'lets messages of an account become calls of these functions';

@@ -19,9 +19,12 @@ begin
             message = format('account ''%s'' has no right to ''%s''', $1, left(v_bad, 200)),
             hint = 'list the rights of each account: deferred account ls';
     end if;
-    v_had := array(select f from unnest(v_had) with ordinality as h(f, n) where f <> all ($2) order by n);
+    v_had := array(select f from unnest(v_had) with ordinality as h(f, n) where f <> all ($2)
+                   order by n);
     update deferred.__deferred_account a set functions = v_had where a.name = $1;
     return v_had;
 end
 $$;
-comment on function deferred.__account_disallow(text, text[]) is 'takes functions from an account: puts to queues that are bound to them are refused from now on';
+comment on function deferred.__account_disallow(text, text[]) is
+    'takes functions from an account: puts to queues that are bound to them are refused from now '
+    'on';

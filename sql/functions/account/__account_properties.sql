@@ -7,5 +7,6 @@ begin
     return found;
 end
 $$;
-comment on function deferred.__account_properties(text, json) is 'replaces the service properties of an account; false: there is none';
+comment on function deferred.__account_properties(text, json) is
+    'replaces the service properties of an account; false: there is none';
 grant execute on function deferred.__account_properties(text, json) to deferred_http;

@@ -7,4 +7,5 @@ begin
     return found;
 end
 $$;
-comment on function deferred.__search_drop(text) is 'an index for searches is wanted no more; part of "deferred index rm". False: there was none';
+comment on function deferred.__search_drop(text) is
+    'an index for searches is wanted no more; part of "deferred index rm". False: there was none';

@@ -6,10 +6,13 @@ as $$
         select not exists (
             select from pg_inherits h
             join pg_class t on t.oid = h.inhrelid
-            left join pg_class x on x.relnamespace = t.relnamespace and x.relname = t.relname || '_search_' || s.number
+            left join pg_class x on x.relnamespace = t.relnamespace
+                and x.relname = t.relname || '_search_' || s.number
             left join pg_index i on i.indexrelid = x.oid
-            where h.inhparent = 'deferred.__deferred'::regclass and not coalesce(i.indisvalid and i.indisready, false))
+            where h.inhparent = 'deferred.__deferred'::regclass
+              and not coalesce(i.indisvalid and i.indisready, false))
         from deferred.__deferred_search s where s.term = p_term and s.wanted), false)
 $$;
-comment on function deferred.__search_usable(text) is 'has each partition of jobs a valid index for this term of a search?';
+comment on function deferred.__search_usable(text) is
+    'has each partition of jobs a valid index for this term of a search?';
 grant execute on function deferred.__search_usable(text) to deferred_viewer;

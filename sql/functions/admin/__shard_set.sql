@@ -1,6 +1,8 @@
--- Makes this the database with a number among several: its ids are from number * 10^13 + 1 on, so that each tells where its job is. For good: a job keeps its id.
+-- Makes this the database with a number among several: its ids are from number * 10^13 + 1 on, so
+-- that each tells where its job is. For good: a job keeps its id.
 --
--- While the sequence is being altered nobody gets an id from it: whoever waits for one gets one of the new ones.
+-- While the sequence is being altered nobody gets an id from it: whoever waits for one gets one of
+-- the new ones.
 create or replace function deferred.__shard_set(number integer) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -30,9 +32,12 @@ begin
             hint = 'use a new database for the shard; keep this one with --db until its last job '
                    'is done';
     end if;
-    execute format('alter sequence deferred.__deferred_id_seq minvalue %s maxvalue %s start %1$s restart', number * v_ids + 1, (number + 1) * v_ids - 1);
+    execute
+        format('alter sequence deferred.__deferred_id_seq minvalue %s maxvalue %s start %1$s '
+               'restart', number * v_ids + 1, (number + 1) * v_ids - 1);
     perform deferred.maintain();
     return true;
 end
 $$;
-comment on function deferred.__shard_set is 'gives the database its number among several; part of deferred migrate --shard';
+comment on function deferred.__shard_set is
+    'gives the database its number among several; part of deferred migrate --shard';

@@ -18,12 +18,14 @@
 --
 -- p, numbers as text: crashes, retry_ms (__breaker.sql); hook, mail_to (comma-separated), print
 -- (the caller prints), one of which is there where anybody wants reports; queue, timeout_ms of the
--- hook; repeat_ms; late_ms, late_queues, dead, failing, build_ratio: from when on, 0 is never. Returns
--- what was reported now; where nobody wants reports, what was paused now, for the log; and an
--- address that is invalid.
-create or replace function deferred.__alert(p json) returns table (cause text, name text, text text, mend text, note text)
+-- hook; repeat_ms; late_ms, late_queues, dead, failing, build_ratio: from when on, 0 is never.
+-- Returns what was reported now; where nobody wants reports, what was paused now, for the log; and
+-- an address that is invalid.
+create or replace function deferred.__alert(p json) returns table (cause text, name text, text text,
+    mend text, note text)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp set jit = off set lock_timeout = '100ms' set enable_seqscan = on set enable_bitmapscan = on set enable_sort = on
+set search_path = pg_catalog, pg_temp set jit = off set lock_timeout = '100ms'
+set enable_seqscan = on set enable_bitmapscan = on set enable_sort = on
 set enable_hashjoin = on set enable_nestloop = on
 as $$
 #variable_conflict use_column
@@ -33,42 +35,56 @@ declare
     v_builds boolean;
     v_repeat interval := (p->>'repeat_ms')::bigint * interval '1 millisecond';
     v_sampled_at timestamptz := (select f.sampled_at from deferred.__deferred_folded f);
-    v_to    text[] := array(select btrim(a) from unnest(string_to_array(p->>'mail_to', ',')) a where btrim(a) <> '');
+    v_to    text[] := array(select btrim(a) from unnest(string_to_array(p->>'mail_to', ',')) a
+                            where btrim(a) <> '');
     v       record;
 begin
     update deferred.__deferred_upkeep u set breakers_at = now()
     where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x
-                              where x.breakers_at not between now() - interval '50 seconds' and now() for update skip locked));
+                              where x.breakers_at not between now() - interval '50 seconds'
+                                and now() for update skip locked));
     if found then
         perform deferred.__breaker((p->>'crashes')::bigint, (p->>'retry_ms')::bigint);
-        select format('%s %s', quote_literal(left(a, 200)), deferred.__mail_address_wrong(a)) into text
+        select format('%s %s', quote_literal(left(a, 200)),
+                      deferred.__mail_address_wrong(a)) into text
         from unnest(v_to) a where deferred.__mail_address_wrong(a) is not null limit 1;
         if found then
-            cause := 'settings'; name := 'alert.mail_to'; text := 'setting alert.mail_to: ' || text; mend := 'no alert is sent by mail until the address is correct: deferred.conf(5)';
+            cause := 'settings'; name := 'alert.mail_to'; text := 'setting alert.mail_to: ' || text;
+            mend := 'no alert is sent by mail until the address is correct: deferred.conf(5)';
             return next;
         end if;
     end if;
     v_to := array(select a from unnest(v_to) a where deferred.__mail_address_wrong(a) is null);
     if p->>'hook' is null and v_to = '{}' and p->>'print' is null then
         return query select a.cause::text, a.name::text, a.text, a.mend, null::text
-                     from deferred.__deferred_alert a where a.cause = 'breaker' and a.since = now() and a.ended_at is null;
+                     from deferred.__deferred_alert a where a.cause = 'breaker' and a.since = now()
+                         and a.ended_at is null;
         return;
     end if;
-    select x.alerts_at = '-infinity', x.builds_at not between now() - interval '1 hour' and now() into v_first, v_builds
-    from deferred.__deferred_upkeep x where x.alerts_at not between now() - interval '50 seconds' and now() for update skip locked;
+    select x.alerts_at = '-infinity',
+           x.builds_at not between now() - interval '1 hour' and now() into v_first, v_builds
+    from deferred.__deferred_upkeep x
+    where x.alerts_at not between now() - interval '50 seconds' and now() for update skip locked;
     if not found then
         return;
     end if;
-    update deferred.__deferred_upkeep set alerts_at = now(), builds_at = case when v_builds then now() else builds_at end;
+    update deferred.__deferred_upkeep
+    set alerts_at = now(), builds_at = case when v_builds then now() else builds_at end;
     v_fresh := deferred.__alert_queues(p);
     perform deferred.__alert_functions(p, v_first, v_builds);
-    perform deferred.__alert_found('absent', a.instance, format('%s with pidfile %s on host %s is missed while others come: it was seen %s ago%s',
-        case when a.service then 'the service' else 'check_deferred' end, a.pidfile, a.host, make_interval(secs => a.seen_s),
-        case when not a.service then format(', and used to come every %s', make_interval(secs => a.every_s)) end),
-        format('deferred doctor, on host %s: cron''s line or the unit, and the log it writes', a.host))
+    perform deferred.__alert_found('absent', a.instance,
+                                   format('%s with pidfile %s on host %s is missed while others '
+                                          'come: it was seen %s ago%s',
+        case when a.service then 'the service' else 'check_deferred' end, a.pidfile, a.host,
+        make_interval(secs => a.seen_s),
+        case when not a.service then format(', and used to come every %s',
+                                            make_interval(secs => a.every_s)) end),
+        format('deferred doctor, on host %s: cron''s line or the unit, and the log it writes',
+               a.host))
     from deferred.__absent() a;
     update deferred.__deferred_alert a set ended_at = now()
-    where a.ended_at is null and a.seen_at < now() and a.cause <> 'breaker' and (v_fresh or a.cause not in ('late', 'unserved'))
+    where a.ended_at is null and a.seen_at < now() and a.cause <> 'breaker'
+      and (v_fresh or a.cause not in ('late', 'unserved'))
       and (v_builds or a.cause not in ('slower', 'bigger'));
     -- Producers choose the names of queues, so those go sooner.
     delete from deferred.__deferred_alert a
@@ -124,21 +140,31 @@ begin
                    case when cause = 'dead' then 'deferred ls --state dead'
                         else 'deferred alert --list' end) else '' end;
         if p->>'hook' is not null then
-            perform deferred.__alert_job(p->>'queue', 'deferred-alert', json_build_object('cause', cause, 'name', name, 'text', text, 'do', mend,
-                'database', current_database(), 'at', to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+            perform deferred.__alert_job(p->>'queue', 'deferred-alert',
+                                         json_build_object('cause', cause, 'name', name, 'text',
+                                             text, 'do', mend,
+                'database', current_database(), 'at',
+                to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
                 format('%s %s: %s', cause, name, text), (p->>'timeout_ms')::bigint, 2);
         end if;
         if v_to <> '{}' and name = 'send_mail' and v.names is null then
             note := 'not told by mail, for it is about mail';
         elsif v_to <> '{}' then
-            perform deferred.__alert_job(p->>'queue', 'send_mail', json_build_object('to', v_to, 'subject', format('deferred: %s %s', cause, name),
-                'text', format(E'%s\n\ndo: %s\n\nDatabase %s; deferred alert --list has all that stands.\n', text, mend, current_database()),
-                'headers', json_build_object('Auto-Submitted', 'auto-generated')), format('deferred: %s %s', cause, name), null, null);
+            perform deferred.__alert_job(p->>'queue', 'send_mail',
+                                         json_build_object('to', v_to, 'subject',
+                                             format('deferred: %s %s', cause, name),
+                'text',
+                format(E'%s\n\ndo: %s\n\nDatabase %s; deferred alert --list has all that stands.\n',
+                       text, mend, current_database()),
+                'headers', json_build_object('Auto-Submitted', 'auto-generated')),
+                format('deferred: %s %s', cause, name), null, null);
         end if;
         update deferred.__deferred_alert a
         set told_at = now(),
             counted = case when a.cause <> 'dead' then a.counted else coalesce((
-                select t.dead from deferred.__deferred_series s join deferred.__deferred_sum t on t.span = 0 and t.series = s.id and t.at = '-infinity'
+                select t.dead from deferred.__deferred_series s
+                join deferred.__deferred_sum t on t.span = 0 and t.series = s.id
+                    and t.at = '-infinity'
                 where (s.queue, s.fn, s.plugin) = ('*', a.name, '*')), a.counted) end
         where case when a.cause in ('late', 'unserved') then 'queue' else a.cause end = v.kind
           and a.name = any (v.name || v.names) and a.ended_at is null;
@@ -146,5 +172,6 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__alert(json) is 'finds what is wrong, once a minute, and defers jobs that tell it; returns what they tell';
+comment on function deferred.__alert(json) is
+    'finds what is wrong, once a minute, and defers jobs that tell it; returns what they tell';
 grant execute on function deferred.__alert(json) to deferred_worker;

@@ -1,8 +1,11 @@
-create or replace function deferred.__alert_found(cause text, name text, text text, mend text) returns void
+create or replace function deferred.__alert_found(cause text, name text, text text,
+                                                  mend text) returns void
 language sql
 as $$
     insert into deferred.__deferred_alert as a (cause, name, text, mend) values ($1, $2, $3, $4)
     on conflict (cause, name) do update
-    set since = case when a.ended_at is null then a.since else now() end, seen_at = now(), ended_at = null, text = excluded.text, mend = excluded.mend
+    set since = case when a.ended_at is null then a.since else now() end, seen_at = now(),
+        ended_at = null, text = excluded.text, mend = excluded.mend
 $$;
-comment on function deferred.__alert_found(text, text, text, text) is 'writes down that something is wrong, or still is; part of deferred.__alert()';
+comment on function deferred.__alert_found(text, text, text, text) is
+    'writes down that something is wrong, or still is; part of deferred.__alert()';

@@ -1,4 +1,5 @@
--- Who set it first keeps its moment: a function named instead of another one hears of no death before.
+-- Who set it first keeps its moment: a function named instead of another one hears of no death
+-- before.
 create or replace function deferred.__on_dead_set(p_kind text, p_name text, p_fn text) returns void
 language plpgsql
 as $$
@@ -9,11 +10,16 @@ begin
         raise exception using errcode = '22023',
             message = format('%s ''%s'': on_dead ''%s'' is not the name of a function',
                              p_kind, left(p_name, 200), left(p_fn, 200)),
-            hint = 'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
+            hint =
+                'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
     else
-        perform deferred.__defer_check(deferred.__actor(), case p_kind when 'queue' then p_name end, p_fn);
-        insert into deferred.__deferred_on_dead as o (kind, name, fn) values (p_kind, p_name, p_fn) on conflict (kind, name) do update set fn = excluded.fn;
+        perform deferred.__defer_check(deferred.__actor(), case p_kind when 'queue' then p_name end,
+                                       p_fn);
+        insert into deferred.__deferred_on_dead as o (kind, name, fn)
+        values (p_kind, p_name, p_fn) on conflict (kind, name) do update set fn = excluded.fn;
     end if;
 end
 $$;
-comment on function deferred.__on_dead_set(text, text, text) is 'sets what is deferred for each dead job; part of deferred.__queue_set() and deferred.__function_set()';
+comment on function deferred.__on_dead_set(text, text, text) is
+    'sets what is deferred for each dead job; part of deferred.__queue_set() and '
+    'deferred.__function_set()';

@@ -22,9 +22,11 @@ begin
     for v in
         select f.name from deferred.__deferred_function f
         where f.broken_at is not null and exists (
-            select from deferred.__deferred_series s join deferred.__deferred_sum m on m.span = 1 and m.series = s.id
+            select from deferred.__deferred_series s join deferred.__deferred_sum m on m.span = 1
+                and m.series = s.id
                                                     and m.at > f.broken_at
-            where (s.queue, s.fn, s.plugin) = ('*', f.name, '*') and m.ok + m.failed + m.timeout + m.cancelled + m.snoozed > 0)
+            where (s.queue, s.fn, s.plugin) = ('*', f.name, '*')
+              and m.ok + m.failed + m.timeout + m.cancelled + m.snoozed > 0)
     loop
         perform deferred.__function_resume(v.name);
     end loop;
@@ -35,16 +37,24 @@ begin
     for v in
         with crashing as materialized (
             select s.id, s.fn, coalesce(a.ended_at, '-infinity') as from_at
-            from deferred.__deferred_series s left join deferred.__deferred_alert a on a.cause = 'breaker' and a.name = s.fn
+            from deferred.__deferred_series s
+            left join deferred.__deferred_alert a on a.cause = 'breaker' and a.name = s.fn
             where s.queue = '*' and s.plugin = '*' and s.fn ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'
-              and exists (select from deferred.__deferred_sum m where m.span = 1 and m.series = s.id and m.at >= now() - interval '1 hour' and m.crashed > 0)
-              and not exists (select from deferred.__deferred_function f where f.name = s.fn and f.broken_at is not null))
+              and exists (select from deferred.__deferred_sum m
+                          where m.span = 1 and m.series = s.id and m.at >= now() - interval '1 hour'
+                            and m.crashed > 0)
+              and not exists (select from deferred.__deferred_function f
+                              where f.name = s.fn and f.broken_at is not null))
         select c.fn, n.crashed
         from crashing c
         cross join lateral (
             select sum(x.crashed) as crashed, min(x.at) filter (where x.crashed > 0) as since
-            from (select m.at, m.crashed, sum(m.ok + m.failed + m.timeout + m.cancelled + m.snoozed) over (order by m.at desc) as others
-                  from (select y.* from deferred.__deferred_sum y where y.span = 1 and y.series = c.id and y.at >= c.from_at order by y.at desc limit 1000) m) x
+            from (select m.at, m.crashed,
+                  sum(m.ok + m.failed + m.timeout + m.cancelled + m.snoozed)
+                      over (order by m.at desc) as others
+                  from (select y.* from deferred.__deferred_sum y
+                        where y.span = 1 and y.series = c.id and y.at >= c.from_at
+                        order by y.at desc limit 1000) m) x
             where x.others = 0) n
         cross join lateral (
             select count(*) filter (where u.crashed_at >= n.since) as crashing,
@@ -58,4 +68,6 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__breaker(bigint, bigint) is 'pauses functions whose last attempts all crashed, and ends such pauses; part of deferred.__alert()';
+comment on function deferred.__breaker(bigint, bigint) is
+    'pauses functions whose last attempts all crashed, and ends such pauses; part of '
+    'deferred.__alert()';

@@ -1,4 +1,5 @@
--- The call of one job. Its id is known before the plan begins: of all partitions only that one is opened in which it lies.
+-- The call of one job. Its id is known before the plan begins: of all partitions only that one is
+-- opened in which it lies.
 create or replace function deferred.__call(p_id bigint) returns setof deferred.__deferred
 language plpgsql stable rows 1
 as $$

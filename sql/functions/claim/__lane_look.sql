@@ -1,5 +1,6 @@
--- Is there a job in a lane that has not been handed out? A look without a lock, by the index alone: of dead rows only those beyond the
--- place are walked over. sql/functions/claim/__claim.sql says what a place is.
+-- Is there a job in a lane that has not been handed out? A look without a lock, by the index alone:
+-- of dead rows only those beyond the place are walked over. sql/functions/claim/__claim.sql says
+-- what a place is.
 create or replace function deferred.__lane_look(p_queue text, p_priority integer) returns boolean
 language plpgsql stable
 as $$
@@ -11,34 +12,42 @@ begin
     order by p.queue desc, p.priority desc, p.seq desc limit 1;
     if not found or pg_snapshot_xmax(v.cur) > pg_snapshot_xmax(pg_current_snapshot()) then
         return exists (select from deferred.__deferred_hot h
-                       where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null limit 1);
+                       where h.queue = p_queue and h.priority = p_priority and h.due_at is null
+                         and not h.limited and h.fn is not null limit 1);
     end if;
     if v.rest_id <> '{}' then
         perform from unnest(v.rest_xid, v.rest_id) r(xid, id)
         cross join lateral (
             select from deferred.__deferred_hot h
-            where h.id = any (array[r.id]) and h.xid = r.xid and h.due_at is null and not h.limited limit 1) h limit 1;
+            where h.id = any (array[r.id]) and h.xid = r.xid and h.due_at is null and not h.limited
+            limit 1) h limit 1;
         if found then
             return true;
         end if;
     end if;
     perform from deferred.__deferred_hot h
-    where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null
-      and (h.xid, h.id) > (greatest(coalesce(v.xid, '0'), pg_snapshot_xmax(case when v.xid is null then v.cur else v.done end)),
+    where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited
+      and h.fn is not null
+      and (h.xid, h.id) > (greatest(coalesce(v.xid, '0'),
+                                    pg_snapshot_xmax(case when v.xid is null then v.cur
+                                        else v.done end)),
                            case when v.xid >= pg_snapshot_xmax(v.done) then v.id else 0 end)
     order by h.queue, h.priority, h.xid, h.id limit 1;
     if found then
         return true;
     end if;
     -- What was open when the snapshots were taken, and has committed since.
-    perform from (select x from pg_snapshot_xip(v.cur) x union select x from pg_snapshot_xip(v.done) x where v.xid is not null and x >= v.xid) o
+    perform from (select x from pg_snapshot_xip(v.cur) x union select x
+                  from pg_snapshot_xip(v.done) x where v.xid is not null and x >= v.xid) o
     cross join lateral (
         select from deferred.__deferred_hot h
-        where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited and h.fn is not null and h.xid between o.x and o.x
+        where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited
+          and h.fn is not null and h.xid between o.x and o.x
           and (o.x <> coalesce(v.xid, '0') or h.id > v.id)
         order by h.queue, h.priority, h.xid, h.id limit 1) h limit 1;
     return found;
 end
 $$;
-comment on function deferred.__lane_look is 'true: some ready job of the lane has not been handed out';
+comment on function deferred.__lane_look is
+    'true: some ready job of the lane has not been handed out';
 grant execute on function deferred.__lane_look to deferred_worker;

@@ -1,13 +1,15 @@
--- The lanes that may have jobs, from above: by queue, and in a queue by priority. These are the lanes
--- that have a place, and between two of them those that a step through the index finds. So the dead
--- entries of lanes with a place are not walked over. Of a lane's places the newest comes first,
--- not those that a held snapshot keeps.
+-- The lanes that may have jobs, from above: by queue, and in a queue by priority. These are the
+-- lanes that have a place, and between two of them those that a step through the index finds. So
+-- the dead entries of lanes with a place are not walked over. Of a lane's places the newest comes
+-- first, not those that a held snapshot keeps.
 --
--- Anybody can make many lanes, because a priority is any number. So the caller says how many lanes it
--- takes at most, and then goes on where it was. Its round is "AT/FROM", two lanes, each a queue and a
--- priority with a space between: first come the lanes below AT, and behind the last of all those from
--- the first one down to FROM. Without FROM the round begins at AT, and without both at the first lane.
-create or replace function deferred.__lanes(p_queues text[], p_most integer, p_round text default null)
+-- Anybody can make many lanes, because a priority is any number. So the caller says how many lanes
+-- it takes at most, and then goes on where it was. Its round is "AT/FROM", two lanes, each a queue
+-- and a priority with a space between: first come the lanes below AT, and behind the last of all
+-- those from the first one down to FROM. Without FROM the round begins at AT, and without both at
+-- the first lane.
+create or replace function deferred.__lanes(p_queues text[], p_most integer,
+                                            p_round text default null)
 returns table (queue text, priority smallint)
 language plpgsql stable rows 10
 as $$
@@ -15,7 +17,8 @@ as $$
 declare
     v_left     integer := p_most;
     v_at       text[] := string_to_array(split_part(p_round, '/', 1), ' ');
-    v_from     text[] := coalesce(string_to_array(nullif(split_part(p_round, '/', 2), ''), ' '), v_at);
+    v_from     text[] := coalesce(string_to_array(nullif(split_part(p_round, '/', 2), ''), ' '),
+                                  v_at);
     v_high     text collate "C" := coalesce(v_at[1], '~');  -- the lanes below it
     v_high_at  integer := coalesce(v_at[2]::integer, 32768);
     v_low      text collate "C" := '';                      -- down to this one
@@ -36,7 +39,8 @@ begin
     end if;
     loop
         foreach v_served in array case when p_queues is null then array[null]
-                        else array(select distinct q collate "C" from unnest(p_queues) q order by 1 desc) end loop
+                        else array(select distinct q collate "C" from unnest(p_queues) q
+                                   order by 1 desc) end loop
             continue when v_served > v_high or v_served < v_low;
             v_queue := coalesce(v_served, v_high);
             v_priority := case when v_queue = v_high then v_high_at else 32768 end;
@@ -60,11 +64,13 @@ begin
                     order by h.queue desc, h.priority desc limit 1;
                     if not found and v_end <> v_queue then
                         select h.queue, h.priority into v_lane from deferred.__deferred_hot h
-                        where h.queue < v_queue and h.queue > v_end and h.due_at is null and not h.limited and h.fn is not null
+                        where h.queue < v_queue and h.queue > v_end and h.due_at is null
+                          and not h.limited and h.fn is not null
                         order by h.queue desc, h.priority desc limit 1;
                         if not found and v_end <> '' then
                             select h.queue, h.priority into v_lane from deferred.__deferred_hot h
-                            where h.queue = v_end and h.priority > v_end_at and h.due_at is null and not h.limited and h.fn is not null
+                            where h.queue = v_end and h.priority > v_end_at and h.due_at is null
+                              and not h.limited and h.fn is not null
                             order by h.queue desc, h.priority desc limit 1;
                         end if;
                     end if;
@@ -98,5 +104,6 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__lanes is 'queues and priorities that may have ready jobs; p_queues: those served, NULL: all';
+comment on function deferred.__lanes is
+    'queues and priorities that may have ready jobs; p_queues: those served, NULL: all';
 grant execute on function deferred.__lanes to deferred_worker, deferred_viewer;

@@ -1,11 +1,12 @@
--- Locks the row of a job, so that no claim takes it from now on. The lane is not left locked, because
--- the transaction of the caller may stay open.
+-- Locks the row of a job, so that no claim takes it from now on. The lane is not left locked,
+-- because the transaction of the caller may stay open.
 --
--- A claim does not lock the jobs that it takes. One that is under way may have read the row before it
--- was locked here, and its lease is not visible yet. That claim has locked the place of the lane, or,
--- for the first place, its guard. So this function waits for that lock in a subtransaction, which it
--- rolls back to release the lock. The next statement then sees the lease. In a transaction with an
--- older snapshot (repeatable read) waiting for what a claim has changed since fails with 40001.
+-- A claim does not lock the jobs that it takes. One that is under way may have read the row before
+-- it was locked here, and its lease is not visible yet. That claim has locked the place of the
+-- lane, or, for the first place, its guard. So this function waits for that lock in a
+-- subtransaction, which it rolls back to release the lock. The next statement then sees the lease.
+-- In a transaction with an older snapshot (repeatable read) waiting for what a claim has changed
+-- since fails with 40001.
 create or replace function deferred.__lock_unclaimed(p_id bigint) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -18,11 +19,13 @@ begin
     end if;
     if h.fn is not null and not h.limited and h.due_at is null then
         begin
-            perform from deferred.__deferred_place p where p.queue = h.queue and p.priority = h.priority
+            perform from deferred.__deferred_place p where p.queue = h.queue
+                and p.priority = h.priority
             order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
             if not found then
                 perform from deferred.__deferred_limit_guard g
-                where g.n = (hashtextextended(h.queue || ' ' || h.priority, 0) & 1023)::integer + 1024 for update;
+                where g.n = (hashtextextended(h.queue || ' ' || h.priority,
+                                              0) & 1023)::integer + 1024 for update;
             end if;
             raise exception using errcode = 'DEF01';
         exception when sqlstate 'DEF01' then
@@ -32,4 +35,5 @@ begin
     return (select not deferred.__is_claimed(x) from deferred.__deferred_hot x where x.id = p_id);
 end
 $$;
-comment on function deferred.__lock_unclaimed is 'locks the row of a job; true: nobody holds the job; NULL: the job has ended';
+comment on function deferred.__lock_unclaimed is
+    'locks the row of a job; true: nobody holds the job; NULL: the job has ended';

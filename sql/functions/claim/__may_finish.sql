@@ -1,5 +1,6 @@
--- A receipt alone is not enough: processes of one operating-system user can read it from each other. A function may have a role of its
--- own, which is then a member of the roles whose jobs it runs.
+-- A receipt alone is not enough: processes of one operating-system user can read it from each
+-- other. A function may have a role of its own, which is then a member of the roles whose jobs it
+-- runs.
 create or replace function deferred.__may_finish(id bigint) returns boolean
 language sql stable
 as $$
@@ -7,6 +8,9 @@ as $$
         select from deferred.__deferred d
         where d.id = $1
           and (deferred.__may_touch(d.created_by::name)
-               or exists (select from pg_roles r where r.rolname = d.created_by and pg_has_role(deferred.__actor(), r.oid, 'member'))))
+               or exists (select from pg_roles r where r.rolname = d.created_by
+                          and pg_has_role(deferred.__actor(), r.oid, 'member'))))
 $$;
-comment on function deferred.__may_finish(bigint) is 'true for who deferred a job and for members of that role, for workers, operators and administrators';
+comment on function deferred.__may_finish(bigint) is
+    'true for who deferred a job and for members of that role, for workers, operators and '
+    'administrators';

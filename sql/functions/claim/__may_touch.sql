@@ -6,5 +6,6 @@ as $$
         or pg_has_role(deferred.__actor(), 'deferred_worker', 'member')
         or pg_has_role(deferred.__actor(), 'deferred_operator', 'member')
 $$;
-comment on function deferred.__may_touch(name) is 'true for who deferred a job, for workers, operators and administrators';
+comment on function deferred.__may_touch(name) is
+    'true for who deferred a job, for workers, operators and administrators';
 grant execute on function deferred.__may_touch(name) to deferred_worker;

@@ -10,15 +10,20 @@ begin
         raise exception using errcode = '22004', message = 'job id or receipt is NULL',
             hint = 'pass both as the call of the function gives them';
     end if;
-    select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and deferred.__token($1, l.receipt, l.worker) = $2
+    select l.outcome into v_outcome from deferred.__deferred_log l
+    where l.job_id = $1 and deferred.__token($1, l.receipt, l.worker) = $2
     order by l.finished_at desc limit 1;
     -- The lease may have ended, and not been given up yet.
     select case when h.fn is null then h.receipt
-                when v_lease is not null then coalesce(deferred.__token($1, (v_lease).receipt, (v_lease).worker), 0)
-                else (select deferred.__token($1, l.receipt, l.worker) from deferred.__deferred_lease l
-                      where l.span @> $1 and $1 = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap)
+                when v_lease is not null
+                    then coalesce(deferred.__token($1, (v_lease).receipt, (v_lease).worker), 0)
+                else (select deferred.__token($1, l.receipt, l.worker)
+                      from deferred.__deferred_lease l
+                      where l.span @> $1 and $1 = any (l.ids)
+                        and pg_visible_in_snapshot(h.xid, l.snap)
                       order by l.expires_at desc limit 1) end
-    into v_receipt from deferred.__deferred_hot h left join lateral deferred.__lease_of(h.id, h.xid) v_lease on true where h.id = $1;
+    into v_receipt from deferred.__deferred_hot h left join lateral deferred.__lease_of(h.id,
+        h.xid) v_lease on true where h.id = $1;
     raise exception using errcode = '55000',
         message = format('job %s is not held by this receipt: %s', $1,
             case when v_outcome = 'ok' then 'it is finished already'
@@ -31,4 +36,5 @@ begin
                'needed';
 end
 $$;
-comment on function deferred.__refuse_receipt(bigint, bigint) is 'says why a receipt is not valid; part of finish() and extend()';
+comment on function deferred.__refuse_receipt(bigint, bigint) is
+    'says why a receipt is not valid; part of finish() and extend()';

@@ -1,4 +1,5 @@
-create or replace function deferred.extend(id bigint, receipt bigint, lease_ms bigint) returns timestamptz
+create or replace function deferred.extend(id bigint, receipt bigint,
+                                           lease_ms bigint) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -14,22 +15,27 @@ begin
     end if;
     v_end := clock_timestamp() + $3 * interval '1 millisecond';
     -- A call gets a lease of its own beside that of its batch, which nobody has to wait for.
-    select y.* into l from deferred.__deferred_hot x cross join lateral deferred.__lease_of(x.id, x.xid) y
+    select y.* into l from deferred.__deferred_hot x
+    cross join lateral deferred.__lease_of(x.id, x.xid) y
     where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
     if l.receipt is not null and not deferred.__may_finish($1) then
-        raise exception using errcode = '42501', message = format('job %s was deferred by another role', $1),
+        raise exception using errcode = '42501',
+            message = format('job %s was deferred by another role', $1),
             hint = 'grant that role to the role of the function';
     end if;
     if l.receipt is not null then
         if v_end > l.expires_at then
-            insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at)
-            values (l.queue, l.worker, l.receipt, array[$1], int8range($1, $1, '[]'), l.snap, true, l.claimed_at, v_end);
+            insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone,
+                                                   claimed_at, expires_at)
+            values (l.queue, l.worker, l.receipt, array[$1], int8range($1, $1, '[]'), l.snap, true,
+                    l.claimed_at, v_end);
         end if;
         return greatest(l.expires_at, v_end);
     end if;
     -- A message that a consumer holds is hidden by due_at too.
     update deferred.__deferred_hot x
-    set visible_at = greatest(x.visible_at, v_end), due_at = case when x.due_at is not null then greatest(x.visible_at, v_end) end
+    set visible_at = greatest(x.visible_at, v_end),
+        due_at = case when x.due_at is not null then greatest(x.visible_at, v_end) end
     where x.id = $1 and x.fn is null and x.receipt = $2 and x.visible_at > clock_timestamp()
     returning x.visible_at into v_end;
     if not found then
@@ -38,5 +44,8 @@ begin
     return v_end;
 end
 $$;
-comment on function deferred.extend(bigint, bigint, bigint) is 'have the lease of the claim with this receipt last so long from now at least; returns its end. Raises 55000 where the receipt is not valid any more';
-grant execute on function deferred.extend(bigint, bigint, bigint) to deferred_producer, deferred_http;
+comment on function deferred.extend(bigint, bigint, bigint) is
+    'have the lease of the claim with this receipt last so long from now at least; returns its '
+    'end. Raises 55000 where the receipt is not valid any more';
+grant execute on function deferred.extend(bigint, bigint, bigint) to deferred_producer,
+      deferred_http;

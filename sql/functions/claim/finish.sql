@@ -1,18 +1,20 @@
--- running: jobs while they are being run: cancelled, reporting how far they are, holding on to their claim,
--- finished in the transaction of their own work.
+-- running: jobs while they are being run: cancelled, reporting how far they are, holding on to
+-- their claim, finished in the transaction of their own work.
 --
 -- Whoever knows the receipt of a claim, a random number of 64 bits, holds the claim. A worker has
 -- one receipt for all jobs that it claims at once, so it does not pass the receipt to a function. A
--- function gets a token that is good only for its own job (deferred_plugin.h). With the token it may
--- act on that job over a connection of its own, as a producer that
+-- function gets a token that is good only for its own job (deferred_plugin.h). With the token it
+-- may act on that job over a connection of its own, as a producer that
 -- sql/functions/claim/__may_finish.sql allows.
 --
 -- finish() reads without a lock which lease holds the job. The hot row tells whether that lease
 -- still holds it (sql/functions/claim/__claim.sql).
 --
--- Cancelling and recording meet at the hot row: whoever locks it first wins, the other finds it gone. So a job that
--- was cancelled is never recorded as done, and one that is done is not cancelled any more.
-create or replace function deferred.finish(id bigint, receipt bigint, result text default null) returns void
+-- Cancelling and recording meet at the hot row: whoever locks it first wins, the other finds it
+-- gone. So a job that was cancelled is never recorded as done, and one that is done is not
+-- cancelled any more.
+create or replace function deferred.finish(id bigint, receipt bigint,
+                                           result text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -26,10 +28,12 @@ begin
                              $1, octet_length($3)),
             hint = 'store the result elsewhere and pass a reference';
     end if;
-    select y.* into l from deferred.__deferred_hot x cross join lateral deferred.__lease_of(x.id, x.xid) y
+    select y.* into l from deferred.__deferred_hot x
+    cross join lateral deferred.__lease_of(x.id, x.xid) y
     where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
     if l.receipt is not null and not deferred.__may_finish($1) then
-        raise exception using errcode = '42501', message = format('job %s was deferred by another role', $1),
+        raise exception using errcode = '42501',
+            message = format('job %s was deferred by another role', $1),
             hint = 'grant that role to the role of the function';
     end if;
     delete from deferred.__deferred_hot x
@@ -44,10 +48,15 @@ begin
     end if;
     h.started_at := coalesce(l.claimed_at, h.started_at);
     delete from deferred.__deferred_progress p where p.job_id = $1;
-    insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker, receipt, run_us, result)
-    values (h.id, h.attempt + (h.fn is not null)::integer, 'ok', true, h.started_at, l.worker, coalesce(l.receipt, h.receipt),
+    insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker,
+                                         receipt, run_us, result)
+    values (h.id, h.attempt + (h.fn is not null)::integer, 'ok', true, h.started_at, l.worker,
+            coalesce(l.receipt, h.receipt),
             (extract(epoch from clock_timestamp() - h.started_at) * 1000000)::bigint, $3);
 end
 $$;
-comment on function deferred.finish(bigint, bigint, text) is 'record the attempt that was told this receipt as ok, in the transaction of the caller: what else it writes and the success commit together. Raises 55000 where the receipt is not valid any more';
+comment on function deferred.finish(bigint, bigint, text) is
+    'record the attempt that was told this receipt as ok, in the transaction of the caller: what '
+    'else it writes and the success commit together. Raises 55000 where the receipt is not valid '
+    'any more';
 grant execute on function deferred.finish(bigint, bigint, text) to deferred_producer, deferred_http;

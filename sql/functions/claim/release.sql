@@ -4,7 +4,8 @@ as $$
 #variable_conflict use_column
 begin
     update deferred.__deferred_hot h
-    set receipt = null, put_receipt = null, started_at = null, attempt = h.attempt - 1, due_at = null, visible_at = clock_timestamp(),
+    set receipt = null, put_receipt = null, started_at = null, attempt = h.attempt - 1,
+        due_at = null, visible_at = clock_timestamp(),
         xid = pg_current_xact_id()
     where h.id = $1 and h.receipt = $2 and h.worker is null;
     if not found then
@@ -14,5 +15,7 @@ begin
     end if;
 end
 $$;
-comment on function deferred.release(bigint, bigint) is 'give back a claimed message at once, as if it had not been taken. Raises 55000 where the receipt is not valid any more';
+comment on function deferred.release(bigint, bigint) is
+    'give back a claimed message at once, as if it had not been taken. Raises 55000 where the '
+    'receipt is not valid any more';
 grant execute on function deferred.release(bigint, bigint) to deferred_http, deferred_worker;

@@ -1,5 +1,6 @@
--- Has a job that this transaction has just stored wait for jobs that are there. parents: a number, or a list of numbers and of
--- objects with job, on (ok, failed or ended) and as, its name for this parent.
+-- Has a job that this transaction has just stored wait for jobs that are there. parents: a number,
+-- or a list of numbers and of objects with job, on (ok, failed or ended) and as, its name for this
+-- parent.
 create or replace function deferred.__after(p_id bigint, p_parents jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -22,9 +23,12 @@ begin
         if jsonb_typeof(v_item) = 'number' then
             v_item := jsonb_build_object('job', v_item);
         end if;
-        v_kind := case coalesce(v_item->>'on', 'ok') when 'ok' then 'o' when 'failed' then 'f' when 'ended' then 'e' end;
-        if jsonb_typeof(v_item) <> 'object' or v_item - array['job', 'on', 'as'] <> '{}' or v_kind is null
-           or (v_item->>'job' ~ '^[0-9]{1,18}$') is not true or length(v_item->>'as') not between 1 and 100 then
+        v_kind := case coalesce(v_item->>'on', 'ok') when 'ok' then 'o' when 'failed' then 'f'
+                       when 'ended' then 'e' end;
+        if jsonb_typeof(v_item) <> 'object' or v_item - array['job', 'on', 'as'] <> '{}'
+            or v_kind is null
+           or (v_item->>'job' ~ '^[0-9]{1,18}$') is not true
+           or length(v_item->>'as') not between 1 and 100 then
             raise exception using errcode = '22023',
                 message = format('option ''after'' has the invalid value ''%s''',
                                  left(v_item::text, 200)),
@@ -36,13 +40,15 @@ begin
            or not exists (select from deferred.__deferred d
                           where d.id = v_parent and deferred.__may_touch(d.created_by::name))
            or (not exists (select from deferred.__deferred_hot h where h.id = v_parent)
-               and not exists (select from deferred.__deferred_log l where l.job_id = v_parent and l.final)) then
+               and not exists (select from deferred.__deferred_log l
+                               where l.job_id = v_parent and l.final)) then
             raise exception using errcode = '22023',
                 message = format('option ''after'': job %s does not exist', v_parent),
                 hint = 'a job waits for jobs and messages of its own role that were deferred '
                        'earlier and have not been purged';
         end if;
-        insert into deferred.__deferred_edge (child, parent, kind, name) values (p_id, v_parent, v_kind::"char", v_item->>'as')
+        insert into deferred.__deferred_edge (child, parent, kind, name)
+        values (p_id, v_parent, v_kind::"char", v_item->>'as')
         on conflict do nothing;
         if not found then
             raise exception using errcode = '22023',
@@ -51,7 +57,8 @@ begin
         end if;
     end loop;
     insert into deferred.__deferred_wait (id, waits, due_at)
-    select h.id, jsonb_array_length(p_parents), h.due_at from deferred.__deferred_hot h where h.id = p_id;
+    select h.id, jsonb_array_length(p_parents), h.due_at from deferred.__deferred_hot h
+    where h.id = p_id;
     update deferred.__deferred_hot h set due_at = 'infinity' where h.id = p_id;
     insert into deferred.__deferred_ended (id, what) values (p_id, 'l');
 end

@@ -1,18 +1,25 @@
--- Those to the parents of some numbers: to one that is hot the job waits again, of one that is not the log says how it ended, and where that was purged
--- what was told of it stands. was and waits: how many of them counted as not met before, and do now. A parent that would tell nobody of its end, for it is
--- not watched, has deferred.__settle() look at it. Part of deferred.flow_retry(), under its lock.
-create or replace function deferred.__edges_anew(p_child bigint, p_from bigint, p_upto bigint, out was bigint, out waits bigint)
+-- Those to the parents of some numbers: to one that is hot the job waits again, of one that is not
+-- the log says how it ended, and where that was purged what was told of it stands. was and waits:
+-- how many of them counted as not met before, and do now. A parent that would tell nobody of its
+-- end, for it is not watched, has deferred.__settle() look at it. Part of deferred.flow_retry(),
+-- under its lock.
+create or replace function deferred.__edges_anew(p_child bigint, p_from bigint, p_upto bigint,
+                                                 out was bigint, out waits bigint)
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
     with seen as materialized (
-        select e.parent, e.kind, e.what as was, case when h.hot then null else coalesce(deferred.__ended_as(e.parent), e.what) end as what, h.watched
+        select e.parent, e.kind, e.what as was, case when h.hot then null
+                                                     else coalesce(deferred.__ended_as(e.parent),
+                                                         e.what) end as what, h.watched
         from deferred.__deferred_edge e
-        left join lateral (select true as hot, x.watched from deferred.__deferred_hot x where x.id = e.parent offset 0) h on true
+        left join lateral (select true as hot, x.watched from deferred.__deferred_hot x
+                           where x.id = e.parent offset 0) h on true
         where e.child = p_child and e.parent between p_from and p_upto),
     put as (
         update deferred.__deferred_edge e set what = s.what
-        from seen s where e.child = p_child and e.parent = s.parent and e.what is distinct from s.what),
+        from seen s where e.child = p_child and e.parent = s.parent
+            and e.what is distinct from s.what),
     look as (
         insert into deferred.__deferred_ended (id, what, upto)
         select p_child, 'l', s.parent from seen s where s.what is null and s.watched is not true)
@@ -21,5 +28,6 @@ begin
     into was, waits from seen s;
 end
 $$;
-comment on function deferred.__edges_anew is 'part of deferred.flow_retry(): says of edges of a job what holds now';
+comment on function deferred.__edges_anew is
+    'part of deferred.flow_retry(): says of edges of a job what holds now';
 

@@ -1,8 +1,12 @@
--- Those only that this transaction has stored since deferred.__flow_join() gave the mark: one that has the key of another one is that one, which stays where it is.
+-- Those only that this transaction has stored since deferred.__flow_join() gave the mark: one that
+-- has the key of another one is that one, which stays where it is.
 --
--- No two wait for each other, by whatever way round: a job added to a flow whose callbacks are stored, which wait for it, waits for jobs of the flow, or for such
--- as were there before those callbacks, and so do not wait for them. That is looked at last, when nobody can have stored any that this has not seen.
-create or replace function deferred.__flow_add(p_flow bigint, p_mark bigint, p_ids bigint[]) returns void
+-- No two wait for each other, by whatever way round: a job added to a flow whose callbacks are
+-- stored, which wait for it, waits for jobs of the flow, or for such as were there before those
+-- callbacks, and so do not wait for them. That is looked at last, when nobody can have stored any
+-- that this has not seen.
+create or replace function deferred.__flow_add(p_flow bigint, p_mark bigint,
+                                               p_ids bigint[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -10,7 +14,8 @@ declare
     v_wrong record;
 begin
     perform deferred.__flow_join(p_flow);
-    v_ids := array(select distinct h.id from unnest(p_ids) u(id) join deferred.__deferred_hot h on h.id = u.id
+    v_ids := array(select distinct h.id from unnest(p_ids) u(id)
+                   join deferred.__deferred_hot h on h.id = u.id
                    where u.id > p_mark and h.xid = pg_current_xact_id() order by h.id);
     if exists (select from deferred.__deferred_hot h where h.id = any (v_ids) and h.fn is null) then
         raise exception using errcode = '22023',
@@ -19,13 +24,16 @@ begin
     end if;
     insert into deferred.__deferred_member (flow, job, part)
     select p_flow, j.id,
-           case when exists (select from deferred.__deferred_edge e join deferred.__deferred_member p on p.job = e.parent and p.flow = p_flow
+           case when exists (select from deferred.__deferred_edge e
+                             join deferred.__deferred_member p on p.job = e.parent
+                                 and p.flow = p_flow
                              where e.child = j.id and e.kind <> 'o') then 's' end::"char"
     from unnest(v_ids) j(id);
     select e.* into v_wrong
     from deferred.__deferred_flow_open o join deferred.__deferred_edge e on e.child = any (v_ids)
     where o.flow = p_flow and e.parent >= o.callbacks[1]
-      and not exists (select from deferred.__deferred_member m where m.job = e.parent and m.flow = p_flow and m.part is distinct from 't')
+      and not exists (select from deferred.__deferred_member m
+                      where m.job = e.parent and m.flow = p_flow and m.part is distinct from 't')
     limit 1;
     if found then
         raise exception using errcode = '22023',
@@ -35,8 +43,10 @@ begin
                    'the callbacks of the flow, so that no cycle can arise';
     end if;
     update deferred.__deferred_hot h set watched = true
-    from deferred.__deferred_flow f where f.id = p_flow and f.on_failure = 'cancel' and h.id = any (v_ids);
+    from deferred.__deferred_flow f where f.id = p_flow and f.on_failure = 'cancel'
+        and h.id = any (v_ids);
 end
 $$;
-comment on function deferred.__flow_add(bigint, bigint, bigint[]) is 'makes jobs that were just stored jobs of a flow; part of option "flow"';
+comment on function deferred.__flow_add(bigint, bigint, bigint[]) is
+    'makes jobs that were just stored jobs of a flow; part of option "flow"';
 grant execute on function deferred.__flow_add(bigint, bigint, bigint[]) to deferred_producer;

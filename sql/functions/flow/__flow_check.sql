@@ -6,12 +6,18 @@ declare
 begin
     if json_typeof(flow) is distinct from 'object' then
         raise exception using errcode = '22023', 
-            message = format('a flow must be a JSON object, but a JSON %s was given', coalesce(json_typeof(flow), 'null')),
-            hint = 'for example {"jobs": [{"name": "pack", "fn": "pack"}, {"fn": "mail", "after": ["pack"]}], "then": [{"fn": "report", "on": "ended"}]}';
-    elsif exists (select from json_object_keys(flow) k where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent')) then
+            message = format('a flow must be a JSON object, but a JSON %s was given',
+                             coalesce(json_typeof(flow), 'null')),
+            hint =
+                'for example {"jobs": [{"name": "pack", "fn": "pack"}, {"fn": "mail", "after": '
+                '["pack"]}], "then": [{"fn": "report", "on": "ended"}]}';
+    elsif exists (select from json_object_keys(flow) k
+                  where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent')) then
         raise exception using errcode = '22023',
             message = format('flow: option ''%s'' is unknown',
-                             (select left(k, 200) from json_object_keys(flow) k where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent') limit 1)),
+                             (select left(k, 200) from json_object_keys(flow) k
+                              where k not in ('label', 'on_failure', 'jobs', 'then', 'traceparent')
+                              limit 1)),
             hint = 'known options: jobs, then, on_failure, label, traceparent';
     elsif coalesce(flow->>'on_failure', 'continue') not in ('continue', 'cancel') then
         raise exception using errcode = '22023',
@@ -19,12 +25,15 @@ begin
                              left(flow->>'on_failure', 200)),
             hint = 'use continue (skip only what waits for the failed job) or cancel (cancel the '
                    'rest of the flow)';
-    elsif (json_typeof(flow->'jobs') is distinct from 'array' and (flow->'jobs' is not null or not open)) or json_typeof(coalesce(flow->'then', '[]')) <> 'array' then
+    elsif (json_typeof(flow->'jobs') is distinct from 'array'
+           and (flow->'jobs' is not null or not open))
+           or json_typeof(coalesce(flow->'then', '[]')) <> 'array' then
         raise exception using errcode = '22023',
             message = 'flow: ''jobs'' and ''then'' must be JSON arrays',
             hint = 'for example {"jobs": [{"fn": "pack"}], "then": [{"fn": "report", "on": '
                    '"ended"}]}';
-    elsif json_array_length(flow->'jobs') = 0 or json_array_length(coalesce(flow->'then', '[]')) > 8 or length(flow->>'label') > 1000 then
+    elsif json_array_length(flow->'jobs') = 0 or json_array_length(coalesce(flow->'then', '[]')) > 8
+        or length(flow->>'label') > 1000 then
         raise exception using errcode = '22023',
             message = 'flow: no jobs, more than 8 callbacks, or a label of more than 1000 '
                       'characters',
@@ -32,14 +41,22 @@ begin
                    '1000 characters';
     end if;
     for v in
-        select case when i.callback then format('callback %s', i.n - coalesce(json_array_length(flow->'jobs'), 0)) else format('job %s', i.n) end as which, w.wrong
+        select case when i.callback then format('callback %s',
+                                                i.n - coalesce(json_array_length(flow->'jobs'), 0))
+                                                    else format('job %s', i.n) end as which, w.wrong
         from deferred.__flow_items(flow) i
         cross join lateral (select case
-            when json_typeof(i.job) <> 'object' then format('must be a JSON object, but a JSON %s was given', json_typeof(i.job))
+            when json_typeof(i.job) <> 'object'
+                then format('must be a JSON object, but a JSON %s was given', json_typeof(i.job))
             when i.job->>'fn' is null then 'has no function (a flow cannot contain messages)'
-            when i.job->'name' is not null and (json_typeof(i.job->'name') = 'string' and length(i.job->>'name') between 1 and 100) is not true
+            when i.job->'name' is not null and (json_typeof(i.job->'name') = 'string'
+                                                and length(i.job->>'name') between 1
+                                                and 100) is not true
                 then 'has a name that is not a text of 1 to 100 characters'
-            when i.callback and (i.job->'after' is not null or i.job->>'on' not in ('ok', 'failed', 'ended')) then 'needs ''on'' (ok, failed or ended), and cannot have ''after'''
+            when i.callback and (i.job->'after' is not null
+                                 or i.job->>'on' not in ('ok', 'failed', 'ended'))
+                                     then
+                                         'needs ''on'' (ok, failed or ended), and cannot have ''after'''
             when not i.callback and i.job->'on' is not null then 'has the option ''on'', which '
                                                                  'only callbacks have'
             when i.job->'flow' is not null then 'has the option ''flow'', which is for jobs that '
@@ -51,23 +68,28 @@ begin
             hint = 'deferred_sql(3) describes the jobs and callbacks of a flow';
     end loop;
     for v in
-        select i.job->>'name' as name from deferred.__flow_items(flow) i where i.job->'name' is not null group by 1 having count(*) > 1 limit 1
+        select i.job->>'name' as name from deferred.__flow_items(flow) i
+        where i.job->'name' is not null group by 1 having count(*) > 1 limit 1
     loop
         raise exception using errcode = '22023',
             message = format('flow: two jobs have the name ''%s''', v.name),
             hint = 'give each job a name of its own';
     end loop;
     for v in
-        select case when c.job->>'name' is not null then format('job ''%s''', c.job->>'name') else format('job %s', e.n) end as which, e.*, p.n as parent,
-               count(*) over (partition by e.n) as many, count(*) over (partition by e.n, coalesce(e.name, e.job)) as same
+        select case when c.job->>'name' is not null then format('job ''%s''', c.job->>'name')
+                    else format('job %s', e.n) end as which, e.*, p.n as parent,
+               count(*) over (partition by e.n) as many,
+               count(*) over (partition by e.n, coalesce(e.name, e.job)) as same
         from deferred.__flow_edges(flow) e
         join deferred.__flow_items(flow) c on c.n = e.n
         left join deferred.__flow_items(flow) p on p.job->>'name' = e.name
         order by (p.n < e.n or (e.name is null and e.job ~ '^[0-9]{1,18}$')) is true, e.n
     loop
-        if (v.condition in ('ok', 'failed', 'ended') and coalesce(length(v.called), 1) between 1 and 100 and num_nonnulls(v.name, v.job) = 1
+        if (v.condition in ('ok', 'failed', 'ended')
+            and coalesce(length(v.called), 1) between 1 and 100 and num_nonnulls(v.name, v.job) = 1
             and (v.job is null or v.job ~ '^[0-9]{1,18}$')) is not true
-           or (json_typeof(v.item) = 'object' and v.item::jsonb - array['job', 'on', 'as'] <> '{}') then
+           or (json_typeof(v.item) = 'object' and v.item::jsonb - array['job', 'on', 'as'] <> '{}')
+               then
             raise exception using errcode = '22023',
                 message = format('flow: %s: option ''after'' has the invalid value ''%s''',
                                  v.which, left(v.item::text, 200)),
@@ -95,4 +117,5 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__flow_check is 'refuses a flow that is none, and says what is wrong with it; open: it may be without jobs';
+comment on function deferred.__flow_check is
+    'refuses a flow that is none, and says what is wrong with it; open: it may be without jobs';

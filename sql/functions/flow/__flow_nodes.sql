@@ -1,6 +1,8 @@
--- Of a flow its first jobs. Of a job those of its flow; of one that was deferred alone those it waits for, those that wait for it, and so on, the nearest
--- first. At most so many, of those behind one of them where that is said, and of no job more than that many edges are looked at.
-create or replace function deferred.__flow_nodes(what bigint, most integer, after bigint default 0) returns bigint[]
+-- Of a flow its first jobs. Of a job those of its flow; of one that was deferred alone those it
+-- waits for, those that wait for it, and so on, the nearest first. At most so many, of those behind
+-- one of them where that is said, and of no job more than that many edges are looked at.
+create or replace function deferred.__flow_nodes(what bigint, most integer,
+                                                 after bigint default 0) returns bigint[]
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -8,17 +10,24 @@ declare
     v_all  bigint[] := array[what];
     v_new  bigint[] := array[what];
 begin
-    select coalesce((select f.id from deferred.__deferred_flow f where f.id = what), (select m.flow from deferred.__deferred_member m where m.job = what)) into v_flow;
+    select coalesce((select f.id from deferred.__deferred_flow f where f.id = what),
+                    (select m.flow from deferred.__deferred_member m
+                     where m.job = what)) into v_flow;
     if v_flow is not null then
-        return array(select m.job from deferred.__deferred_member m where m.flow between v_flow and v_flow and m.job > after order by m.flow, m.job limit most);
+        return array(select m.job from deferred.__deferred_member m
+                     where m.flow between v_flow and v_flow and m.job > after order by m.flow, m.job
+                     limit most);
     end if;
     if not exists (select from deferred.job d where d.id = what) then
         return '{}';
     end if;
     while v_new <> '{}' and cardinality(v_all) < most loop
         v_new := array(select distinct e.id from unnest(v_new) n(id)
-                       cross join lateral ((select x.parent as id from deferred.__deferred_edge x where x.child = n.id order by x.parent limit most)
-                                           union all (select x.child from deferred.__deferred_edge x where x.parent = n.id order by x.child limit most)) e
+                       cross join lateral ((select x.parent as id from deferred.__deferred_edge x
+                                            where x.child = n.id order by x.parent limit most)
+                                           union all (select x.child from deferred.__deferred_edge x
+                                                      where x.parent = n.id order by x.child
+                                                      limit most)) e
                        where e.id <> all (v_all) order by e.id limit most - cardinality(v_all));
         v_all := v_all || v_new;
     end loop;

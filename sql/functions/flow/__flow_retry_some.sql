@@ -1,5 +1,7 @@
--- A step of a flow that somebody wants retried, in a transaction of a worker: it keeps all others from being told of ends, so it must not be one that anybody leaves open.
--- The lock is waited for a moment: who tells takes it step by step, and does not begin another one before who waits.
+-- A step of a flow that somebody wants retried, in a transaction of a worker: it keeps all others
+-- from being told of ends, so it must not be one that anybody leaves open.
+-- The lock is waited for a moment: who tells takes it step by step, and does not begin another one
+-- before who waits.
 create or replace function deferred.__flow_retry_some() returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms'
 as $$
@@ -9,18 +11,22 @@ declare
     s record;
 begin
     select x.* into r from deferred.__deferred_flow_retry x
-    where x.ended_at is null and x.not_before <= clock_timestamp() order by x.n limit 1 for update skip locked;
+    where x.ended_at is null and x.not_before <= clock_timestamp() order by x.n
+    limit 1 for update skip locked;
     if not found then
         return 0;
     end if;
     begin
         select x.* into s from deferred.__flow_retry_step(r.flow, r.after) x;
     exception when lock_not_available or object_in_use or deadlock_detected then
-        update deferred.__deferred_flow_retry x set not_before = clock_timestamp() + v_put_off where x.n = r.n;
+        update deferred.__deferred_flow_retry x set not_before = clock_timestamp() + v_put_off
+        where x.n = r.n;
         return 0;
     end;
     update deferred.__deferred_flow_retry x
-    set after = coalesce(s.next, x.after), ready = x.ready + s.ready, waiting = x.waiting + s.waiting, refused = x.refused + s.refused, why = coalesce(x.why, s.why),
+    set after = coalesce(s.next, x.after), ready = x.ready + s.ready,
+        waiting = x.waiting + s.waiting, refused = x.refused + s.refused,
+        why = coalesce(x.why, s.why),
         ended_at = case when s.next is null then clock_timestamp() end
     where x.n = r.n;
     if s.next is null then
@@ -29,5 +35,6 @@ begin
     return 1;
 end
 $$;
-comment on function deferred.__flow_retry_some() is 'does a step of deferred.flow_retry(), if one is wanted; how many it did';
+comment on function deferred.__flow_retry_some() is
+    'does a step of deferred.flow_retry(), if one is wanted; how many it did';
 grant execute on function deferred.__flow_retry_some() to deferred_worker;

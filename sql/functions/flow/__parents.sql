@@ -1,13 +1,17 @@
--- What functions are told of the jobs that theirs waited for: JSON by job, NULL where it waited for none. By its name, or its number where it has none, each
--- of the first thousand has its number, its outcome as deferred.parents() has it, and its result; those that come when 64 KiB of results are there have "cut"
--- instead. A call answers for as many of the jobs, in their order, as have a thousand parents together, and for one at least: the others ask again.
+-- What functions are told of the jobs that theirs waited for: JSON by job, NULL where it waited for
+-- none. By its name, or its number where it has none, each of the first thousand has its number,
+-- its outcome as deferred.parents() has it, and its result; those that come when 64 KiB of results
+-- are there have "cut" instead. A call answers for as many of the jobs, in their order, as have a
+-- thousand parents together, and for one at least: the others ask again.
 create or replace function deferred.__parents(ids bigint[]) returns table (job bigint, parents text)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
     with child as materialized (
         select c.job, c.i, sum(n.edges) over (order by c.i) as upto
         from unnest(ids) with ordinality c(job, i)
-        cross join lateral (select count(*) as edges from (select from deferred.__deferred_edge e where e.child = c.job limit 1000) x) n)
+        cross join lateral (select count(*) as edges
+                            from (select from deferred.__deferred_edge e where e.child = c.job
+                                  limit 1000) x) n)
     select c.job, p.parents::text
     from child c
     cross join lateral (
@@ -15,15 +19,21 @@ as $$
         from (
             select coalesce(e.name, e.parent::text) as name, e.name is null as unnamed, e.parent,
                    jsonb_build_object('id', e.parent, 'outcome', e.outcome) ||
-                       case when sum(octet_length(e.result)) over (order by e.parent) <= 65536 or e.result is null then jsonb_build_object('result', e.result)
+                       case when sum(octet_length(e.result)) over (order by e.parent) <= 65536
+                                or e.result is null then jsonb_build_object('result', e.result)
                             else '{"cut": true}' end as said
             from (
-                select x.name, x.parent, case x.what when 'o' then 'ok' when 'f' then 'failed' when 's' then 'skipped' when 'n' then 'skipped' end as outcome,
+                select x.name, x.parent, case x.what when 'o' then 'ok' when 'f' then 'failed'
+                                              when 's' then 'skipped' when 'n'
+                                                  then 'skipped' end as outcome,
                        (select l.result from deferred.__deferred_log l
-                        where l.job_id = x.parent and l.final order by l.finished_at desc, l.attempt desc limit 1) as result
-                from deferred.__deferred_edge x where x.child = c.job order by x.parent limit 1000) e) s) p
+                        where l.job_id = x.parent and l.final
+                        order by l.finished_at desc, l.attempt desc limit 1) as result
+                from deferred.__deferred_edge x where x.child = c.job order by x.parent
+                limit 1000) e) s) p
     where c.upto <= 1000 or c.i = 1
     order by c.i
 $$;
-comment on function deferred.__parents is 'how the jobs ended that some jobs waited for, as JSON for their functions';
+comment on function deferred.__parents is
+    'how the jobs ended that some jobs waited for, as JSON for their functions';
 grant execute on function deferred.__parents to deferred_worker;

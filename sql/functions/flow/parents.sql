@@ -1,13 +1,18 @@
-create or replace function deferred.parents(job_id bigint, out name text, out parent bigint, out "on" text, out outcome text, out result text)
+create or replace function deferred.parents(job_id bigint, out name text, out parent bigint,
+                                            out "on" text, out outcome text, out result text)
 returns setof record
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
     select e.name, e.parent, deferred.__edge_on(e.kind),
-           case e.what when 'o' then 'ok' when 'f' then 'failed' when 's' then 'skipped' when 'n' then 'skipped' end,
-           (select l.result from deferred.__deferred_log l where l.job_id = e.parent and l.final order by l.finished_at desc, l.attempt desc limit 1)
+           case e.what when 'o' then 'ok' when 'f' then 'failed' when 's' then 'skipped'
+                when 'n' then 'skipped' end,
+           (select l.result from deferred.__deferred_log l where l.job_id = e.parent and l.final
+            order by l.finished_at desc, l.attempt desc limit 1)
     from deferred.__deferred_edge e join deferred.__deferred d on d.id = e.child
     where e.child = $1 and deferred.__may_touch(d.created_by::name)
     order by e.parent limit 1000
 $$;
-comment on function deferred.parents(bigint) is 'the jobs that a job waits for, or waited for, what it calls them, how they ended, and what they returned; outcome NULL: that one has not ended';
+comment on function deferred.parents(bigint) is
+    'the jobs that a job waits for, or waited for, what it calls them, how they ended, and what '
+    'they returned; outcome NULL: that one has not ended';
 grant execute on function deferred.parents(bigint) to deferred_producer;

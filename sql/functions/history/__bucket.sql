@@ -1,4 +1,5 @@
--- The bucket of a histogram that a time falls in: bucket b has what is larger than bound b - 1 and at most bound b, as lib/base/advice/histogram.h has it.
+-- The bucket of a histogram that a time falls in: bucket b has what is larger than bound b - 1 and
+-- at most bound b, as lib/base/advice/histogram.h has it.
 create or replace function deferred.__bucket(us bigint) returns integer
 language sql immutable
 as $$

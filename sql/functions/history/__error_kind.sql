@@ -1,8 +1,10 @@
--- What errors have in common that differ in numbers alone: their first line, numbers as #. Errors are put in groups by it, and a group is retried by it.
+-- What errors have in common that differ in numbers alone: their first line, numbers as #. Errors
+-- are put in groups by it, and a group is retried by it.
 create or replace function deferred.__error_kind(error text) returns text
 language sql immutable
 as $$
     select regexp_replace(left(split_part(left(error, 1000), E'\n', 1), 300), '[0-9]+', '#', 'g')
 $$;
 comment on function deferred.__error_kind(text) is 'first line of an error, numbers as #';
-grant execute on function deferred.__error_kind(text) to deferred_worker, deferred_reader, deferred_producer;
+grant execute on function deferred.__error_kind(text) to deferred_worker, deferred_reader,
+      deferred_producer;

@@ -1,4 +1,5 @@
--- The newest job, from an id on, that was deferred before a time: ids are given in the order of time, but for those of transactions that take longer.
+-- The newest job, from an id on, that was deferred before a time: ids are given in the order of
+-- time, but for those of transactions that take longer.
 create or replace function deferred.__fold_id(p_from bigint, p_before timestamptz) returns bigint
 language plpgsql stable
 as $$
@@ -10,7 +11,8 @@ begin
     while v_hi - v_lo > 1 loop
         -- At first the newest one: mostly it will do.
         select d.id, d.created_at into v from deferred.__deferred d
-        where d.id <= case when v is null then v_hi - 1 else (v_lo + v_hi) / 2 end order by d.id desc limit 1;
+        where d.id <= case when v is null then v_hi - 1 else (v_lo + v_hi) / 2 end
+        order by d.id desc limit 1;
         if v.id is null then
             return v_lo;
         elsif v.id > v_lo and v.created_at >= p_before then
@@ -22,5 +24,6 @@ begin
     return v_lo;
 end
 $$;
-comment on function deferred.__fold_id is 'the newest job deferred before a time; part of deferred.__fold(), and of searches by time';
+comment on function deferred.__fold_id is
+    'the newest job deferred before a time; part of deferred.__fold(), and of searches by time';
 grant execute on function deferred.__fold_id to deferred_viewer;

@@ -8,5 +8,6 @@ exception when others then
 end
 $$;
 comment on function deferred.__fold_kept() is
-    'adds a slice of the log to the sums, for whoever may; returns whether there is more; does not fail';
+    'adds a slice of the log to the sums, for whoever may; returns whether there is more; does not '
+    'fail';
 grant execute on function deferred.__fold_kept() to deferred_worker, deferred_viewer;

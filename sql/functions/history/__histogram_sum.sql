@@ -1,2 +1,4 @@
-create or replace aggregate deferred.__histogram_sum(bigint[]) (sfunc = deferred.__histogram_add, stype = bigint[]);
-comment on aggregate deferred.__histogram_sum(bigint[]) is 'the sum of histograms of __deferred_sum';
+create or replace aggregate deferred.__histogram_sum(bigint[]) (sfunc = deferred.__histogram_add,
+    stype = bigint[]);
+comment on aggregate deferred.__histogram_sum(bigint[]) is
+    'the sum of histograms of __deferred_sum';

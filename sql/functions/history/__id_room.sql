@@ -1,10 +1,13 @@
--- Partitions for so many jobs more and for half a partition beyond them; and for those that found none and fell into the net. In a
--- transaction of its own: what lands in the net is moved later, at twice the cost.
+-- Partitions for so many jobs more and for half a partition beyond them; and for those that found
+-- none and fell into the net. In a transaction of its own: what lands in the net is moved later, at
+-- twice the cost.
 --
--- A partition is named by its first id. It begins where the one before ends, or at a multiple of 10 million where there is none, and is as wide as
--- __id_width() says, or as there is room before the next.
+-- A partition is named by its first id. It begins where the one before ends, or at a multiple of 10
+-- million where there is none, and is as wide as __id_width() says, or as there is room before the
+-- next.
 --
--- It does not catch what it cannot lock: a subtransaction of its own, below that of maintain(), would make a multixact of the row of the upkeep.
+-- It does not catch what it cannot lock: a subtransaction of its own, below that of maintain(),
+-- would make a multixact of the row of the upkeep.
 create or replace function deferred.__id_room(jobs double precision) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -20,7 +23,8 @@ declare
 begin
     select s.last_value into v_last from deferred.__deferred_id_seq s;
     -- The common case: a look at one row.
-    if v_last + v_jobs < (select u.room_until from deferred.__deferred_upkeep u) then return 0; end if;
+    if v_last + v_jobs < (select u.room_until from deferred.__deferred_upkeep u) then return 0;
+    end if;
     -- A row, not an advisory lock, which anybody who can connect could hold.
     perform from deferred.__deferred_upkeep for update skip locked;
     if not found then return 0; end if;
@@ -28,20 +32,27 @@ begin
     v_width := deferred.__id_width(v_last, v_jobs);
     v_at := least(v_last, (select min(d.id) from deferred.__deferred_default d where d.id > 0));
     while v_at <= v_last + v_jobs + v_width / 2 loop
-        select p.past::bigint into v_past from deferred.__partitions('deferred.__deferred') p where v_at >= p.first::bigint and v_at < p.past::bigint;
+        select p.past::bigint into v_past from deferred.__partitions('deferred.__deferred') p
+        where v_at >= p.first::bigint and v_at < p.past::bigint;
         if not found then
-            select greatest(v_at / v_least * v_least, max(p.past::bigint) filter (where p.past::bigint <= v_at)),
+            select greatest(v_at / v_least * v_least,
+                            max(p.past::bigint) filter (where p.past::bigint <= v_at)),
                    min(p.first::bigint) filter (where p.first::bigint > v_at)
             into v_first, v_past from deferred.__partitions('deferred.__deferred') p;
             v_past := least(v_first + v_width, v_past);
-            perform deferred.__add_partition('__deferred', '__deferred_' || v_first, 'id', v_first::text, v_past::text, v_last >= v_first - v_width / 100);
+            perform deferred.__add_partition('__deferred', '__deferred_' || v_first, 'id',
+                                             v_first::text, v_past::text,
+                                             v_last >= v_first - v_width / 100);
             v_made := v_made + 1;
         end if;
         -- Of ids that were passed over only those are looked for that fell into the net.
-        v_at := greatest(v_past, least(v_last, (select min(d.id) from deferred.__deferred_default d where d.id >= v_past)));
+        v_at := greatest(v_past,
+                         least(v_last, (select min(d.id) from deferred.__deferred_default d
+                                        where d.id >= v_past)));
     end loop;
     update deferred.__deferred_upkeep u set room_until = v_at - v_width / 2;
     return v_made;
 end
 $$;
-comment on function deferred.__id_room(double precision) is 'adds the partitions that so many jobs need; returns how many';
+comment on function deferred.__id_room(double precision) is
+    'adds the partitions that so many jobs need; returns how many';

@@ -1,6 +1,7 @@
--- One step of "deferred purge --archive": an outlived partition becomes a table of its own, named __purged_..., in which nobody writes, so that it
--- can be read for as long as that takes without a lock that anybody waits for. It stays, whatever dies, until it was archived:
--- __purge_archived(). One that was left is taken first. Returns its name, or NULL when none is left or one is in use.
+-- One step of "deferred purge --archive": an outlived partition becomes a table of its own, named
+-- __purged_..., in which nobody writes, so that it can be read for as long as that takes without a
+-- lock that anybody waits for. It stays, whatever dies, until it was archived: __purge_archived().
+-- One that was left is taken first. Returns its name, or NULL when none is left or one is in use.
 create or replace function deferred.__purge_aside(older_than interval) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'
 as $$
@@ -13,7 +14,8 @@ begin
     select * into v from deferred.__outlived(older_than, '0', '{}');
     if v.name is null then return null; end if;
     v_name := '__purged' || substr(v.name, 2);
-    execute format('alter table deferred.%I detach partition deferred.%I', case when v.is_log then '__deferred_log' else '__deferred' end, v.name);
+    execute format('alter table deferred.%I detach partition deferred.%I',
+                   case when v.is_log then '__deferred_log' else '__deferred' end, v.name);
     execute format('alter table deferred.%I rename to %I', v.name, v_name);
     execute format('grant select on deferred.%I to deferred_purger', v_name);
     return v_name;
@@ -21,5 +23,6 @@ exception when lock_not_available then
     return null;
 end
 $$;
-comment on function deferred.__purge_aside(interval) is 'part of "deferred purge --archive": sets one outlived partition aside';
+comment on function deferred.__purge_aside(interval) is
+    'part of "deferred purge --archive": sets one outlived partition aside';
 grant execute on function deferred.__purge_aside(interval) to deferred_purger;

@@ -1,15 +1,20 @@
 -- And the definitions: those from id on, in order of id, that are past the limit, not hot and have
--- no log row left. next_id NULL: nothing further is old enough. `but`: partitions that go as a whole.
-create or replace function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer, but text[] default '{}',
+-- no log row left. next_id NULL: nothing further is old enough. `but`: partitions that go as a
+-- whole.
+create or replace function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer,
+                                                 but text[] default '{}',
     out purged bigint, out next_id bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_cutoff timestamptz := clock_timestamp() - older_than;
-    v_but    oid[] := array(select c.oid from pg_class c where c.relnamespace = 'deferred'::regnamespace and c.relname = any (but));
+    v_but    oid[] := array(select c.oid from pg_class c
+                            where c.relnamespace = 'deferred'::regnamespace
+                              and c.relname = any (but));
 begin
     with seen as materialized (
-        select d.id, d.created_at from deferred.__deferred d where d.id >= from_id order by d.id limit batch),
+        select d.id, d.created_at from deferred.__deferred d where d.id >= from_id order by d.id
+        limit batch),
     gone as (
         delete from deferred.__deferred d using seen s
         where d.id = s.id and s.created_at < v_cutoff and d.tableoid <> all (v_but)
@@ -21,7 +26,8 @@ begin
     -- Of a job that was cancelled while it waited.
     wait as (
         delete from deferred.__deferred_wait w
-        where w.id in (select x.id from deferred.__deferred_wait x join gone g on g.id = x.id for update of x skip locked)),
+        where w.id in (select x.id from deferred.__deferred_wait x join gone g on g.id = x.id
+                       for update of x skip locked)),
     member as (
         delete from deferred.__deferred_member m using gone g where m.job = g.id)
     select (select count(*) from gone),
@@ -29,5 +35,6 @@ begin
     into purged, next_id;
 end
 $$;
-comment on function deferred.__purge_jobs is 'part of "deferred purge": deletes outlived jobs from some ids on';
+comment on function deferred.__purge_jobs is
+    'part of "deferred purge": deletes outlived jobs from some ids on';
 grant execute on function deferred.__purge_jobs to deferred_purger;

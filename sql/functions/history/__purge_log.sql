@@ -1,6 +1,7 @@
 -- Another step: rows past the limit in a partition that also holds younger ones. Works through
 -- pages [page, page + pages) of one partition, so that every step is short whatever its size.
--- The limit is noted with the first row that goes: check_ledger.sql expects no attempt from before it.
+-- The limit is noted with the first row that goes: check_ledger.sql expects no attempt from before
+-- it.
 create or replace function deferred.__purge_log(
     part regclass, older_than interval, page bigint, pages integer,
     dead_older_than interval default null)
@@ -11,12 +12,15 @@ declare
     v_cutoff timestamptz := clock_timestamp() - older_than;
     v_rows bigint;
 begin
-    if not exists (select from pg_inherits i where i.inhrelid = part and i.inhparent = 'deferred.__deferred_log'::regclass) then
+    if not exists (select from pg_inherits i where i.inhrelid = part
+                   and i.inhparent = 'deferred.__deferred_log'::regclass) then
         raise exception using errcode = '22023',
             message = format('table ''%s'' is not a partition of the log', part),
             hint = 'run deferred purge';
     end if;
-    update deferred.__deferred_upkeep u set log_from = least(v_cutoff + interval '1 minute', clock_timestamp())  -- ahead: not each step anew
+    -- ahead: not each step anew
+    update deferred.__deferred_upkeep u set log_from = least(v_cutoff + interval '1 minute',
+        clock_timestamp())
     where u.log_from < v_cutoff;
     execute format('delete from %s l where l.ctid >= %L::tid and l.ctid < %L::tid and l.finished_at < %L
                     and not exists (select from deferred.__deferred_hot h where h.id = l.job_id)
@@ -28,5 +32,6 @@ begin
     return v_rows;
 end
 $$;
-comment on function deferred.__purge_log is 'part of "deferred purge": deletes outlived rows from some pages of a log partition';
+comment on function deferred.__purge_log is
+    'part of "deferred purge": deletes outlived rows from some pages of a log partition';
 grant execute on function deferred.__purge_log to deferred_purger;

@@ -18,5 +18,6 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__purge_partition is 'part of "deferred purge": drops one outlived partition';
+comment on function deferred.__purge_partition is
+    'part of "deferred purge": drops one outlived partition';
 grant execute on function deferred.__purge_partition to deferred_purger;

@@ -1,18 +1,22 @@
--- And what runs and schedules left behind: but for the last ticks of each, which tell whether it runs. The last step of a purge: it is noted that there was one.
+-- And what runs and schedules left behind: but for the last ticks of each, which tell whether it
+-- runs. The last step of a purge: it is noted that there was one.
 create or replace function deferred.__purge_workers(older_than interval) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_rows bigint;
 begin
-    delete from deferred.__deferred_worker w where coalesce(w.ended_at, w.seen_at) < clock_timestamp() - older_than
+    delete from deferred.__deferred_worker w where coalesce(w.ended_at,
+        w.seen_at) < clock_timestamp() - older_than
        and not exists (select from deferred.__deferred_lease l where l.worker = w.id);
     get diagnostics v_rows = row_count;
     delete from deferred.__deferred_tick t using deferred.__deferred_schedule s
-    where t.at < clock_timestamp() - older_than and s.id = t.schedule and t.tick < s.last_at and t.tick is distinct from s.queued_at;
+    where t.at < clock_timestamp() - older_than and s.id = t.schedule and t.tick < s.last_at
+      and t.tick is distinct from s.queued_at;
     update deferred.__deferred_upkeep set purged_at = clock_timestamp(), purged_older = older_than;
     return v_rows;
 end
 $$;
-comment on function deferred.__purge_workers(interval) is 'part of "deferred purge": deletes rows of runs ended, and of ticks, long ago';
+comment on function deferred.__purge_workers(interval) is
+    'part of "deferred purge": deletes rows of runs ended, and of ticks, long ago';
 grant execute on function deferred.__purge_workers(interval) to deferred_purger;

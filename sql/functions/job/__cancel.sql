@@ -1,5 +1,5 @@
--- The worker that runs it is told: by a notification, should it listen. What is sent is a hint only, on which the worker looks
--- at its claims; so anybody may send it.
+-- The worker that runs it is told: by a notification, should it listen. What is sent is a hint
+-- only, on which the worker looks at its claims; so anybody may send it.
 create or replace function deferred.__cancel(p_id bigint, p_why text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -18,8 +18,10 @@ begin
         h.started_at := l.claimed_at;
         h.receipt := l.receipt;
     end if;
-    insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker, receipt)
-    values (h.id, case when h.receipt is null then 0 else h.attempt end, 'cancelled', true, p_why, h.started_at, l.worker, h.receipt);
+    insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, worker,
+                                         receipt)
+    values (h.id, case when h.receipt is null then 0 else h.attempt end, 'cancelled', true, p_why,
+            h.started_at, l.worker, h.receipt);
     if l.worker is not null then
         delete from deferred.__deferred_progress p where p.job_id = p_id;
         perform pg_notify('deferred', '!' || l.worker);
@@ -27,4 +29,5 @@ begin
     return true;
 end
 $$;
-comment on function deferred.__cancel is 'deferred.cancel() of whoever''s job, with what its log says of it';
+comment on function deferred.__cancel is
+    'deferred.cancel() of whoever''s job, with what its log says of it';

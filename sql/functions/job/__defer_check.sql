@@ -13,4 +13,5 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__defer_check is 'refuses what neither the owner nor who acts may defer';
+comment on function deferred.__defer_check is
+    'refuses what neither the owner nor who acts may defer';

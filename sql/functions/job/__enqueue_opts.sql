@@ -1,4 +1,5 @@
-create or replace function deferred.__enqueue_opts(fn text, params json, opts json, queue text) returns bigint
+create or replace function deferred.__enqueue_opts(fn text, params json, opts json,
+                                                   queue text) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -11,7 +12,8 @@ declare
 begin
     if jsonb_typeof(o) <> 'object' then
         raise exception using errcode = '22023', 
-            message = format('opts must be a JSON object, but a JSON %s was given', jsonb_typeof(o)),
+            message = format('opts must be a JSON object, but a JSON %s was given',
+                             jsonb_typeof(o)),
             hint = 'for example {"queue": "mail", "delay": "5s"}';
     end if;
     if queue is not null and o ? 'queue' then
@@ -44,7 +46,8 @@ begin
         return deferred.__enqueue_after(fn, params, coalesce(queue, o->>'queue'), o->>'label',
             v_priority, deferred.__ms('delay', o->>'delay'),
             deferred.__moment('run_at', o->>'run_at'),
-            deferred.__ms('expires', o->>'expires'), deferred.__moment('expires_at', o->>'expires_at'),
+            deferred.__ms('expires', o->>'expires'),
+            deferred.__moment('expires_at', o->>'expires_at'),
             o->>'key', o->>'on_duplicate', v_attempts, deferred.__ms('timeout', o->>'timeout'),
             deferred.__ms('backoff_floor', o->>'backoff_floor'),
             deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'), v_exponent,
@@ -60,4 +63,5 @@ begin
         o->>'concurrency_key', v_concurrency, (o->'tags')::json, o->>'traceparent');
 end
 $$;
-comment on function deferred.__enqueue_opts is 'stores one job with its options as deferred.defer() takes them';
+comment on function deferred.__enqueue_opts is
+    'stores one job with its options as deferred.defer() takes them';

@@ -1,5 +1,5 @@
--- The one list of what can be said of a job. but: options that are refused where it is made. It is immutable, so that a plan
--- has the list and no call.
+-- The one list of what can be said of a job. but: options that are refused where it is made. It is
+-- immutable, so that a plan has the list and no call.
 create or replace function deferred.__job_options(but text[] default '{}') returns text[]
 language sql immutable
 as $$

@@ -53,5 +53,6 @@ begin
 end
 $$;
 comment on function deferred.__mail_file_wrong is
-    'what is wrong with an attachment; has_html: the mail has HTML, which may show it; NULL: nothing';
+    'what is wrong with an attachment; has_html: the mail has HTML, which may show it; NULL: '
+    'nothing';
 grant execute on function deferred.__mail_file_wrong to deferred_producer;

@@ -10,11 +10,15 @@ as $$
         when value is null then 'is not text'
         when value ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' then 'has a control character'
         when value = '' or octet_length(value) > 2000 then 'is empty or longer than 2000 bytes'
-        when a.plain and (value !~ E'^[\\u0021-\\u007e]+( +[\\u0021-\\u007e]+)*$' or value ~ '[^ ]{250}[^ ]{251}')
+        when a.plain and (value !~ E'^[\\u0021-\\u007e]+( +[\\u0021-\\u007e]+)*$'
+                          or value ~ '[^ ]{250}[^ ]{251}')
             then 'takes ASCII alone, in words of at most 500 bytes and without blanks around them'
         end
-    from (select name ~* '^(in-reply-to|references|auto-submitted|precedence|importance|priority|feedback-id|archived-at|thread-index|list-(id|unsubscribe|unsubscribe-post|archive|help|owner|post|subscribe))$' as plain,
-                 name ~* '^(keywords|comments|organization|thread-topic|x-(?!deferred-|spam|original-|envelope-|smtpapi$).+)$' as text) a
+    from (select name ~*
+          '^(in-reply-to|references|auto-submitted|precedence|importance|priority|feedback-id|archived-at|thread-index|list-(id|unsubscribe|unsubscribe-post|archive|help|owner|post|subscribe))$' as plain,
+                 name ~*
+                     '^(keywords|comments|organization|thread-topic|x-(?!deferred-|spam|original-|envelope-|smtpapi$).+)$' as text) a
 $$;
-comment on function deferred.__mail_header_wrong is 'why a mail may not have this header of its own; NULL: it may';
+comment on function deferred.__mail_header_wrong is
+    'why a mail may not have this header of its own; NULL: it may';
 grant execute on function deferred.__mail_header_wrong to deferred_producer;

@@ -8,7 +8,8 @@ as $$
             then 'has a type that is not TYPE/SUBTYPE'
         when type !~ format('^[^ ;]*(%s)*$', t.parameter)
             then 'has a type whose parameters are not ''; NAME=VALUE'''
-        when type ~* '^multipart/' or type ~* '^message/' and type !~* '^message/(rfc822|global)( *;|$)'
+        when type ~* '^multipart/' or type ~* '^message/'
+            and type !~* '^message/(rfc822|global)( *;|$)'
             then 'has a type that a file cannot have'
         when is_text and type ~* '^text/'
              and (select lower(m[2]) !~ '^"?utf-8(?![a-z0-9!#$%&''*+.^_`{|}~-])'

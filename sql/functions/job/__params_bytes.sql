@@ -1,9 +1,10 @@
--- What a claim is to know of params without reading them: how many are taken in hand is bounded by their bytes. Few have that many, and a NULL
--- takes no room in the row.
+-- What a claim is to know of params without reading them: how many are taken in hand is bounded by
+-- their bytes. Few have that many, and a NULL takes no room in the row.
 create or replace function deferred.__params_bytes(params json) returns integer
 language sql immutable
 as $$
     select nullif(greatest(octet_length($1::text), 1024), 1024)
 $$;
-comment on function deferred.__params_bytes is 'bytes of params where they are more than 1,024; else NULL';
+comment on function deferred.__params_bytes is
+    'bytes of params where they are more than 1,024; else NULL';
 grant execute on function deferred.__params_bytes to deferred_worker;

@@ -1,6 +1,8 @@
--- deferred.retry() of the next `batch` jobs that fit; filter and at: deferred.__matching(). dry: they are counted only.
+-- deferred.retry() of the next `batch` jobs that fit; filter and at: deferred.__matching(). dry:
+-- they are counted only.
 -- refused: those that cannot be retried, and why the first of them.
-create or replace function deferred.__retry_some(state text, filter json, at json, dry boolean, batch integer,
+create or replace function deferred.__retry_some(state text, filter json, at json, dry boolean,
+                                                 batch integer,
     out done bigint, out refused bigint, out why text, out after json)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -9,18 +11,21 @@ declare
     v_id  bigint;
 begin
     select m.ids, m.after into v_ids, after
-    from deferred.__matching(case when state is null then '{dead,delayed}' else array[state] end, filter, at, batch) m;
+    from deferred.__matching(case when state is null then '{dead,delayed}' else array[state] end,
+                             filter, at, batch) m;
     done := 0;
     refused := 0;
     foreach v_id in array v_ids loop
         begin
             if dry or deferred.retry(v_id) then done := done + 1; end if;
-        exception when object_in_use or object_not_in_prerequisite_state or unique_violation or insufficient_privilege then
+        exception when object_in_use or object_not_in_prerequisite_state or unique_violation
+            or insufficient_privilege then
             refused := refused + 1;
             why := coalesce(why, sqlerrm);
         end;
     end loop;
 end
 $$;
-comment on function deferred.__retry_some is 'part of "deferred retry": retries some of the jobs that fit a filter';
+comment on function deferred.__retry_some is
+    'part of "deferred retry": retries some of the jobs that fit a filter';
 grant execute on function deferred.__retry_some to deferred_worker;

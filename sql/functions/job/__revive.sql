@@ -2,7 +2,8 @@
 -- locked its row in __deferred: otherwise two retries at once would both find the job ended. The
 -- failure of a job of a flow with on_failure "cancel" must be noted, so such a job is watched.
 -- False: the job is hot already.
-create or replace function deferred.__revive(p_id bigint, p_due timestamptz, p_watched boolean) returns boolean
+create or replace function deferred.__revive(p_id bigint, p_due timestamptz,
+                                             p_watched boolean) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -11,19 +12,24 @@ declare
     v_new     boolean;
 begin
     select * into d from deferred.__deferred x where x.id = p_id;
-    select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l where l.job_id = p_id;
-    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base, key, limited, bounded,
+    select coalesce(max(l.attempt), 0) into v_attempt from deferred.__deferred_log l
+    where l.job_id = p_id;
+    insert into deferred.__deferred_hot (id, queue, fn, priority, visible_at, attempt, attempt_base,
+                                         key, limited, bounded,
         concurrency_key, concurrency, due_at, watched, max_attempts, params_bytes)
-    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt, deferred.__own_key(d.created_by, d.key),
+    values (d.id, d.queue, d.fn, d.priority, clock_timestamp(), v_attempt, v_attempt,
+            deferred.__own_key(d.created_by, d.key),
         deferred.__is_limited(d.queue, d.fn, d.concurrency_key),
-        exists (select from deferred.__deferred_queue q where q.name = d.queue and q.max_length is not null),
+        exists (select from deferred.__deferred_queue q where q.name = d.queue
+                and q.max_length is not null),
         deferred.__own_key(d.created_by, d.concurrency_key), d.concurrency, p_due,
         coalesce(p_watched,
             case when exists (select from deferred.__deferred_member m
                               join deferred.__deferred_flow f on f.id = m.flow
                               where m.job = p_id and m.part is distinct from 't'
                                 and f.on_failure = 'cancel' and f.failed is null) then true
-                 when exists (select from deferred.__deferred_edge e where e.child = p_id) then false
+                 when exists (select from deferred.__deferred_edge e where e.child = p_id)
+                     then false
             end),
         d.max_attempts, deferred.__params_bytes(d.params))
     on conflict on constraint __deferred_hot_pkey do nothing;
@@ -43,4 +49,6 @@ exception when unique_violation then
         hint = 'cancel the newer job, or defer the call again';
 end
 $$;
-comment on function deferred.__revive is 'part of deferred.retry() and deferred.flow_retry(): stores the hot row of a job that has ended';
+comment on function deferred.__revive is
+    'part of deferred.retry() and deferred.flow_retry(): stores the hot row of a job that has '
+    'ended';

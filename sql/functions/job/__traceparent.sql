@@ -1,10 +1,12 @@
--- The form that W3C Trace Context gives version 00, which later versions begin with: version, trace id, span id and flags. It goes into log lines and the
--- environment of commands as it is, so nothing else may be stored as one.
+-- The form that W3C Trace Context gives version 00, which later versions begin with: version, trace
+-- id, span id and flags. It goes into log lines and the environment of commands as it is, so
+-- nothing else may be stored as one.
 create or replace function deferred.__traceparent(traceparent text) returns text
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if traceparent collate "C" !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' then
+    if traceparent collate "C" !~
+        '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' then
         raise exception using errcode = '22023',
             message = format('option ''traceparent'' has the invalid value ''%s''',
                              left(traceparent, 200)),
@@ -15,5 +17,6 @@ begin
     return traceparent;
 end
 $$;
-comment on function deferred.__traceparent is 'the trace context, checked; an error says what is wrong';
+comment on function deferred.__traceparent is
+    'the trace context, checked; an error says what is wrong';
 grant execute on function deferred.__traceparent to deferred_producer, deferred_http;

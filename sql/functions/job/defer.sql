@@ -1,11 +1,15 @@
--- Most jobs have no options, their queue no settings, and nobody is limited: then one condition stands for all the
--- checks of __enqueue(), which cost as much as the rows.
+-- Most jobs have no options, their queue no settings, and nobody is limited: then one condition
+-- stands for all the checks of __enqueue(), which cost as much as the rows.
 --
--- It runs with the rights of its owner and on the search_path of its caller: to set one costs as much as a row's insert into
--- an index. A mail, which gets a label, takes the other way. So nothing here may be looked up in it: each function, operator, type and collation is named with its schema, IN,
--- BETWEEN, NULLIF and DISTINCT FROM, which hide an operator, are not used, and what is called here either is written so too
--- (__nobody_waits, __wake, __waits, __unawaited) or sets a path of its own. tests/sql/test_defer.py offers it a forgery of everything.
-create or replace function deferred.defer(fn text, params json default '{}', opts json default null, queue text default null) returns bigint
+-- It runs with the rights of its owner and on the search_path of its caller: to set one costs as
+-- much as a row's insert into an index. A mail, which gets a label, takes the other way. So nothing
+-- here may be looked up in it: each function, operator, type and collation is named with its
+-- schema, IN,
+-- BETWEEN, NULLIF and DISTINCT FROM, which hide an operator, are not used, and what is called here
+-- either is written so too (__nobody_waits, __wake, __waits, __unawaited) or sets a path of its
+-- own. tests/sql/test_defer.py offers it a forgery of everything.
+create or replace function deferred.defer(fn text, params json default '{}', opts json default null,
+                                          queue text default null) returns bigint
 language plpgsql security definer
 as $$
 #variable_conflict use_column
@@ -19,19 +23,26 @@ begin
     if $3 is not null then
         return deferred.__enqueue_opts($1, $2, $3, $4);
     end if;
-    select q.simple into v_simple from deferred.__deferred_queue q where q.name operator(pg_catalog.=) v_queue;
+    select q.simple into v_simple from deferred.__deferred_queue q
+    where q.name operator(pg_catalog.=) v_queue;
     if (v_simple and pg_catalog.octet_length($2::pg_catalog.text) operator(pg_catalog.<=) 512
-        and pg_catalog.octet_length($1) operator(pg_catalog.<=) 127 and $1 operator(pg_catalog.<>) 'send_mail'
+        and pg_catalog.octet_length($1) operator(pg_catalog.<=) 127
+        and $1 operator(pg_catalog.<>) 'send_mail'
         and $1 collate pg_catalog."C" operator(pg_catalog.~) '^[A-Za-z_][A-Za-z0-9_.]*$'
-        and pg_catalog.pg_sequence_last_value('deferred.__deferred_unrestricted') operator(pg_catalog.=) 1) is not true then
-        return deferred.__enqueue($1, $2, $4, null, null, null, null, null, null, null, null, null, null, null, null, null);
+        and pg_catalog.pg_sequence_last_value('deferred.__deferred_unrestricted')
+            operator(pg_catalog.=) 1) is not true then
+        return deferred.__enqueue($1, $2, $4, null, null, null, null, null, null, null, null, null,
+                                  null, null, null, null);
     end if;
-    unlisten __deferred_actor;  -- this and the role are deferred.__actor(), a call of which would cost as much as reading the queue
+    -- this and the role are deferred.__actor(), a call of which would cost as much as reading the
+    -- queue
+    unlisten __deferred_actor;
     v_role := pg_catalog.current_setting('role', true);
     v_id := pg_catalog.nextval('deferred.__deferred_id_seq');
     v_now := pg_catalog.clock_timestamp();
     with hot as (
-        insert into deferred.__deferred_hot (id, queue, fn, visible_at) values (v_id, v_queue, $1, v_now))
+        insert into deferred.__deferred_hot (id, queue, fn, visible_at)
+        values (v_id, v_queue, $1, v_now))
     insert into deferred.__deferred (id, queue, fn, params, created_at, created_by)
     values (v_id, v_queue, $1, $2, v_now,
         case when v_role operator(pg_catalog.<>) 'none' then v_role else session_user end);
@@ -41,16 +52,21 @@ begin
     return v_id;
 end
 $$;
-comment on function deferred.defer(text, json, json, text) is 'have fn run later with params; returns the job id';
+comment on function deferred.defer(text, json, json, text) is
+    'have fn run later with params; returns the job id';
 grant execute on function deferred.defer(text, json, json, text) to deferred_producer;
 
--- Params that the caller has as jsonb. fn has a type of its own here, so that a call whose params and options are plain literals
--- goes to the function above, as the one that takes the preferred type of strings, and is not ambiguous. The planner puts the
--- call in place of this function.
-create or replace function deferred.defer(fn deferred.__function_name, params jsonb, opts jsonb default null, queue text default null) returns bigint
+-- Params that the caller has as jsonb. fn has a type of its own here, so that a call whose params
+-- and options are plain literals goes to the function above, as the one that takes the preferred
+-- type of strings, and is not ambiguous. The planner puts the call in place of this function.
+create or replace function deferred.defer(fn deferred.__function_name, params jsonb,
+                                          opts jsonb default null,
+                                          queue text default null) returns bigint
 language sql
 as $$
     select deferred.defer($1::pg_catalog.text, $2::pg_catalog.json, $3::pg_catalog.json, $4)
 $$;
-comment on function deferred.defer(deferred.__function_name, jsonb, jsonb, text) is 'the same with jsonb';
-grant execute on function deferred.defer(deferred.__function_name, jsonb, jsonb, text) to deferred_producer;
+comment on function deferred.defer(deferred.__function_name, jsonb, jsonb, text) is
+    'the same with jsonb';
+grant execute on function deferred.defer(deferred.__function_name, jsonb, jsonb,
+                                         text) to deferred_producer;

@@ -8,11 +8,14 @@ declare
 begin
     if json_typeof(jobs) is distinct from 'array' then
         raise exception using errcode = '22023', 
-            message = format('jobs must be a JSON array, but a JSON %s was given', coalesce(json_typeof(jobs), 'null')),
-            hint = 'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}, "queue": "mail"}]';
+            message = format('jobs must be a JSON array, but a JSON %s was given',
+                             coalesce(json_typeof(jobs), 'null')),
+            hint =
+                'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}, "queue": "mail"}]';
     end if;
     select e.n, json_typeof(e.job) as kind into bad
-    from json_array_elements(jobs) with ordinality as e(job, n) where json_typeof(e.job) <> 'object' limit 1;
+    from json_array_elements(jobs) with ordinality as e(job, n) where json_typeof(e.job) <> 'object'
+    limit 1;
     if found then
         raise exception using errcode = '22023', 
             message = format('job %s must be a JSON object, but a JSON %s was given',
@@ -26,28 +29,34 @@ begin
     if found then
         raise exception using errcode = '22023',
             message = format('job %s: option ''%s'' is unknown', bad.n, left(bad.name, 200)),
-            hint = 'known besides fn and params: ' || array_to_string(deferred.__job_options(), ', ');
+            hint = 'known besides fn and params: ' || array_to_string(deferred.__job_options(),
+                ', ');
     end if;
     if jobs::text like any (array['%"after"%', '%"flow"%', E'%\\\\u%']) then
-        select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1 or count(e.job->'flow') not in (0, count(*))
-               or bool_or(e.job->>'flow' !~ '^[1-9][0-9]{0,17}$') as single, min(e.job->>'flow') as flow
+        select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1
+            or count(e.job->'flow') not in (0, count(*))
+               or bool_or(e.job->>'flow' !~ '^[1-9][0-9]{0,17}$') as single,
+               min(e.job->>'flow') as flow
         into v from json_array_elements(jobs) as e(job);
         if v.single then
             return query
-                select deferred.defer(e.job->>'fn', coalesce(e.job->'params', '{}'), (e.job::jsonb - array['fn', 'params'])::json)
+                select deferred.defer(e.job->>'fn', coalesce(e.job->'params', '{}'),
+                                      (e.job::jsonb - array['fn', 'params'])::json)
                 from json_array_elements(jobs) with ordinality as e(job, n) order by e.n;
             return;
         end if;
         v_flow := v.flow;
     end if;
-    -- One look at each job; params by "->", which keeps them byte for byte. Sorted once, not by each array. An option that no job
-    -- has is no array: one of NULLs costs half a microsecond a job.
+    -- One look at each job; params by "->", which keeps them byte for byte. Sorted once, not by
+    -- each array. An option that no job has is no array: one of NULLs costs half a microsecond a
+    -- job.
     return query select m.* from (
         select array_agg(j.fn) as fn, array_agg(coalesce(j.call_params, '{}')) as params,
                case when count(j.queue) > 0 then array_agg(j.queue) end as queue,
                case when count(j.label) > 0 then array_agg(j.label) end as label,
                case when count(j.priority) > 0
-                    then array_agg(deferred.__number('priority', j.priority)::integer) end as priority,
+                    then array_agg(deferred.__number('priority',
+                                                     j.priority)::integer) end as priority,
                case when count(j.delay) > 0
                     then array_agg(deferred.__ms('delay', j.delay)) end as delay_ms,
                case when count(j.run_at) > 0
@@ -60,19 +69,24 @@ begin
                case when count(j.on_duplicate) > 0
                     then array_agg(j.on_duplicate) end as on_duplicate,
                case when count(j.max_attempts) > 0
-                    then array_agg(deferred.__number('max_attempts', j.max_attempts)::integer) end as max_attempts,
+                    then array_agg(deferred.__number('max_attempts',
+                                                     j.max_attempts)::integer) end as max_attempts,
                case when count(j.timeout) > 0
                     then array_agg(deferred.__ms('timeout', j.timeout)) end as timeout_ms,
                case when count(j.backoff_floor) > 0
-                    then array_agg(deferred.__ms('backoff_floor', j.backoff_floor)) end as backoff_floor_ms,
+                    then array_agg(deferred.__ms('backoff_floor',
+                                                 j.backoff_floor)) end as backoff_floor_ms,
                case when count(j.backoff_ceiling) > 0
-                    then array_agg(deferred.__ms('backoff_ceiling', j.backoff_ceiling)) end as backoff_ceiling_ms,
+                    then array_agg(deferred.__ms('backoff_ceiling',
+                                                 j.backoff_ceiling)) end as backoff_ceiling_ms,
                case when count(j.backoff_exponent) > 0
-                    then array_agg(deferred.__number('backoff_exponent', j.backoff_exponent)) end as backoff_exponent,
+                    then array_agg(deferred.__number('backoff_exponent',
+                                                     j.backoff_exponent)) end as backoff_exponent,
                case when count(j.concurrency_key) > 0
                     then array_agg(j.concurrency_key) end as concurrency_key,
                case when count(j.concurrency) > 0
-                    then array_agg(deferred.__number('concurrency', j.concurrency)::integer) end as concurrency,
+                    then array_agg(deferred.__number('concurrency',
+                                                     j.concurrency)::integer) end as concurrency,
                case when count(j.tags) > 0 then array_agg(j.tags) end as tags,
                case when count(j.traceparent) > 0 then array_agg(j.traceparent) end as traceparent
         from (
@@ -84,15 +98,19 @@ begin
                 backoff_ceiling text, backoff_exponent text, concurrency_key text,
                 concurrency text, tags json, traceparent text)
             order by e.n) j) a
-    cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority, a.delay_ms, a.run_at, a.expires_ms,
-        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms, a.backoff_ceiling_ms, a.backoff_exponent,
+    cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority,
+                                               a.delay_ms, a.run_at, a.expires_ms,
+        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms,
+        a.backoff_ceiling_ms, a.backoff_exponent,
         a.concurrency_key, a.concurrency, a.tags, a.traceparent, v_flow) m;
 end
 $$;
-comment on function deferred.defer_many(json) is 'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';
+comment on function deferred.defer_many(json) is
+    'defer a JSON array of {"fn", "params", options}; returns the job ids in its order';
 grant execute on function deferred.defer_many(json) to deferred_producer;
 
--- With two that take JSON a plain literal would be ambiguous: of several, the one that takes text gets it.
+-- With two that take JSON a plain literal would be ambiguous: of several, the one that takes text
+-- gets it.
 create or replace function deferred.defer_many(jobs text) returns setof bigint
 language sql
 as $$

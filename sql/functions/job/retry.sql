@@ -11,26 +11,33 @@ begin
     perform deferred.__defer_check(deferred.__actor(), d.queue, d.fn);
     select * into h from deferred.__deferred_hot x where x.id = $1 for update;
     if found then
-        if h.receipt is not null or exists (select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids)
+        if h.receipt is not null or exists (select from deferred.__deferred_lease l
+                                            where l.span @> h.id and h.id = any (l.ids)
                                                 and pg_visible_in_snapshot(h.xid, l.snap)) then
-            if (h.fn is null and h.visible_at > clock_timestamp()) or (h.fn is not null and deferred.__lease_of(h.id, h.xid) is not null) then
+            if (h.fn is null and h.visible_at > clock_timestamp())
+                or (h.fn is not null and deferred.__lease_of(h.id, h.xid) is not null) then
                 raise exception using errcode = '55006', message = format('job %s is running', $1),
                     hint = 'wait until the job has ended, or cancel it first';
             end if;
             return true;  -- its lease has ended: the next claim takes it
         end if;
-        if h.due_at = 'infinity' and exists (select from deferred.__deferred_wait w where w.id = $1) then
+        if h.due_at = 'infinity'
+            and exists (select from deferred.__deferred_wait w where w.id = $1) then
             raise exception using errcode = '55000',
-                message = format('job %s waits for job %s', $1, (select min(e.parent) from deferred.__deferred_edge e where e.child = $1 and e.what is null)),
+                message = format('job %s waits for job %s', $1,
+                                 (select min(e.parent) from deferred.__deferred_edge e
+                                  where e.child = $1 and e.what is null)),
                 hint = 'the job runs when that job has ended; to run it now: deferred flow '
                        'release ID';
         end if;
-        update deferred.__deferred_hot x set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
+        update deferred.__deferred_hot x
+        set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()
         where x.id = $1 and x.due_at is not null;
         perform deferred.__wake(h.queue);
         return true;
     end if;
-    -- Written, so that of two who retry it at once the second sees what became of the first, or fails if its snapshot is older.
+    -- Written, so that of two who retry it at once the second sees what became of the first, or
+    -- fails if its snapshot is older.
     update deferred.__deferred x set label = x.label where x.id = $1;
     if exists (select from deferred.__deferred_hot x where x.id = $1) then return true; end if;
     select l.outcome into v_outcome from deferred.__deferred_log l where l.job_id = $1 and l.final
@@ -48,5 +55,7 @@ begin
     return true;
 end
 $$;
-comment on function deferred.retry(bigint) is 'have a dead, cancelled, expired or delayed job run now, with all its attempts again. False: no such job';
+comment on function deferred.retry(bigint) is
+    'have a dead, cancelled, expired or delayed job run now, with all its attempts again. False: '
+    'no such job';
 grant execute on function deferred.retry(bigint) to deferred_worker;

@@ -112,7 +112,8 @@ begin
     end if;
     return deferred.defer('send_mail', json_strip_nulls(json_build_object(
         'to', $1, 'subject', $2, 'text', $3, 'html', $4, 'from', $5, 'cc', $6, 'bcc', $7,
-        'reply_to', $8, 'headers', $9, 'attachments', $10, 'message_id', $11, 'calendar', $12)), $13);
+        'reply_to', $8, 'headers', $9, 'attachments', $10, 'message_id', $11, 'calendar', $12)),
+        $13);
 end
 $$;
 comment on function deferred.send_mail(text[], text, text, text, text, text[], text[], text, json,

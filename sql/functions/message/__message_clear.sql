@@ -6,7 +6,8 @@ as $$
 #variable_conflict use_column
 begin
     upto := coalesce($2, deferred.__message_last_id());
-    if not exists (select from deferred.__deferred_queue q where q.name = $1 and (q.removed_at is null or q.clearing_to is not null)) then
+    if not exists (select from deferred.__deferred_queue q
+                   where q.name = $1 and (q.removed_at is null or q.clearing_to is not null)) then
         status := 1;
         more := false;
         return;
@@ -14,9 +15,11 @@ begin
     status := 0;
     select c.cleared, c.more into cleared, more from deferred.__message_clear_some($1, upto, $3) c;
     if not more then
-        update deferred.__deferred_queue q set clearing_to = null where q.name = $1 and q.clearing_to <= upto;
+        update deferred.__deferred_queue q set clearing_to = null
+        where q.name = $1 and q.clearing_to <= upto;
     end if;
 end
 $$;
-comment on function deferred.__message_clear is 'one step of clearing a queue; call it until more is false';
+comment on function deferred.__message_clear is
+    'one step of clearing a queue; call it until more is false';
 grant execute on function deferred.__message_clear to deferred_http;

@@ -1,4 +1,6 @@
-create or replace function deferred.__message_delete(queues text[], ids bigint[], receipts bigint[]) returns table (item integer, status integer)
+create or replace function deferred.__message_delete(queues text[], ids bigint[],
+                                                     receipts bigint[]) returns table (item integer,
+                                                         status integer)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -14,7 +16,8 @@ begin
         where deferred.__message_holds(i.receipt, h.receipt, h.put_receipt, h.attempt, h.worker)
           -- Of a call, until a worker takes it.
           and (h.fn is null or (h.suspect is not true and not exists (
-              select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap))))
+              select from deferred.__deferred_lease l where l.span @> h.id and h.id = any (l.ids)
+                  and pg_visible_in_snapshot(h.xid, l.snap))))
           and (h.expires_at is null or h.expires_at > v_now)
         order by h.id for update of h),
     first as materialized (
@@ -26,11 +29,15 @@ begin
                        else h.attempt end
                   * (h.receipt is not null)::integer as attempt),
     log as (
-        insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, receipt, run_us)
-        select g.id, g.attempt, 'ok', true, g.started_at, v_now, g.receipt, extract(epoch from v_now - g.started_at) * 1000000 from gone g)
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at,
+                                             finished_at, receipt, run_us)
+        select g.id, g.attempt, 'ok', true, g.started_at, v_now, g.receipt,
+               extract(epoch from v_now - g.started_at) * 1000000 from gone g)
     select array_agg(g.n::integer) into v_done from gone g;
-    return query select w.item, w.status from deferred.__message_why($1, $2, coalesce(v_done, '{}')) w;
+    return query select w.item, w.status from deferred.__message_why($1, $2,
+        coalesce(v_done, '{}')) w;
 end
 $$;
-comment on function deferred.__message_delete is 'ends messages that are done, each by the receipt of its last take or of its put';
+comment on function deferred.__message_delete is
+    'ends messages that are done, each by the receipt of its last take or of its put';
 grant execute on function deferred.__message_delete to deferred_http;

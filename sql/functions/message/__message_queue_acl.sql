@@ -7,9 +7,11 @@ begin
     return case when found then 0 else 1 end;
 end
 $$;
-comment on function deferred.__message_queue_acl(text, json) is 'replaces the stored access policies of a queue; NULL: none';
+comment on function deferred.__message_queue_acl(text, json) is
+    'replaces the stored access policies of a queue; NULL: none';
 
-create or replace function deferred.__message_queue_acl(queue text, out status integer, out acl json)
+create or replace function deferred.__message_queue_acl(queue text, out status integer,
+                                                        out acl json)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
     select case when q.name is null then 1 else 0 end, q.acl

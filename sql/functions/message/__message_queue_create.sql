@@ -1,4 +1,5 @@
-create or replace function deferred.__message_queue_create(queue text, metadata json) returns integer
+create or replace function deferred.__message_queue_create(queue text,
+    metadata json) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -12,7 +13,8 @@ begin
     if not m.ok then return 8; end if;
     if not deferred.__message_may($1, m.fn) then return 10; end if;
     if m.fn is not null and not deferred.__account_may($1, m.fn) then return 11; end if;
-    if not exists (select from deferred.__deferred_queue x where x.name = $1 and x.removed_at is null)
+    if not exists (select from deferred.__deferred_queue x
+                   where x.name = $1 and x.removed_at is null)
        and not (select c.allowed from deferred.__queue_quota(v_creator) c) then
         return 12;
     end if;
@@ -22,9 +24,11 @@ begin
     select * into q from deferred.__deferred_queue x where x.name = $1 for update;
     if q.removed_at is null then
         return case when (select coalesce(jsonb_object_agg(coalesce(deferred.__message_setting(e.key), lower(e.key)), e.value), '{}')
-                          from json_each_text(deferred.__message_metadata(q.metadata, q.fn, q.max_dequeue)) e)
+                          from json_each_text(deferred.__message_metadata(q.metadata, q.fn,
+                              q.max_dequeue)) e)
                        = (select coalesce(jsonb_object_agg(coalesce(deferred.__message_setting(e.key), lower(e.key)), e.value), '{}')
-                          from json_each_text(deferred.__message_metadata(m.own, m.fn, m.max_dequeue)) e) then 6 else 5 end;
+                          from json_each_text(deferred.__message_metadata(m.own, m.fn,
+                              m.max_dequeue)) e) then 6 else 5 end;
     end if;
     -- A queue made again is empty: of what is left of the former one, some at least is cleared now.
     v_last := deferred.__message_last_id();
@@ -33,7 +37,8 @@ begin
         return 7;
     end if;
     update deferred.__deferred_queue x
-    set removed_at = null, clearing_to = null, created_at = clock_timestamp(), created_by = v_creator, fn = m.fn, max_dequeue = m.max_dequeue,
+    set removed_at = null, clearing_to = null, created_at = clock_timestamp(),
+        created_by = v_creator, fn = m.fn, max_dequeue = m.max_dequeue,
         metadata = m.own
     where x.name = $1;
     return 0;

@@ -1,4 +1,5 @@
-create or replace function deferred.__message_queue_metadata(queue text, metadata json) returns integer
+create or replace function deferred.__message_queue_metadata(queue text,
+    metadata json) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -14,5 +15,6 @@ begin
     return case when found then 0 else 1 end;
 end
 $$;
-comment on function deferred.__message_queue_metadata(text, json) is 'replaces the metadata of a queue';
+comment on function deferred.__message_queue_metadata(text, json) is
+    'replaces the metadata of a queue';
 grant execute on function deferred.__message_queue_metadata(text, json) to deferred_http;

@@ -1,6 +1,9 @@
--- What clients set is forgotten. What an administrator set, limits among it, stays in the row and is there when the queue is made
+-- What clients set is forgotten. What an administrator set, limits among it, stays in the row and
+-- is there when the queue is made
 -- anew: else who may make queues would get rid of limits by removing them.
-create or replace function deferred.__message_queue_rm(queue text, batch integer, out status integer, out upto bigint, out more boolean)
+create or replace function deferred.__message_queue_rm(queue text, batch integer,
+                                                       out status integer, out upto bigint,
+                                                       out more boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -21,5 +24,7 @@ begin
     status := 0;
 end
 $$;
-comment on function deferred.__message_queue_rm(text, integer) is 'removes a queue and clears some of its jobs; deferred.__message_clear() goes on while there are more';
+comment on function deferred.__message_queue_rm(text, integer) is
+    'removes a queue and clears some of its jobs; deferred.__message_clear() goes on while there '
+    'are more';
 grant execute on function deferred.__message_queue_rm(text, integer) to deferred_http;

@@ -1,14 +1,20 @@
--- How much lies in each queue, counted no further than so many jobs of a queue; for `deferred status` and for deferred.__fold(). A message is claimed while
--- a consumer has it hidden; a call whose time has come is ready, though no worker has looked yet. What workers hold is counted by their leases, and what is
--- ready from where the lanes have been handed out to: so it takes no longer with what is dead before that.
+-- How much lies in each queue, counted no further than so many jobs of a queue; for `deferred
+-- status` and for deferred.__fold(). A message is claimed while a consumer has it hidden; a call
+-- whose time has come is ready, though no worker has looked yet. What workers hold is counted by
+-- their leases, and what is ready from where the lanes have been handed out to: so it takes no
+-- longer with what is dead before that.
 --
--- For the few it counts, the planner would read the whole index of a queue as a bitmap: 112 ms with a million ready jobs, where 9 do. And where nearly all jobs lie
--- in one queue it would read all of them to find none of another: an order that only the index has keeps it from that. Who asks has settings of his own.
+-- For the few it counts, the planner would read the whole index of a queue as a bitmap: 112 ms with
+-- a million ready jobs, where 9 do. And where nearly all jobs lie in one queue it would read all of
+-- them to find none of another: an order that only the index has keeps it from that. Who asks has
+-- settings of his own.
 create or replace function deferred.__depths(p_max bigint)
-returns table (queue text, paused boolean, limited boolean, ready bigint, claimed bigint, delayed bigint, ready_more boolean, delayed_more boolean,
+returns table (queue text, paused boolean, limited boolean, ready bigint, claimed bigint,
+               delayed bigint, ready_more boolean, delayed_more boolean,
     oldest_ready_s bigint)
 language sql stable
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = on set enable_mergejoin = off set enable_nestloop = on
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = on
+set enable_mergejoin = off set enable_nestloop = on
 as $$
 with held as materialized (
     select h.id, h.queue, h.limited, h.visible_at, bool_or(l.expires_at > clock_timestamp()) as good
@@ -28,19 +34,25 @@ free as (
     group by x.queue),
 due as (
     select x.queue, count(*) as n, min(x.due_at) as since
-    from (select h.queue, h.due_at from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null
+    from (select h.queue, h.due_at from deferred.__deferred_hot h
+          where h.due_at <= now() and h.fn is not null
           order by h.due_at limit $1 + 1) x
     group by x.queue),
 delayed as (
     select x.queue, count(*) as n
-    from (select h.queue from deferred.__deferred_hot h where h.due_at > now() and h.fn is not null limit $1 + 1) x
+    from (select h.queue from deferred.__deferred_hot h where h.due_at > now() and h.fn is not null
+          limit $1 + 1) x
     group by x.queue),
 stopped as (
-    select (select coalesce(sum(n), 0) > $1 from due) as due, (select coalesce(sum(n), 0) > $1 from delayed) as delayed),
+    select (select coalesce(sum(n), 0) > $1 from due) as due,
+           (select coalesce(sum(n), 0) > $1 from delayed) as delayed),
 counts as (
-    select q.name as queue, deferred.__is_paused(q) as paused, q.removed_at, coalesce(q.max_running, q.rate) is not null as limited,
-           coalesce(f.n, 0) + r.ready + coalesce(e.n, 0) as ready, coalesce(c.n, 0) + m.claimed as claimed, coalesce(d.n, 0) + m.delayed as delayed,
-           least(f.since, r.since, e.since) as since, m.more, s.due as due_more, s.delayed as delayed_more
+    select q.name as queue, deferred.__is_paused(q) as paused, q.removed_at,
+           coalesce(q.max_running, q.rate) is not null as limited,
+           coalesce(f.n, 0) + r.ready + coalesce(e.n, 0) as ready,
+           coalesce(c.n, 0) + m.claimed as claimed, coalesce(d.n, 0) + m.delayed as delayed,
+           least(f.since, r.since, e.since) as since, m.more, s.due as due_more,
+           s.delayed as delayed_more
     from deferred.__deferred_queue q
     cross join stopped s
     left join free f on f.queue = q.name
@@ -48,35 +60,46 @@ counts as (
     left join due e on e.queue = q.name
     left join delayed d on d.queue = q.name
     cross join lateral (
-        select exists (select from deferred.__deferred_limited y where y.queue = q.name) as limited) l
+        select exists (select from deferred.__deferred_limited y
+                       where y.queue = q.name) as limited) l
     cross join lateral (
         select count(*) as ready, min(x.visible_at) as since
         from (select h.visible_at
               from deferred.__deferred_hot h left join held d on d.id = h.id and d.good
-              where l.limited and h.queue = q.name and h.due_at is null and h.limited and h.concurrency_key is null
+              where l.limited and h.queue = q.name and h.due_at is null and h.limited
+                and h.concurrency_key is null
                 and h.unknown in (false, true)
                 and h.fn is not null and d.id is null
               union all
               select h.visible_at
               from deferred.__deferred_hot h left join held d on d.id = h.id and d.good
-              where l.limited and h.queue = q.name and h.due_at is null and h.concurrency_key is not null
+              where l.limited and h.queue = q.name and h.due_at is null
+                and h.concurrency_key is not null
                 and h.fn is not null and d.id is null
               union all
-              select h.visible_at from deferred.__deferred_hot h where h.queue = q.name and h.fn is null and h.due_at is null
+              select h.visible_at from deferred.__deferred_hot h
+              where h.queue = q.name and h.fn is null and h.due_at is null
               union all
-              select h.due_at from deferred.__deferred_hot h where h.queue = q.name and h.fn is null and h.due_at <= now()
+              select h.due_at from deferred.__deferred_hot h
+              where h.queue = q.name and h.fn is null and h.due_at <= now()
               limit $1 + 1) x) r
     cross join lateral (
-        select count(*) filter (where x.started_at is not null) as claimed, count(*) filter (where x.started_at is null) as delayed,
+        select count(*) filter (where x.started_at is not null) as claimed,
+               count(*) filter (where x.started_at is null) as delayed,
                count(*) > $1 as more
-        from (select h.started_at from deferred.__deferred_hot h where h.queue = q.name and h.fn is null and h.due_at > now() limit $1 + 1) x) m),
+        from (select h.started_at from deferred.__deferred_hot h
+              where h.queue = q.name and h.fn is null and h.due_at > now() limit $1 + 1) x) m),
 figures as (
-    select c.queue, c.paused, c.limited, least(c.ready, $1) as ready, least(c.claimed, $1) as claimed, least(c.delayed, $1) as delayed,
-           c.ready > $1 or c.claimed > $1 or c.more or c.due_more as ready_more, c.delayed_more or c.more as delayed_more,
+    select c.queue, c.paused, c.limited, least(c.ready, $1) as ready,
+           least(c.claimed, $1) as claimed, least(c.delayed, $1) as delayed,
+           c.ready > $1 or c.claimed > $1 or c.more or c.due_more as ready_more, c.delayed_more
+               or c.more as delayed_more,
            deferred.__age_s(c.since) as oldest_ready_s
     from counts c
     where c.removed_at is null or c.ready + c.claimed + c.delayed > 0)
-select f.queue, f.paused, f.limited, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s from figures f
+select f.queue, f.paused, f.limited, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more,
+       f.oldest_ready_s from figures f
 $$;
-comment on function deferred.__depths(bigint) is 'ready, delayed and claimed jobs of each queue, as far as it counts';
+comment on function deferred.__depths(bigint) is
+    'ready, delayed and claimed jobs of each queue, as far as it counts';
 grant execute on function deferred.__depths(bigint) to deferred_worker, deferred_viewer;

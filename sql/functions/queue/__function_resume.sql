@@ -1,11 +1,13 @@
--- What a function was limited to before the breaker paused it is so again. Called where an attempt did not crash (__breaker.sql), and by hand.
+-- What a function was limited to before the breaker paused it is so again. Called where an attempt
+-- did not crash (__breaker.sql), and by hand.
 create or replace function deferred.__function_resume(name text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
     v deferred.__deferred_function;
 begin
-    select * into v from deferred.__deferred_function f where f.name = $1 and f.broken_at is not null for update;
+    select * into v from deferred.__deferred_function f where f.name = $1
+        and f.broken_at is not null for update;
     if not found then
         return false;
     end if;
@@ -13,14 +15,17 @@ begin
         delete from deferred.__deferred_function f where f.name = $1;
     else
         update deferred.__deferred_function f
-        set max_running = v.own_max_running, rate = v.own_rate, burst = v.own_burst, own_max_running = null, own_rate = null, own_burst = null, broken_at = null
+        set max_running = v.own_max_running, rate = v.own_rate, burst = v.own_burst,
+            own_max_running = null, own_rate = null, own_burst = null, broken_at = null
         where f.name = $1;
     end if;
     -- Crashes before that are not counted again.
-    update deferred.__deferred_alert a set ended_at = now() where a.cause = 'breaker' and a.name = $1;
+    update deferred.__deferred_alert a set ended_at = now()
+    where a.cause = 'breaker' and a.name = $1;
     perform deferred.__wake(q.name) from deferred.__deferred_queue q where q.removed_at is null;
     return true;
 end
 $$;
-comment on function deferred.__function_resume(text) is 'ends the pause of a function that the breaker made; returns whether there was one';
+comment on function deferred.__function_resume(text) is
+    'ends the pause of a function that the breaker made; returns whether there was one';
 grant execute on function deferred.__function_resume(text) to deferred_worker;

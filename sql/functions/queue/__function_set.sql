@@ -7,7 +7,8 @@ declare
     v_unknown text;
     v_broken boolean;
 begin
-    select k into v_unknown from json_object_keys(settings) k where k not in ('max_running', 'rate', 'burst', 'on_dead') limit 1;
+    select k into v_unknown from json_object_keys(settings) k
+    where k not in ('max_running', 'rate', 'burst', 'on_dead') limit 1;
     if found then
         raise exception using errcode = '22023',
             message = format('setting ''%s'' of function ''%s'' is unknown',
@@ -17,7 +18,8 @@ begin
     if $1 is null or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
         raise exception using errcode = '22023',
             message = format('function name ''%s'' is invalid', left($1, 200)),
-            hint = 'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
+            hint =
+                'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
     end if;
     perform deferred.__settings_check(format('function ''%s''', $1), settings);
     if settings::jsonb ? 'on_dead' then
@@ -29,7 +31,8 @@ begin
     select * into v_new from deferred.__deferred_function f where f.name = $1 for update;
     v_broken := found and v_new.broken_at is not null;
     if v_broken then  -- what is changed comes back when its pause is over
-        v_new.max_running := v_new.own_max_running; v_new.rate := v_new.own_rate; v_new.burst := v_new.own_burst;
+        v_new.max_running := v_new.own_max_running; v_new.rate := v_new.own_rate;
+        v_new.burst := v_new.own_burst;
     end if;
     v_new := json_populate_record(v_new, settings);
     if v_new.burst is not null and v_new.rate is null then
@@ -38,16 +41,22 @@ begin
             hint = 'set the rate too, or unset the burst';
     end if;
     if v_broken then
-        update deferred.__deferred_function f set own_max_running = v_new.max_running, own_rate = v_new.rate, own_burst = v_new.burst where f.name = $1;
+        update deferred.__deferred_function f
+        set own_max_running = v_new.max_running, own_rate = v_new.rate, own_burst = v_new.burst
+        where f.name = $1;
         return;
     end if;
     if coalesce(v_new.max_running, v_new.rate) is null then
         delete from deferred.__deferred_function f where f.name = $1;
         return;
     end if;
-    insert into deferred.__deferred_function (name, max_running, rate, burst) values ($1, v_new.max_running, v_new.rate, v_new.burst)
-    on conflict (name) do update set max_running = excluded.max_running, rate = excluded.rate, burst = excluded.burst;
+    insert into deferred.__deferred_function (name, max_running, rate, burst)
+    values ($1, v_new.max_running, v_new.rate, v_new.burst)
+    on conflict (name) do update set max_running = excluded.max_running, rate = excluded.rate,
+    burst = excluded.burst;
 end
 $$;
-comment on function deferred.__function_set is 'changes the limits of a function; without any it has none. Call deferred.__mark() until it is done';
+comment on function deferred.__function_set is
+    'changes the limits of a function; without any it has none. Call deferred.__mark() until it '
+    'is done';
 grant execute on function deferred.__function_set to deferred_worker;

@@ -1,4 +1,5 @@
--- Whether no job may be taken from a queue now. The planner inlines it, so it costs what the column costs.
+-- Whether no job may be taken from a queue now. The planner inlines it, so it costs what the column
+-- costs.
 create or replace function deferred.__is_paused(q deferred.__deferred_queue) returns boolean
 language sql stable parallel safe
 as $$ select q.paused $$;

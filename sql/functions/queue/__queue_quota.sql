@@ -1,16 +1,21 @@
--- Those removed count until the quota is reached: then their rows go, but for those with settings (deferred.__message_queue_rm()). Nothing
--- is lost with them: a claim takes a queue without a row as one without settings. Near its quota a creator waits for its other
--- transactions that have added some; before, each may add a tenth unseen. For a row, not for an advisory lock: that anybody who can
--- connect could hold.
-create or replace function deferred.__queue_quota(creator text, out quota integer, out allowed boolean)
+-- Those removed count until the quota is reached: then their rows go, but for those with settings
+-- (deferred.__message_queue_rm()). Nothing is lost with them: a claim takes a queue without a row
+-- as one without settings. Near its quota a creator waits for its other transactions that have
+-- added some; before, each may add a tenth unseen. For a row, not for an advisory lock: that
+-- anybody who can connect could hold.
+create or replace function deferred.__queue_quota(creator text, out quota integer,
+                                                  out allowed boolean)
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    v_count constant text := 'select count(*) from (select from deferred.__deferred_queue q where q.created_by = $1 limit $2) x';
+    v_count constant text :=
+        'select count(*) from (select from deferred.__deferred_queue q where q.created_by = $1 '
+        'limit $2) x';
     v_n bigint;
 begin
-    quota := (select q.queues from deferred.__deferred_quota q where q.creator in ($1, '*') order by q.creator = '*' limit 1);
+    quota := (select q.queues from deferred.__deferred_quota q where q.creator in ($1, '*')
+              order by q.creator = '*' limit 1);
     execute v_count into v_n using $1, quota;
     if v_n >= quota / 10 then
         insert into deferred.__deferred_creator (name) values ($1) on conflict do nothing;

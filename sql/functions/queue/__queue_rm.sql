@@ -8,9 +8,12 @@ begin
             hint = 'jobs without a queue go there; to empty it: deferred queue clear default';
     end if;
     update deferred.__deferred_queue q
-    set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
-         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl, removed_at)
-      = (false, null, null, 1048576, null, null, null, null, null, null, null, null, null, null, 'error', null, null, 1, null, null, clock_timestamp())
+    set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms,
+         max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl,
+         removed_at)
+      = (false, null, null, 1048576, null, null, null, null, null, null, null, null, null, null,
+         'error', null, null, 1, null, null, clock_timestamp())
     where q.name = $1 and q.removed_at is null;
     if not found then
         raise exception using errcode = '42704',
@@ -20,5 +23,7 @@ begin
     delete from deferred.__deferred_on_dead o where (o.kind, o.name) = ('queue', $1);
 end
 $$;
-comment on function deferred.__queue_rm(text) is 'part of "deferred queue rm": forgets the settings of a queue and hides it until a job is deferred to it';
+comment on function deferred.__queue_rm(text) is
+    'part of "deferred queue rm": forgets the settings of a queue and hides it until a job is '
+    'deferred to it';
 grant execute on function deferred.__queue_rm to deferred_worker;

@@ -1,5 +1,6 @@
 -- The settings are given in the units of the columns; one that is null goes back to its default.
-create or replace function deferred.__queue_set(name text, settings json, add boolean default false) returns void
+create or replace function deferred.__queue_set(name text, settings json,
+                                                add boolean default false) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -16,8 +17,10 @@ begin
             hint = 'for example {"max_running": 5}';
     end if;
     select k into v_unknown from json_object_keys(settings) k
-    where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts', 'backoff_floor_ms',
-        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length', 'on_full', 'fn', 'metadata', 'weight',
+    where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts',
+                    'backoff_floor_ms',
+        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length',
+        'on_full', 'fn', 'metadata', 'weight',
         'max_dequeue', 'on_dead')
     limit 1;
     if found then
@@ -33,9 +36,11 @@ begin
                 hint = 'a name has 1 to 88 letters, digits, ''_'', ''.'' and ''-''';
         end if;
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
-        update deferred.__deferred_queue q set removed_at = null, created_by = null where q.name = $1 and q.removed_at is not null;
+        update deferred.__deferred_queue q set removed_at = null, created_by = null
+        where q.name = $1 and q.removed_at is not null;
     end if;
-    select * into v_old from deferred.__deferred_queue q where q.name = $1 and q.removed_at is null for update;
+    select * into v_old from deferred.__deferred_queue q
+    where q.name = $1 and q.removed_at is null for update;
     if not found then
         raise exception using errcode = '42704',
             message = format('queue ''%s'' does not exist', left($1, 200)),
@@ -76,10 +81,13 @@ begin
         perform deferred.__limited_add($1);
     end if;
     update deferred.__deferred_queue q
-    set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
+    set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms,
+         max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
          max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue)
-      = (v_new.paused, v_new.paused_at, v_new.paused_by, v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
-         v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full,
+      = (v_new.paused, v_new.paused_at, v_new.paused_by, v_new.params_max_bytes,
+         v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
+         v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate,
+         v_new.burst, v_new.max_length, v_new.on_full,
          v_new.fn, v_new.metadata, v_new.weight, v_new.max_dequeue)
     where q.name = $1;
     if settings::jsonb ? 'on_dead' then
@@ -96,5 +104,6 @@ exception
             hint = 'deferred-queue(1) lists the settings with their ranges';
 end
 $$;
-comment on function deferred.__queue_set is 'changes settings of a queue; call deferred.__mark() until it is done, where a limit changed';
+comment on function deferred.__queue_set is
+    'changes settings of a queue; call deferred.__mark() until it is done, where a limit changed';
 grant execute on function deferred.__queue_set to deferred_worker;

@@ -5,10 +5,12 @@ declare
     v_id bigint := (deferred.__rule_get($1, true)).id;
 begin
     update deferred.__deferred_rule x
-    set last_run_at = clock_timestamp(), last_run_ms = null, last_run_by = session_user, last_queued = null, last_skipped = null,
+    set last_run_at = clock_timestamp(), last_run_ms = null, last_run_by = session_user,
+        last_queued = null, last_skipped = null,
         last_failed = null, last_error = left($2, 2000)
     where x.id = v_id;
 end
 $$;
-comment on function deferred.__rule_failed(text, text) is 'notes that a run failed as a whole, which has rolled back what it did';
+comment on function deferred.__rule_failed(text, text) is
+    'notes that a run failed as a whole, which has rolled back what it did';
 grant execute on function deferred.__rule_failed(text, text) to deferred_producer;

@@ -1,16 +1,19 @@
--- Reads the rows of the rule that __rule_open() made ready, and makes sure of what the head of this file says.
+-- Reads the rows of the rule that __rule_open() made ready, and makes sure of what the head of this
+-- file says.
 create or replace function deferred.__rule_fetch() returns table (key text, params json)
 language plpgsql set search_path = pg_catalog, pg_temp rows 10000
 as $$
 #variable_conflict use_column
 declare
-    v_before bigint := (select count(*) from pg_locks l where l.pid = pg_backend_pid() and l.locktype = 'transactionid');
+    v_before bigint := (select count(*) from pg_locks l where l.pid = pg_backend_pid()
+                        and l.locktype = 'transactionid');
 begin
     begin
         perform set_config('transaction_read_only', 'on', true);
         return query execute 'select r.key, r.params from pg_temp.__deferred_rule_rows() r';
         perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-        if (select count(*) from pg_locks l where l.pid = pg_backend_pid() and l.locktype = 'transactionid') <> v_before then
+        if (select count(*) from pg_locks l where l.pid = pg_backend_pid()
+            and l.locktype = 'transactionid') <> v_before then
             raise exception using errcode = '25006',
                 message = 'the query of the rule writes to the database',
                 hint = 'a rule may only read; write in the function of its jobs';
@@ -20,9 +23,11 @@ begin
                 message = 'the query of the rule left a cursor open',
                 hint = 'close the cursor, or write the rule as one SELECT';
         end if;
-    exception when sqlstate 'DR000' then  -- never raised: the block makes a subtransaction, which is read-only and ends here
+    -- never raised: the block makes a subtransaction, which is read-only and ends here
+    exception when sqlstate 'DR000' then
         raise;
     end;
 end
 $$;
-comment on function deferred.__rule_fetch() is 'the rows of a rule as key and params; part of __rule_run()';
+comment on function deferred.__rule_fetch() is
+    'the rows of a rule as key and params; part of __rule_run()';

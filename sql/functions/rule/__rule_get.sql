@@ -1,5 +1,7 @@
--- The rule for one who may run it. taking: nobody else runs or removes it until the transaction ends.
-create or replace function deferred.__rule_get(name text, taking boolean) returns deferred.__deferred_rule
+-- The rule for one who may run it. taking: nobody else runs or removes it until the transaction
+-- ends.
+create or replace function deferred.__rule_get(name text,
+                                               taking boolean) returns deferred.__deferred_rule
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -21,7 +23,8 @@ begin
                           r.owner, deferred.__actor());
     end if;
     if taking then
-        select * into r from deferred.__deferred_rule x where x.id = r.id for no key update skip locked;
+        select * into r from deferred.__deferred_rule x where x.id = r.id
+        for no key update skip locked;
         if not found then
             raise exception using errcode = '55006', message = format('rule ''%s'' is running', $1),
                 hint = 'wait until that run has ended; it creates jobs for the same rows';

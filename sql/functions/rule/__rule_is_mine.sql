@@ -2,6 +2,8 @@ create or replace function deferred.__rule_is_mine(owner regrole) returns boolea
 language sql stable
 as $$
     -- An owner that was dropped is nobody's.
-    select exists (select from pg_roles r where r.oid = owner and pg_has_role(deferred.__actor(), r.oid, 'member'))
+    select exists (select from pg_roles r where r.oid = owner
+                   and pg_has_role(deferred.__actor(), r.oid, 'member'))
 $$;
-comment on function deferred.__rule_is_mine(regrole) is 'true for the owner of a rule and members of it';
+comment on function deferred.__rule_is_mine(regrole) is
+    'true for the owner of a rule and members of it';

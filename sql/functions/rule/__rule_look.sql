@@ -7,7 +7,9 @@ as $$
 declare
     r deferred.__deferred_rule := deferred.__rule_get($1, false);
 begin
-    perform deferred.__rule_make(r, '__deferred_rule_look() returns table (estimate double precision, plan text, key text, params json)', 'volatile', format($f$
+    perform deferred.__rule_make(r,
+                                 '__deferred_rule_look() returns table (estimate double precision, '
+                                 'plan text, key text, params json)', 'volatile', format($f$
 #variable_conflict use_column
 declare
     v_row json; v_columns text[]; v_extra text; v_query text; v_line text;
@@ -19,7 +21,8 @@ begin%s
     end loop;
     return next;
     if %s > 0 then
-        return query execute 'select null::pg_catalog.float8, null::pg_catalog.text, x.* from (' || v_query || ' limit %s) x (key, params)';
+        return query execute 'select null::pg_catalog.float8, null::pg_catalog.text, x.* from (' ||
+            v_query || ' limit %s) x (key, params)';
     end if;
 end$f$, deferred.__rule_prologue(r), r.query, sample, sample));
     perform set_config('transaction_read_only', 'on', true);
@@ -27,5 +30,7 @@ end$f$, deferred.__rule_prologue(r), r.query, sample, sample));
     perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 end
 $$;
-comment on function deferred.__rule_look(text, integer) is 'estimate and plan of a rule in the first row, its first rows as jobs in the others; to be rolled back';
+comment on function deferred.__rule_look(text, integer) is
+    'estimate and plan of a rule in the first row, its first rows as jobs in the others; to be '
+    'rolled back';
 grant execute on function deferred.__rule_look(text, integer) to deferred_producer;

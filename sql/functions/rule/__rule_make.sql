@@ -1,6 +1,8 @@
--- Makes such a function in the temporary schema. Whoever calls it must be able to SET ROLE to the owner, and so
--- it runs with the rights of the caller; who acts from then on until the transaction ends is the owner.
-create or replace function deferred.__rule_make(r deferred.__deferred_rule, what text, volatility text, body text) returns void
+-- Makes such a function in the temporary schema. Whoever calls it must be able to SET ROLE to the
+-- owner, and so it runs with the rights of the caller; who acts from then on until the transaction
+-- ends is the owner.
+create or replace function deferred.__rule_make(r deferred.__deferred_rule, what text,
+                                                volatility text, body text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -21,8 +23,11 @@ begin
     end if;
     perform set_config('role', v_owner, true);
     execute v_sql;
-    execute format('grant execute on function pg_temp.%s to deferred_owner', split_part(what, ' returns', 1));
+    execute format('grant execute on function pg_temp.%s to deferred_owner',
+                   split_part(what, ' returns', 1));
 end
 $$;
-comment on function deferred.__rule_make(deferred.__deferred_rule, text, text, text) is 'makes a function that evaluates a rule with the rights of its owner, and sets the role to him';
-grant execute on function deferred.__rule_make(deferred.__deferred_rule, text, text, text) to deferred_producer;
+comment on function deferred.__rule_make(deferred.__deferred_rule, text, text, text) is
+    'makes a function that evaluates a rule with the rights of its owner, and sets the role to him';
+grant execute on function deferred.__rule_make(deferred.__deferred_rule, text, text,
+                                               text) to deferred_producer;

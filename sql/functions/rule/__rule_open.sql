@@ -4,7 +4,8 @@ as $$
 declare
     r deferred.__deferred_rule := deferred.__rule_get($1, true);
 begin
-    perform deferred.__rule_make(r, '__deferred_rule_rows() returns table (key text, params json)', 'stable', format($f$
+    perform deferred.__rule_make(r, '__deferred_rule_rows() returns table (key text, params json)',
+                                 'stable', format($f$
 declare
     v_row json; v_columns text[]; v_extra text; v_query text;
 begin%s
@@ -12,5 +13,6 @@ begin%s
 end$f$, deferred.__rule_prologue(r)));
 end
 $$;
-comment on function deferred.__rule_open(text) is 'takes a rule and makes ready what __rule_run() reads from';
+comment on function deferred.__rule_open(text) is
+    'takes a rule and makes ready what __rule_run() reads from';
 grant execute on function deferred.__rule_open(text) to deferred_producer;

@@ -1,5 +1,6 @@
--- The beginning of the functions below, which belong to the owner of the rule: its search_path; the columns of its query, by
--- planning it without reading a row; the members of the params that are no columns, as columns. A row wins against the params.
+-- The beginning of the functions below, which belong to the owner of the rule: its search_path; the
+-- columns of its query, by planning it without reading a row; the members of the params that are no
+-- columns, as columns. A row wins against the params.
 -- The aliases are long because a column of that name would be taken in their place.
 create or replace function deferred.__rule_prologue(r deferred.__deferred_rule) returns text
 language sql stable
@@ -13,20 +14,27 @@ as $$
             message = format('rule ''%%s'': the query has no column ''%%s''', %4$L, %3$L),
             hint = format('columns of the query: %%s', array_to_string(v_columns, ', '));
     end if;
-    if (select count(distinct c.name) from unnest(v_columns) as c(name)) <> cardinality(v_columns) then
+    if (select count(distinct c.name) from unnest(v_columns) as c(name)) <> cardinality(v_columns)
+        then
         raise exception using errcode = '22023',
             message = format('rule ''%%s'': two columns of the query have the same name', %4$L),
             hint = format('columns of the query: %%s', array_to_string(v_columns, ', '));
     end if;
-    select coalesce(string_agg(format('%%L::pg_catalog.json as %%I, ', p.value::text, p.key), ''), '') into v_extra
+    select coalesce(string_agg(format('%%L::pg_catalog.json as %%I, ', p.value::text, p.key), ''),
+                    '') into v_extra
     from pg_catalog.json_each(%5$L::pg_catalog.json) as p where not p.key = any (v_columns);
-    v_query := format(E'select __deferred_row.%%I::pg_catalog.text, pg_catalog.row_to_json(__deferred_row)'
-                      ' from (select %%s __deferred_query.* from (\n%%s\n) as __deferred_query) as __deferred_row',
+    v_query :=
+        format(E'select __deferred_row.%%I::pg_catalog.text, pg_catalog.row_to_json(__deferred_row)'
+                      ' from (select %%s __deferred_query.* from (\n%%s\n) as __deferred_query) as '
+                      '__deferred_row',
                       %3$L, v_extra, %6$L);$f$,
         r.search_path,
-        format(E'select pg_catalog.row_to_json(__deferred_row) from (select __deferred_none.* from (select) as __deferred_one left join '
-               '(select * from (\n%s\n) as __deferred_query limit 0) as __deferred_none on true) as __deferred_row', r.query),
+        format(E'select pg_catalog.row_to_json(__deferred_row) from (select __deferred_none.* from '
+               '(select) as __deferred_one left join '
+               '(select * from (\n%s\n) as __deferred_query limit 0) as __deferred_none on true) '
+               'as __deferred_row', r.query),
         r.key_column, r.name, r.params::text, r.query)
 $$;
-comment on function deferred.__rule_prologue(deferred.__deferred_rule) is 'what the functions begin with that evaluate a rule';
+comment on function deferred.__rule_prologue(deferred.__deferred_rule) is
+    'what the functions begin with that evaluate a rule';
 grant execute on function deferred.__rule_prologue(deferred.__deferred_rule) to deferred_producer;

@@ -8,5 +8,6 @@ exception when lock_not_available then
     return 0;  -- somebody reads for long: the next call does it
 end
 $$;
-comment on function deferred.__rule_room(double precision) is 'adds the partitions that so many jobs need; returns how many';
+comment on function deferred.__rule_room(double precision) is
+    'adds the partitions that so many jobs need; returns how many';
 grant execute on function deferred.__rule_room(double precision) to deferred_producer;

@@ -1,4 +1,5 @@
-create or replace function deferred.__rule_tick(what text, n bigint, v timestamptz) returns timestamptz
+create or replace function deferred.__rule_tick(what text, n bigint,
+                                                v timestamptz) returns timestamptz
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 begin
@@ -6,4 +7,5 @@ begin
     return v;
 end
 $$;
-comment on function deferred.__rule_tick(text, bigint, timestamptz) is 'tells the program how far a run has come; returns its last argument';
+comment on function deferred.__rule_tick(text, bigint, timestamptz) is
+    'tells the program how far a run has come; returns its last argument';

@@ -1,5 +1,7 @@
--- One field of a rule: lists of numbers, names, ranges and steps. Names: a name for each number from low on; NULL: none.
-create or replace function deferred.__cron_field(rule text, field text, what text, low integer, high integer, names text[]) returns bigint
+-- One field of a rule: lists of numbers, names, ranges and steps. Names: a name for each number
+-- from low on; NULL: none.
+create or replace function deferred.__cron_field(rule text, field text, what text, low integer,
+                                                 high integer, names text[]) returns bigint
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -11,7 +13,8 @@ declare
     v_step  integer;
 begin
     foreach v_item in array string_to_array(field, ',') loop
-        m := regexp_match(upper(v_item), '^(?:([*])|([0-9]{1,2}|[A-Z]{3})(?:-([0-9]{1,2}|[A-Z]{3}))?)(?:/([0-9]{1,3}))?$');
+        m := regexp_match(upper(v_item),
+                          '^(?:([*])|([0-9]{1,2}|[A-Z]{3})(?:-([0-9]{1,2}|[A-Z]{3}))?)(?:/([0-9]{1,3}))?$');
         if m is null then
             raise exception using errcode = '22023',
                 message = format('schedule rule ''%s'': %s ''%s'' is invalid',
@@ -27,9 +30,11 @@ begin
                                         '1-9/2, or a list of these',
                                         low, high) end;
         end if;
-        v_from := case when m[1] is not null then low when m[2] ~ '^[0-9]' then m[2]::integer else array_position(names, m[2]) + low - 1 end;
+        v_from := case when m[1] is not null then low when m[2] ~ '^[0-9]' then m[2]::integer
+                       else array_position(names, m[2]) + low - 1 end;
         v_to := case when m[1] is not null then case when what = 'weekday' then 6 else high end
-                     when m[3] is null then v_from when m[3] ~ '^[0-9]' then m[3]::integer else array_position(names, m[3]) + low - 1 end;
+                     when m[3] is null then v_from when m[3] ~ '^[0-9]' then m[3]::integer
+                         else array_position(names, m[3]) + low - 1 end;
         v_step := coalesce(m[4]::integer, 1);
         if v_from is null or v_to is null or v_from < low or v_to > high then
             raise exception using errcode = '22023',
@@ -63,4 +68,5 @@ begin
     return v_bits;
 end
 $$;
-comment on function deferred.__cron_field is 'one field of a time rule: bit n stands for the number n';
+comment on function deferred.__cron_field is
+    'one field of a time rule: bit n stands for the number n';

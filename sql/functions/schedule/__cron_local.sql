@@ -1,6 +1,8 @@
--- Next local time that a rule names, as if clocks were never changed. A rule of five fields that is true at all is true within 40 years:
--- so long it may take from one 29 February that is a Monday to the next.
-create or replace function deferred.__cron_local(c deferred.__cron, after timestamp) returns timestamp
+-- Next local time that a rule names, as if clocks were never changed. A rule of five fields that is
+-- true at all is true within 40 years: so long it may take from one 29 February that is a Monday to
+-- the next.
+create or replace function deferred.__cron_local(c deferred.__cron,
+                                                 after timestamp) returns timestamp
 language plpgsql immutable
 as $$
 declare
@@ -23,10 +25,13 @@ begin
         end if;
         v_dom := extract(day from v_day);
         v_dow := extract(dow from v_day);
-        v_by_day := c.days >> v_dom & 1 = 1 or (c.days >> 32 = 1 and extract(day from v_day + 1) = 1);
+        v_by_day := c.days >> v_dom & 1 = 1 or (c.days >> 32 = 1
+                                                and extract(day from v_day + 1) = 1);
         v_by_weekday := c.weekdays >> v_dow & 1 = 1
             or (c.nth <> 0 and (c.nth >> (8 * v_dow + (v_dom + 6) / 7) & 1 = 1
-                                or (c.nth >> (8 * v_dow + 6) & 1 = 1 and extract(month from v_day + 7) <> extract(month from v_day))));
+                                or (c.nth >> (8 * v_dow + 6) & 1 = 1
+                                    and extract(month from v_day + 7) <> extract(month
+                                        from v_day))));
         if (v_by_day and v_by_weekday) or (not c.both_days and (v_by_day or v_by_weekday)) then
             while v_hour < 24 loop
                 v_bits := c.minutes >> v_min;
@@ -48,4 +53,5 @@ begin
     return null;
 end
 $$;
-comment on function deferred.__cron_local is 'first whole minute after a local time that a rule names; NULL: none within 40 years';
+comment on function deferred.__cron_local is
+    'first whole minute after a local time that a rule names; NULL: none within 40 years';

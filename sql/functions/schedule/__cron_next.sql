@@ -1,13 +1,18 @@
--- The next tick of a rule, on the server's clock and by its time zones, so that all hosts agree. Changes of clocks as Debian's cron has them:
+-- The next tick of a rule, on the server's clock and by its time zones, so that all hosts agree.
+-- Changes of clocks as Debian's cron has them:
 --
--- A fixed rule names local times. Each is a tick when the clocks show it first, or have passed it: one that was skipped comes when
--- the clocks were put forward, and one that is repeated does not come again. So what counts is the latest time that the clocks have shown
--- until now, and a tick is the moment at which they first go beyond the next one named.
+-- A fixed rule names local times. Each is a tick when the clocks show it first, or have passed it:
+-- one that was skipped comes when the clocks were put forward, and one that is repeated does not
+-- come again. So what counts is the latest time that the clocks have shown until now, and a tick is
+-- the moment at which they first go beyond the next one named.
 --
--- Any other rule names moments: those at which the clocks show what it says. Those in a gap do not exist, and repeated ones come twice. While
--- the clocks run evenly the next one is found from the calendar alone; where a change lies between, from behind the change. Changes more
--- than two days apart are met one by one, and none sets clocks by more than that; what is named for years ahead is approached to two days.
-create or replace function deferred.__cron_next(c deferred.__cron, zone text, after timestamptz) returns timestamptz
+-- Any other rule names moments: those at which the clocks show what it says. Those in a gap do not
+-- exist, and repeated ones come twice. While the clocks run evenly the next one is found from the
+-- calendar alone; where a change lies between, from behind the change. Changes more than two days
+-- apart are met one by one, and none sets clocks by more than that; what is named for years ahead
+-- is approached to two days.
+create or replace function deferred.__cron_next(c deferred.__cron, zone text,
+                                                after timestamptz) returns timestamptz
 language plpgsql stable
 as $$
 declare
@@ -26,7 +31,8 @@ begin
     end if;
     if c.fixed then
         v_stop := v_at - v_near;
-        if ((v_stop at time zone 'UTC') at time zone zone) + v_near > v_local then  -- they were set back since
+        -- they were set back since
+        if ((v_stop at time zone 'UTC') at time zone zone) + v_near > v_local then
             v_stop := deferred.__zone_change(zone, v_stop, v_at) - interval '1 second';
             v_local := greatest(v_local, (v_stop at time zone 'UTC') at time zone zone);
         end if;
@@ -53,4 +59,5 @@ begin
     return null;
 end
 $$;
-comment on function deferred.__cron_next is 'first tick of a rule after a moment; NULL: there is none any more';
+comment on function deferred.__cron_next is
+    'first tick of a rule after a moment; NULL: there is none any more';

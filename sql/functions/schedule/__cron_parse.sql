@@ -1,5 +1,6 @@
--- Reads a rule: five fields as in crontab(5), @daily and such, every SPAN. Fields are read as Debian's cron does. L in the day field
--- and MON#1, MON#L in that of the weekday are ours: cron cannot say "first Monday".
+-- Reads a rule: five fields as in crontab(5), @daily and such, every SPAN. Fields are read as
+-- Debian's cron does. L in the day field and MON#1, MON#L in that of the weekday are ours: cron
+-- cannot say "first Monday".
 create or replace function deferred.__cron_parse(rule text) returns deferred.__cron
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
@@ -44,8 +45,10 @@ begin
         return c;
     end if;
     if v_rule ~ '^@' then
-        v_rule := case v_rule when '@yearly' then '0 0 1 1 *' when '@annually' then '0 0 1 1 *' when '@monthly' then '0 0 1 * *'
-                              when '@weekly' then '0 0 * * 0' when '@daily' then '0 0 * * *' when '@midnight' then '0 0 * * *'
+        v_rule := case v_rule when '@yearly' then '0 0 1 1 *' when '@annually' then '0 0 1 1 *'
+                       when '@monthly' then '0 0 1 * *'
+                              when '@weekly' then '0 0 * * 0' when '@daily' then '0 0 * * *'
+                                  when '@midnight' then '0 0 * * *'
                               when '@hourly' then '0 * * * *' end;
         if v_rule is null then
             raise exception using errcode = '22023',
@@ -58,10 +61,13 @@ begin
     if v_fields <> 5 then
         raise exception using errcode = '22023',
             message = format('schedule rule ''%s'' has %s field%s instead of 5',
-                             left(v_rule, 100), v_fields, case v_fields when 1 then '' else 's' end),
+                             left(v_rule, 100), v_fields,
+                             case v_fields when 1 then '' else 's' end),
             hint = case when v_fields in (6, 7) then 'seconds and years are not supported; write '
                                                      'minute hour day month weekday, or every 30s'
-                        else 'write minute hour day month weekday, such as ''30 2 * * *'', or @daily, or every 90s' end;
+                        else
+                            'write minute hour day month weekday, such as ''30 2 * * *'', or '
+                            '@daily, or every 90s' end;
     end if;
     c.minutes := deferred.__cron_field(left(rule, 100), f[1], 'minute', 0, 59, null);
     c.hours := deferred.__cron_field(left(rule, 100), f[2], 'hour', 0, 23, null);
@@ -69,21 +75,26 @@ begin
 
     -- L in the day field is bit 32; the rest of the list is as anywhere.
     v_rest := array(select i from unnest(string_to_array(f[3], ',')) i where upper(i) <> 'L');
-    c.days := case when v_rest = '{}' then 0 else deferred.__cron_field(left(rule, 100), array_to_string(v_rest, ','), 'day', 1, 31, null) end
-            | case when cardinality(v_rest) < cardinality(string_to_array(f[3], ',')) then 1::bigint << 32 else 0 end;
+    c.days := case when v_rest = '{}' then 0 else deferred.__cron_field(left(rule, 100),
+        array_to_string(v_rest, ','), 'day', 1, 31, null) end
+            | case when cardinality(v_rest) < cardinality(string_to_array(f[3], ','))
+                       then 1::bigint << 32 else 0 end;
 
     v_rest := '{}';
     c.nth := 0;
     foreach v_item in array string_to_array(f[5], ',') loop
         m := regexp_match(upper(v_item), '^([0-7]|[A-Z]{3})#([1-5L])$');
-        v_day := case when m[1] ~ '^[0-9]' then m[1]::integer % 7 else array_position(days, m[1]) - 1 end;
+        v_day := case when m[1] ~ '^[0-9]' then m[1]::integer % 7
+                      else array_position(days, m[1]) - 1 end;
         if v_day is null then
             v_rest := v_rest || v_item;
         else
-            c.nth := c.nth | (1::bigint << (8 * v_day + case when m[2] = 'L' then 6 else m[2]::integer end));
+            c.nth := c.nth | (1::bigint << (8 * v_day + case when m[2] = 'L' then 6
+                else m[2]::integer end));
         end if;
     end loop;
-    v_bits := case when v_rest = '{}' then 0 else deferred.__cron_field(left(rule, 100), array_to_string(v_rest, ','), 'weekday', 0, 7, days) end;
+    v_bits := case when v_rest = '{}' then 0 else deferred.__cron_field(left(rule, 100),
+        array_to_string(v_rest, ','), 'weekday', 0, 7, days) end;
     c.weekdays := (v_bits | (v_bits >> 7)) & 127;  -- 7 is Sunday too
 
     c.both_days := f[3] ~ '^[*]' or f[5] ~ '^[*]';
@@ -91,4 +102,5 @@ begin
     return c;
 end
 $$;
-comment on function deferred.__cron_parse(text) is 'a time rule, read; refuses what is none, and says what to write';
+comment on function deferred.__cron_parse(text) is
+    'a time rule, read; refuses what is none, and says what to write';

@@ -1,4 +1,5 @@
--- The rule of a crontab's line: what deferred.__cron_parse() reads, without what cron itself does not know.
+-- The rule of a crontab's line: what deferred.__cron_parse() reads, without what cron itself does
+-- not know.
 create or replace function deferred.__crontab(rule text) returns deferred.__cron
 language plpgsql immutable security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,5 +1,6 @@
--- Computes next ticks anew, of some schedules that were not looked at for an hour. Where the server's clock went ahead and came back, they lie too
--- far ahead, and with newer time zones they may be wrong. What is due is left for the next tick. Whatever is locked comes with a later call.
+-- Computes next ticks anew, of some schedules that were not looked at for an hour. Where the
+-- server's clock went ahead and came back, they lie too far ahead, and with newer time zones they
+-- may be wrong. What is due is left for the next tick. Whatever is locked comes with a later call.
 create or replace function deferred.__schedule_check(most integer) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -18,11 +19,14 @@ begin
         begin
             v_next := deferred.__cron_next(s.cron, s.zone, v_now);
         exception when others then
-            -- One whose time zone is no longer known keeps nobody from the others, nor maintain() from its work.
-            update deferred.__deferred_schedule x set checked_at = v_now, last_error = left(sqlerrm, 1000) where x.id = s.id;
+            -- One whose time zone is no longer known keeps nobody from the others, nor maintain()
+            -- from its work.
+            update deferred.__deferred_schedule x set checked_at = v_now, last_error =
+            left(sqlerrm, 1000) where x.id = s.id;
             continue;
         end;
-        update deferred.__deferred_schedule x set next_at = v_next, checked_at = v_now where x.id = s.id;
+        update deferred.__deferred_schedule x set next_at = v_next, checked_at = v_now
+        where x.id = s.id;
         if v_next is distinct from s.next_at then
             v_n := v_n + 1;
             perform deferred.__schedule_moved(s.queue, v_next) where v_next is not null;
@@ -31,4 +35,5 @@ begin
     return v_n;
 end
 $$;
-comment on function deferred.__schedule_check(integer) is 'part of deferred.maintain(): next ticks anew; returns how many have changed';
+comment on function deferred.__schedule_check(integer) is
+    'part of deferred.maintain(): next ticks anew; returns how many have changed';

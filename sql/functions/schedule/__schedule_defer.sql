@@ -1,11 +1,14 @@
--- Who has a schedule of his roles defer is kept by deferred.__deferred_grant as in all he defers; and a job that was dropped is none.
-create or replace function deferred.__schedule_defer(s deferred.__deferred_schedule, tick timestamptz) returns bigint
+-- Who has a schedule of his roles defer is kept by deferred.__deferred_grant as in all he defers;
+-- and a job that was dropped is none.
+create or replace function deferred.__schedule_defer(s deferred.__deferred_schedule,
+                                                     tick timestamptz) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_id bigint;
 begin
-    perform deferred.__defer_check((select r.rolname from pg_roles r where r.oid = s.owner), s.queue, s.fn);
+    perform deferred.__defer_check((select r.rolname from pg_roles r where r.oid = s.owner),
+                                   s.queue, s.fn);
     v_id := deferred.__schedule_job(s, tick, tick);
     if v_id is null then
         raise exception using errcode = '53400',
@@ -15,4 +18,5 @@ begin
     return v_id;
 end
 $$;
-comment on function deferred.__schedule_defer is 'stores one job of a schedule for somebody who asks for it';
+comment on function deferred.__schedule_defer is
+    'stores one job of a schedule for somebody who asks for it';

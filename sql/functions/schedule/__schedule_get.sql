@@ -1,6 +1,8 @@
 -- The schedule for one who may change it. taking: nobody else does until the transaction ends. A
 -- tick is waited for, a transaction that stays open is not.
-create or replace function deferred.__schedule_get(name text, taking boolean) returns deferred.__deferred_schedule
+create or replace function deferred.__schedule_get(name text,
+                                                   taking boolean) returns
+                                                       deferred.__deferred_schedule
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -35,4 +37,5 @@ begin
     return s;
 end
 $$;
-comment on function deferred.__schedule_get(text, boolean) is 'a schedule for its owner and members of it';
+comment on function deferred.__schedule_get(text, boolean) is
+    'a schedule for its owner and members of it';

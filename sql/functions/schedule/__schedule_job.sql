@@ -1,6 +1,8 @@
--- Stores one job of a schedule, whose queued_at is the tick before, as its owner, as deferred.__enqueue() would if he called it: which it cannot do here, where a worker acts. NULL: the queue
--- is full and drops.
-create or replace function deferred.__schedule_job(s deferred.__deferred_schedule, due timestamptz, tick timestamptz) returns bigint
+-- Stores one job of a schedule, whose queued_at is the tick before, as its owner, as
+-- deferred.__enqueue() would if he called it: which it cannot do here, where a worker acts. NULL:
+-- the queue is full and drops.
+create or replace function deferred.__schedule_job(s deferred.__deferred_schedule, due timestamptz,
+                                                   tick timestamptz) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -44,16 +46,20 @@ begin
             hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of '
                    'the queue';
     end if;
-    if q.max_length is not null and deferred.__queue_length(s.queue, q.max_length) >= q.max_length then
+    if q.max_length is not null
+        and deferred.__queue_length(s.queue, q.max_length) >= q.max_length then
         if q.on_full = 'drop' then return null; end if;
         raise exception using errcode = '53400',
             message = format('queue ''%s'' is full (max_length %s)', s.queue, q.max_length),
             hint = 'raise max_length of the queue';
     end if;
-    v_key := case s.overlap when 'queue' then 'schedule:' || s.name else s.opts->>'concurrency_key' end;
+    v_key := case s.overlap when 'queue' then 'schedule:' || s.name
+                  else s.opts->>'concurrency_key' end;
     v_lane := deferred.__own_key(v_owner, v_key);
     v_limited := deferred.__is_limited(s.queue, s.fn, v_key);
-    v_expires := greatest(due, v_now) + coalesce(nullif(deferred.__ms('expires', s.opts->>'expires'), 0), q.ttl_ms) * interval '1 millisecond';
+    v_expires := greatest(due,
+                          v_now) + coalesce(nullif(deferred.__ms('expires', s.opts->>'expires'), 0),
+                                            q.ttl_ms) * interval '1 millisecond';
     if v_limited then
         perform deferred.__limited_add(s.queue);
     end if;
@@ -61,16 +67,26 @@ begin
         due := null;
     end if;
     v_id := nextval('deferred.__deferred_id_seq');
-    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at, limited, bounded, concurrency_key, concurrency,
+    insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at, expires_at,
+                                         limited, bounded, concurrency_key, concurrency,
         max_attempts, params_bytes)
-    values (v_id, s.queue, s.fn, coalesce((s.opts->>'priority')::smallint, 0), due, coalesce(due, v_now), v_expires, v_limited, q.max_length is not null,
-        v_lane, (s.opts->>'concurrency')::integer, (s.opts->>'max_attempts')::integer, deferred.__params_bytes(s.params));
-    insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at, max_attempts, timeout_ms, backoff_floor_ms,
-        backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency, tick, previous_tick, tags)
-    values (v_id, s.queue, s.fn, s.params, coalesce(s.opts->>'label', case s.fn when 'send_mail' then deferred.__subject(s.params) end),
-        coalesce((s.opts->>'priority')::smallint, 0), due, v_expires, (s.opts->>'max_attempts')::integer, deferred.__ms('timeout', s.opts->>'timeout'),
-        deferred.__ms('backoff_floor', s.opts->>'backoff_floor'), deferred.__ms('backoff_ceiling', s.opts->>'backoff_ceiling'),
-        (s.opts->>'backoff_exponent')::double precision, v_now, v_owner, v_key, (s.opts->>'concurrency')::integer, tick,
+    values (v_id, s.queue, s.fn, coalesce((s.opts->>'priority')::smallint, 0), due,
+            coalesce(due, v_now), v_expires, v_limited, q.max_length is not null,
+        v_lane, (s.opts->>'concurrency')::integer, (s.opts->>'max_attempts')::integer,
+        deferred.__params_bytes(s.params));
+    insert into deferred.__deferred (id, queue, fn, params, label, priority, run_at, expires_at,
+                                     max_attempts, timeout_ms, backoff_floor_ms,
+        backoff_ceiling_ms, backoff_exponent, created_at, created_by, concurrency_key, concurrency,
+        tick, previous_tick, tags)
+    values (v_id, s.queue, s.fn, s.params, coalesce(s.opts->>'label',
+                                                    case s.fn when 'send_mail'
+                                                        then deferred.__subject(s.params) end),
+        coalesce((s.opts->>'priority')::smallint, 0), due, v_expires,
+        (s.opts->>'max_attempts')::integer, deferred.__ms('timeout', s.opts->>'timeout'),
+        deferred.__ms('backoff_floor', s.opts->>'backoff_floor'),
+        deferred.__ms('backoff_ceiling', s.opts->>'backoff_ceiling'),
+        (s.opts->>'backoff_exponent')::double precision, v_now, v_owner, v_key,
+        (s.opts->>'concurrency')::integer, tick,
         s.queued_at, deferred.__tags(s.opts->'tags'));
     if (due is null or due < v_now + interval '1 minute') and not deferred.__nobody_waits() then
         perform deferred.__wake(s.queue);

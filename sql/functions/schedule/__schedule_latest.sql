@@ -1,5 +1,8 @@
--- The latest tick up to a moment, by halving what lies between the first and that: months of ticks each minute take a few dozen steps.
-create or replace function deferred.__schedule_latest(s deferred.__deferred_schedule, first timestamptz, until timestamptz) returns timestamptz
+-- The latest tick up to a moment, by halving what lies between the first and that: months of ticks
+-- each minute take a few dozen steps.
+create or replace function deferred.__schedule_latest(s deferred.__deferred_schedule,
+                                                      first timestamptz, until timestamptz) returns
+                                                          timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -23,4 +26,5 @@ begin
     return v_tick;
 end
 $$;
-comment on function deferred.__schedule_latest is 'latest tick of a schedule up to a moment; first is one';
+comment on function deferred.__schedule_latest is
+    'latest tick of a schedule up to a moment; first is one';

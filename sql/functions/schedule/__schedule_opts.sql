@@ -5,8 +5,10 @@ as $$
 #variable_conflict use_column
 declare
     own    constant text[] := '{timezone,missed,late,overlap,jitter,queue}';
-    -- A tick says when, and its schedule in which queue; it waits for no other job, is in no flow, and overlap is said in place of a key.
-    jobs   constant text[] := deferred.__job_options('{queue,delay,run_at,expires_at,key,on_duplicate,traceparent,after,flow}');
+    -- A tick says when, and its schedule in which queue; it waits for no other job, is in no flow,
+    -- and overlap is said in place of a key.
+    jobs   constant text[] :=
+        deferred.__job_options('{queue,delay,run_at,expires_at,key,on_duplicate,traceparent,after,flow}');
     v_all  jsonb := opts::jsonb - own;
     k text;
     v text;
@@ -29,8 +31,10 @@ begin
             hint = 'use -32768 to 32767; jobs with a larger priority run earlier';
     end if;
     if deferred.__ms('expires', v_all->>'expires') < 0
-       or not deferred.__opts_ok(v_all->>'label', null, (v_all->>'max_attempts')::integer, deferred.__ms('timeout', v_all->>'timeout'),
-              deferred.__ms('backoff_floor', v_all->>'backoff_floor'), deferred.__ms('backoff_ceiling', v_all->>'backoff_ceiling'),
+       or not deferred.__opts_ok(v_all->>'label', null, (v_all->>'max_attempts')::integer,
+                                 deferred.__ms('timeout', v_all->>'timeout'),
+              deferred.__ms('backoff_floor', v_all->>'backoff_floor'),
+              deferred.__ms('backoff_ceiling', v_all->>'backoff_ceiling'),
               (v_all->>'backoff_exponent')::double precision) then
         perform deferred.__opts_refuse(v_all->>'label', null, null, null, null,
             deferred.__ms('expires', v_all->>'expires'), (v_all->>'max_attempts')::integer,
@@ -47,10 +51,13 @@ begin
             hint = 'overlap ''queue'' has a key of its own; use overlap ''allow'' with your key';
     end if;
     if (v_all ? 'concurrency_key' or v_all ? 'concurrency')
-       and not deferred.__concurrency_ok(v_all->>'concurrency_key', (v_all->>'concurrency')::integer) then
+       and not deferred.__concurrency_ok(v_all->>'concurrency_key',
+                                         (v_all->>'concurrency')::integer) then
         raise exception using errcode = '22003',
             message = format('schedule ''%s'': concurrency is out of range', $1),
-            hint = 'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a key';
+            hint =
+                'concurrency_key: 1 to 1000 characters; concurrency: 1 to 10000, together with a '
+                'key';
     end if;
     return v_all::json;
 end

@@ -7,7 +7,8 @@ as $$
 declare
     v_role  name := (select r.rolname from pg_roles r where r.oid = creator);
     v_n     bigint;
-    v_quota integer := (select q.schedules from deferred.__deferred_quota q where q.creator in (v_role::text, '*') order by q.creator = '*' limit 1);
+    v_quota integer := (select q.schedules from deferred.__deferred_quota q
+                        where q.creator in (v_role::text, '*') order by q.creator = '*' limit 1);
 begin
     if pg_has_role(creator, 'deferred_owner', 'member') then return; end if;
     v_n := (select count(*) from deferred.__deferred_schedule s where s.owner = creator);
@@ -27,4 +28,5 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__schedule_quota is 'refuses a schedule that was added if its owner has more than he may';
+comment on function deferred.__schedule_quota is
+    'refuses a schedule that was added if its owner has more than he may';

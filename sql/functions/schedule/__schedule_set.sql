@@ -1,5 +1,6 @@
 -- Stores a schedule, or changes one. source: the file it comes from; NULL: none.
-create or replace function deferred.__schedule_set(name text, rule text, fn text, params json, opts json, source text) returns text
+create or replace function deferred.__schedule_set(name text, rule text, fn text, params json,
+                                                   opts json, source text) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -19,7 +20,8 @@ begin
     if $3 is null or length($3) > 127 or $3 !~ '^[A-Za-z_][A-Za-z0-9_.]*$' then
         raise exception using errcode = '22023',
             message = format('function name ''%s'' is invalid', left($3, 200)),
-            hint = 'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
+            hint =
+                'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
     end if;
     if json_typeof($4) is distinct from 'object' or json_typeof(v_opts) <> 'object' then
         raise exception using errcode = '22023',
@@ -40,7 +42,8 @@ begin
     n.params := $4;
     n.queue := coalesce(v_opts->>'queue', 'default');
     n.missed := coalesce(v_opts->>'missed', 'one');
-    n.overlap := coalesce(v_opts->>'overlap', case n.missed when 'all' then 'queue' else 'skip' end);
+    n.overlap := coalesce(v_opts->>'overlap', case n.missed when 'all' then 'queue'
+                                                   else 'skip' end);
     n.late_ms := coalesce(deferred.__ms('late', v_opts->>'late'), 300000);
     n.jitter_ms := coalesce(deferred.__ms('jitter', v_opts->>'jitter'), 0);
     if n.queue !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
@@ -83,9 +86,11 @@ begin
 
     begin
         v_was := deferred.__patience('5 seconds');
-        insert into deferred.__deferred_schedule as s (name, rule, cron, zone, fn, params, queue, opts,
+        insert into deferred.__deferred_schedule as s (name, rule, cron, zone, fn, params, queue,
+                                                       opts,
             missed, late_ms, overlap, jitter_ms, next_at, owner, source)
-        values (n.name, n.rule, n.cron, n.zone, n.fn, n.params, n.queue, n.opts, n.missed, n.late_ms,
+        values (n.name, n.rule, n.cron, n.zone, n.fn, n.params, n.queue, n.opts, n.missed,
+                n.late_ms,
             n.overlap, n.jitter_ms, n.next_at, v_owner, $6)
         on conflict (name) do nothing;
         v_new := found;
@@ -107,12 +112,15 @@ begin
                              o.name,
                              coalesce('comes from ''' || o.source || '''', 'was set by hand')),
             hint = case when $6 is null then 'change that file and run deferred schedule sync, '
-                                             'or remove the schedule first: deferred schedule rm ' || o.name
+                                             'or remove the schedule first: deferred schedule rm '
+                                                 || o.name
                         else 'use another name, or remove the schedule first: deferred schedule '
                              'rm ' || o.name end;
     end if;
-    if (o.rule, o.zone, o.fn, o.params::text, o.queue, o.opts::jsonb, o.missed, o.late_ms, o.overlap, o.jitter_ms)
-       = (n.rule, n.zone, n.fn, n.params::text, n.queue, n.opts::jsonb, n.missed, n.late_ms, n.overlap, n.jitter_ms) then
+    if (o.rule, o.zone, o.fn, o.params::text, o.queue, o.opts::jsonb, o.missed, o.late_ms,
+        o.overlap, o.jitter_ms)
+       = (n.rule, n.zone, n.fn, n.params::text, n.queue, n.opts::jsonb, n.missed, n.late_ms,
+          n.overlap, n.jitter_ms) then
         return 'unchanged';
     end if;
     if o.paused then
@@ -121,11 +129,15 @@ begin
         n.next_at := o.next_at;
     end if;
     update deferred.__deferred_schedule s
-    set (rule, cron, zone, fn, params, queue, opts, missed, late_ms, overlap, jitter_ms, next_at, changed_at)
-      = (n.rule, n.cron, n.zone, n.fn, n.params, n.queue, n.opts, n.missed, n.late_ms, n.overlap, n.jitter_ms, n.next_at, clock_timestamp())
+    set (rule, cron, zone, fn, params, queue, opts, missed, late_ms, overlap, jitter_ms, next_at,
+         changed_at)
+      = (n.rule, n.cron, n.zone, n.fn, n.params, n.queue, n.opts, n.missed, n.late_ms, n.overlap,
+         n.jitter_ms, n.next_at, clock_timestamp())
     where s.id = o.id;
     perform deferred.__schedule_moved(n.queue, n.next_at) where n.next_at is not null;
     return 'changed';
 end
 $$;
-comment on function deferred.__schedule_set is 'stores or changes a schedule, which belongs to the role that set it first; part of deferred.schedule() and "deferred schedule"';
+comment on function deferred.__schedule_set is
+    'stores or changes a schedule, which belongs to the role that set it first; part of '
+    'deferred.schedule() and "deferred schedule"';

@@ -1,6 +1,9 @@
--- Has the schedules of a file be those that are given, each with name, rule, fn, params, opts; in one transaction. prune: those that came from
--- it and are not in it any more are removed, but for those of other roles. dry: what would be done is told; the caller rolls back.
-create or replace function deferred.__schedule_sync(source text, schedules json, prune boolean) returns table (name text, what text)
+-- Has the schedules of a file be those that are given, each with name, rule, fn, params, opts; in
+-- one transaction. prune: those that came from it and are not in it any more are removed, but for
+-- those of other roles. dry: what would be done is told; the caller rolls back.
+create or replace function deferred.__schedule_sync(source text, schedules json,
+                                                    prune boolean) returns table (name text,
+                                                        what text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
@@ -17,7 +20,8 @@ begin
     for e in select x from json_array_elements($2) as x loop
         v_names := v_names || (e->>'name');
         begin
-            return query select e->>'name', deferred.__schedule_set(e->>'name', e->>'rule', e->>'fn', coalesce(e->>'params', '{}')::json, e->'opts', $1);
+            return query select e->>'name', deferred.__schedule_set(e->>'name', e->>'rule',
+                e->>'fn', coalesce(e->>'params', '{}')::json, e->'opts', $1);
         exception when data_exception then
             get stacked diagnostics v_hint = pg_exception_hint;
             raise exception using errcode = sqlstate,
@@ -28,7 +32,8 @@ begin
     end loop;
     for e in
         select json_build_object('name', s.name) from deferred.__deferred_schedule s
-        where s.source = $1 and s.name <> all (v_names) and deferred.__rule_is_mine(s.owner) order by s.name
+        where s.source = $1 and s.name <> all (v_names) and deferred.__rule_is_mine(s.owner)
+        order by s.name
     loop
         if prune then
             perform deferred.unschedule(e->>'name');
@@ -37,5 +42,6 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__schedule_sync is 'part of "deferred schedule sync": the schedules of a file';
+comment on function deferred.__schedule_sync is
+    'part of "deferred schedule sync": the schedules of a file';
 grant execute on function deferred.__schedule_sync to deferred_producer;

@@ -7,5 +7,7 @@ as $$
     where s.name = $1
     order by t.tick desc limit $2
 $$;
-comment on function deferred.__schedule_ticks(text, integer) is 'ticks of a schedule that were dealt with, the latest first';
-grant execute on function deferred.__schedule_ticks(text, integer) to deferred_producer, deferred_viewer;
+comment on function deferred.__schedule_ticks(text, integer) is
+    'ticks of a schedule that were dealt with, the latest first';
+grant execute on function deferred.__schedule_ticks(text, integer) to deferred_producer,
+      deferred_viewer;

@@ -18,5 +18,8 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__schedules() is 'the schedules of one''s roles; for workers all of them, for viewers without params, options and errors of those of others';
-grant execute on function deferred.__schedules() to deferred_producer, deferred_worker, deferred_viewer;
+comment on function deferred.__schedules() is
+    'the schedules of one''s roles; for workers all of them, for viewers without params, options '
+    'and errors of those of others';
+grant execute on function deferred.__schedules() to deferred_producer, deferred_worker,
+      deferred_viewer;

@@ -1,9 +1,12 @@
--- Deals with schedules whose next tick is due, first those that wait longest. Each is locked, its ticks are stored together with their jobs,
--- and its next tick with both: so whoever comes first does it, a rollback leaves nothing behind, and nobody waits for anybody. A schedule that
--- is locked is being ticked, or changed, and passed. 100 schedules or 200 ms a call: what is left is for the next one.
+-- Deals with schedules whose next tick is due, first those that wait longest. Each is locked, its
+-- ticks are stored together with their jobs, and its next tick with both: so whoever comes first
+-- does it, a rollback leaves nothing behind, and nobody waits for anybody. A schedule that is
+-- locked is being ticked, or changed, and passed. 100 schedules or 200 ms a call: what is left is
+-- for the next one.
 --
--- Nobody's schedule holds up those of others: one whose job would wait for somebody's lock goes behind all that are due now, and one whose rule
--- cannot be read, as its time zone is no longer known, is looked at again in an hour. Its ticks are then as if nobody had looked.
+-- Nobody's schedule holds up those of others: one whose job would wait for somebody's lock goes
+-- behind all that are due now, and one whose rule cannot be read, as its time zone is no longer
+-- known, is looked at again in an hour. Its ticks are then as if nobody had looked.
 create or replace function deferred.__tick_at(most integer, now timestamptz) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5ms'
 as $$
@@ -23,7 +26,9 @@ begin
         exit when v_done >= most or clock_timestamp() - v_begun > interval '200 milliseconds';
         v_was := v_done;
         begin
-            v_tick := case when s.tried_at = s.next_at then deferred.__cron_next(s.cron, s.zone, s.next_at - v_pause) else s.next_at end;
+            v_tick := case when s.tried_at = s.next_at
+                               then deferred.__cron_next(s.cron, s.zone, s.next_at - v_pause)
+                                   else s.next_at end;
             if s.missed <> 'all' and v_tick <= now then
                 v_tick := deferred.__schedule_latest(s, v_tick, now);
             end if;
@@ -39,11 +44,14 @@ begin
         exception
             when lock_not_available or deadlock_detected or serialization_failure then
                 v_done := v_was;  -- it comes with a later call
-                update deferred.__deferred_schedule x set tried_at = greatest(now, x.next_at + interval '1 microsecond') where x.id = s.id;
+                update deferred.__deferred_schedule x
+                set tried_at = greatest(now, x.next_at + interval '1 microsecond')
+                where x.id = s.id;
             when others then
                 v_done := v_was + 1;
                 update deferred.__deferred_schedule x
-                set (next_at, tried_at, last_what, last_error) = (now + v_pause, now + v_pause, 'failed', left(sqlerrm, 1000))
+                set (next_at, tried_at, last_what, last_error) = (now + v_pause, now + v_pause,
+                    'failed', left(sqlerrm, 1000))
                 where x.id = s.id;
         end;
     end loop;

@@ -1,6 +1,7 @@
--- Moments are timestamps in UTC here and in __zone_reached() and __cron_next(): the difference of two of them is exact, whatever the time
--- zone of the session.
-create or replace function deferred.__zone_change(zone text, low timestamp, high timestamp) returns timestamp
+-- Moments are timestamps in UTC here and in __zone_reached() and __cron_next(): the difference of
+-- two of them is exact, whatever the time zone of the session.
+create or replace function deferred.__zone_change(zone text, low timestamp,
+                                                  high timestamp) returns timestamp
 language plpgsql stable
 as $$
 declare
@@ -22,4 +23,6 @@ begin
     return low + v_high * interval '1 second';
 end
 $$;
-comment on function deferred.__zone_change is 'first second after low at which clocks differ from UTC by something else than at low, as they do at high';
+comment on function deferred.__zone_change is
+    'first second after low at which clocks differ from UTC by something else than at low, as '
+    'they do at high';

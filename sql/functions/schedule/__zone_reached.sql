@@ -12,7 +12,9 @@ begin
     if ((v_at at time zone 'UTC') at time zone zone) = local then
         -- By what clocks showed two days before, was it there already?
         v_early := local - (((v_early at time zone 'UTC') at time zone zone) - v_early);
-        return case when v_early < v_at and ((v_early at time zone 'UTC') at time zone zone) = local then v_early else v_at end;
+        return case when v_early < v_at
+                        and ((v_early at time zone 'UTC') at time zone zone) = local then v_early
+                            else v_at end;
     end if;
     v_at := date_trunc('second', v_at) - interval '48 hours';
     while v_high - v_low > 1 loop
@@ -26,4 +28,5 @@ begin
     return v_at + v_high * interval '1 second';
 end
 $$;
-comment on function deferred.__zone_reached is 'first moment at which the clocks of a zone show a local time, or have passed it; in UTC';
+comment on function deferred.__zone_reached is
+    'first moment at which the clocks of a zone show a local time, or have passed it; in UTC';

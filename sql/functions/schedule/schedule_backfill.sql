@@ -1,5 +1,8 @@
--- Jobs for past ticks that have none, the oldest first. dry: they are counted only. At most 10,000 a call.
-create or replace function deferred.schedule_backfill(name text, from_time timestamptz, to_time timestamptz, dry boolean default false) returns integer
+-- Jobs for past ticks that have none, the oldest first. dry: they are counted only. At most 10,000
+-- a call.
+create or replace function deferred.schedule_backfill(name text, from_time timestamptz,
+                                                      to_time timestamptz, dry boolean default
+                                                          false) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -15,10 +18,12 @@ begin
             message = 'the time to backfill ends before it begins, or begins before the year 1',
             hint = 'give the earlier time as from';
     end if;
-    v_last := (select max(t.tick) from deferred.__deferred_tick t where t.schedule = s.id and t.tick < from_time and t.what = 'queued');
+    v_last := (select max(t.tick) from deferred.__deferred_tick t
+               where t.schedule = s.id and t.tick < from_time and t.what = 'queued');
     v_tick := deferred.__cron_next(s.cron, s.zone, from_time - interval '1 microsecond');
     while v_tick <= v_to loop
-        if exists (select from deferred.__deferred_tick t where t.schedule = s.id and t.tick = v_tick and t.what = 'queued') then
+        if exists (select from deferred.__deferred_tick t
+                   where t.schedule = s.id and t.tick = v_tick and t.what = 'queued') then
             v_last := v_tick;
         else
             v_n := v_n + 1;
@@ -32,7 +37,8 @@ begin
                 insert into deferred.__deferred_tick as t (schedule, tick, what, job_id, previous)
                 values (s.id, v_tick, 'queued', deferred.__schedule_defer(s, v_tick), v_last)
                 on conflict (schedule, tick) do update
-                set (what, job_id, previous, at) = (excluded.what, excluded.job_id, excluded.previous, clock_timestamp());
+                set (what, job_id, previous, at) = (excluded.what, excluded.job_id,
+                                                    excluded.previous, clock_timestamp());
                 v_last := v_tick;
             end if;
         end if;
@@ -41,5 +47,6 @@ begin
     return v_n;
 end
 $$;
-comment on function deferred.schedule_backfill is 'jobs for past ticks of a schedule that have none; returns how many';
+comment on function deferred.schedule_backfill is
+    'jobs for past ticks of a schedule that have none; returns how many';
 grant execute on function deferred.schedule_backfill to deferred_producer;

@@ -1,5 +1,7 @@
 -- Of a schedule, or of a rule in a zone.
-create or replace function deferred.schedule_next(what text, ticks integer default 5, timezone text default null, after timestamptz default null)
+create or replace function deferred.schedule_next(what text, ticks integer default 5,
+                                                  timezone text default null,
+                                                  after timestamptz default null)
 returns table (tick timestamptz, local text, utc text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set datestyle = 'iso'
 as $$
@@ -12,7 +14,8 @@ declare
     v_ahead interval;
 begin
     if $2 not between 0 and 1000 or not deferred.__time_ok(v_tick) then
-        raise exception using errcode = '22003', message = format('%s ticks after %s are out of range', $2, v_tick),
+        raise exception using errcode = '22003',
+            message = format('%s ticks after %s are out of range', $2, v_tick),
             hint = 'use 0 to 1000 ticks, and the years 1 to 9999';
     end if;
     if $1 ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
@@ -34,10 +37,13 @@ begin
         v_ahead := (v_tick at time zone v_zone) - (v_tick at time zone 'UTC');
         return query select v_tick,
             to_char(v_tick at time zone v_zone, 'Dy YYYY-MM-DD HH24:MI:SS ')
-            || case when v_ahead < interval '0' then '-' else '+' end || to_char(greatest(v_ahead, -v_ahead), 'HH24:MI'),
+            || case when v_ahead < interval '0' then '-'
+                    else '+' end || to_char(greatest(v_ahead, -v_ahead), 'HH24:MI'),
             to_char(v_tick at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"');
     end loop;
 end
 $$;
-comment on function deferred.schedule_next is 'coming ticks of a schedule, or of a rule in a time zone: as moments, as clocks there show them, and in UTC';
+comment on function deferred.schedule_next is
+    'coming ticks of a schedule, or of a rule in a time zone: as moments, as clocks there show '
+    'them, and in UTC';
 grant execute on function deferred.schedule_next to deferred_producer, deferred_viewer;

@@ -12,5 +12,6 @@ begin
     return true;
 end
 $$;
-comment on function deferred.schedule_resume(text) is 'a paused schedule has ticks again, from now on; false: it was not paused';
+comment on function deferred.schedule_resume(text) is
+    'a paused schedule has ticks again, from now on; false: it was not paused';
 grant execute on function deferred.schedule_resume(text) to deferred_producer;

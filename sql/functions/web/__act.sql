@@ -1,6 +1,8 @@
 -- The action and the row that tells of it are one transaction. What is refused leaves a row too,
 -- without the action. That includes what waited too long for a transaction that somebody left open.
-create or replace function deferred.__act(verb text, job_id bigint, queue text, who text, address text, fn text default null, schedule text default null,
+create or replace function deferred.__act(verb text, job_id bigint, queue text, who text,
+                                          address text, fn text default null,
+                                          schedule text default null,
     settings json default null) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -11,8 +13,10 @@ declare
     v_was text;
 begin
     if num_nonnulls($2, $3, $6, $7) <> 1 or ($8 is not null) <> coalesce($1 = 'set', false)
-       or not coalesce(case when $2 is not null then $1 in ('retry', 'run', 'cancel') when $3 is not null then $1 in ('pause', 'resume', 'set')
-                            when $6 is not null then $1 = 'set' else $1 in ('pause', 'resume', 'run') end, false) then
+       or not coalesce(case when $2 is not null then $1 in ('retry', 'run', 'cancel')
+                            when $3 is not null then $1 in ('pause', 'resume', 'set')
+                            when $6 is not null then $1 = 'set'
+                                else $1 in ('pause', 'resume', 'run') end, false) then
         raise exception using errcode = '22023',
             message = format('action ''%s'' is unknown', left($1, 100)),
             hint = 'deferred_web and the database have different versions: run deferred migrate '
@@ -25,7 +29,8 @@ begin
             hint = 'change a few settings at a time';
     end if;
     if $3 is not null and $1 = 'set' and exists (select from json_object_keys($8) k
-        where k not in ('max_running', 'rate', 'burst', 'max_length', 'max_attempts', 'weight', 'on_dead')) then
+        where k not in ('max_running', 'rate', 'burst', 'max_length', 'max_attempts', 'weight',
+                        'on_dead')) then
         raise exception using errcode = '42501',
             message = 'an operator may not change this setting of a queue',
             hint = 'operators change max_running, rate, burst, max_length, max_attempts, weight '
@@ -38,11 +43,16 @@ begin
         elsif $6 is not null then
             perform deferred.__function_set($6, $8);
         elsif $3 is not null then
-            perform deferred.__queue_set($3, case when $1 = 'set' then $8 else json_build_object('paused', $1 = 'pause') end);
+            perform deferred.__queue_set($3, case when $1 = 'set' then $8
+                                                  else json_build_object('paused',
+                                                      $1 = 'pause') end);
             -- Many may act as one role: it was done by the one of them whom the page knew.
-            update deferred.__deferred_queue q set paused_by = left($4, 200) where $1 = 'pause' and q.name = $3 and q.paused_at = now();
+            update deferred.__deferred_queue q set paused_by = left($4, 200)
+            where $1 = 'pause' and q.name = $3 and q.paused_at = now();
         elsif $1 = 'cancel' then
-            if not deferred.cancel($2) then v_refused := format('job %s has ended, there is nothing to cancel', $2); end if;
+            if not deferred.cancel($2)
+                then v_refused := format('job %s has ended, there is nothing to cancel', $2);
+                end if;
         elsif not deferred.retry($2) then
             v_refused := format('no job %s', $2);
         end if;
@@ -53,15 +63,21 @@ begin
         v_refused := case when $2 is null then sqlerrm else format('job %s is locked by %s', $2,
             deferred.__holder('deferred.__deferred_hot',
                               (select h.xmax from deferred.__deferred_hot h where h.id = $2))) end;
-    when invalid_parameter_value or undefined_object or object_in_use or object_not_in_prerequisite_state or unique_violation
-            or numeric_value_out_of_range or invalid_text_representation or configuration_limit_exceeded or insufficient_privilege then
+    when invalid_parameter_value or undefined_object or object_in_use
+        or object_not_in_prerequisite_state or unique_violation
+            or numeric_value_out_of_range or invalid_text_representation
+            or configuration_limit_exceeded or insufficient_privilege then
         get stacked diagnostics v_hint = pg_exception_hint;
         v_refused := sqlerrm || coalesce(' (' || nullif(v_hint, '') || ')', '');
     end;
-    insert into deferred.__deferred_action (who, role, login, address, verb, job_id, queue, fn, schedule, settings, refused)
-    values (left($4, 200), deferred.__actor(), session_user, left($5, 200), $1, $2, left($3, 88), left($6, 127), left($7, 88), $8, left(v_refused, 1000));
+    insert into deferred.__deferred_action (who, role, login, address, verb, job_id, queue, fn,
+                                            schedule, settings, refused)
+    values (left($4, 200), deferred.__actor(), session_user, left($5, 200), $1, $2, left($3, 88),
+            left($6, 127), left($7, 88), $8, left(v_refused, 1000));
     return v_refused;
 end
 $$;
-comment on function deferred.__act is 'does what an operator asked for on a page, and writes it down. NULL: it was done; else why not';
+comment on function deferred.__act is
+    'does what an operator asked for on a page, and writes it down. NULL: it was done; else why '
+    'not';
 grant execute on function deferred.__act to deferred_operator;

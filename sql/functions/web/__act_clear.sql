@@ -1,6 +1,9 @@
--- As deferred.__act(), of all that a queue holds up to last_id (NULL: up to now), but for what somebody holds; a step at a time: some 1,000 jobs, or as many as there
--- is time for. typed: what somebody wrote who was asked for the name of the queue. next_id: where the next step begins; NULL: that was all.
-create or replace function deferred.__act_clear(queue text, typed text, from_id bigint, last_id bigint, who text, address text,
+-- As deferred.__act(), of all that a queue holds up to last_id (NULL: up to now), but for what
+-- somebody holds; a step at a time: some 1,000 jobs, or as many as there is time for. typed: what
+-- somebody wrote who was asked for the name of the queue. next_id: where the next step begins;
+-- NULL: that was all.
+create or replace function deferred.__act_clear(queue text, typed text, from_id bigint,
+                                                last_id bigint, who text, address text,
     out jobs bigint, out refused text, out next_id bigint, out upto bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -14,22 +17,28 @@ begin
     upto := coalesce(last_id, deferred.__message_last_id());
     if typed is distinct from queue then
         refused := format('the typed name ''%s'' is not the name of the queue', left(typed, 200));
-    elsif not exists (select from deferred.__deferred_queue q where q.name = queue and q.removed_at is null) then
+    elsif not exists (select from deferred.__deferred_queue q
+                      where q.name = queue and q.removed_at is null) then
         refused := format('queue ''%s'' does not exist', left(queue, 200));
     else
         next_id := coalesce(from_id, 1);
         loop
-            select c.cancelled, c.next_id into v from deferred.__queue_clear(queue, next_id, upto, 500, true) c;
+            select c.cancelled, c.next_id into v from deferred.__queue_clear(queue, next_id, upto,
+                500, true) c;
             jobs := jobs + v.cancelled;
             next_id := v.next_id;
-            exit when next_id is null or jobs >= 1000 or clock_timestamp() > v_begun + interval '600 milliseconds';
+            exit when next_id is null or jobs >= 1000
+                or clock_timestamp() > v_begun + interval '600 milliseconds';
         end loop;
     end if;
     if from_id is null or jobs > 0 or refused is not null then
-        insert into deferred.__deferred_action (who, role, login, address, verb, queue, jobs, refused)
-        values (left(who, 200), deferred.__actor(), session_user, left(address, 200), 'clear', left(queue, 88), jobs, refused);
+        insert into deferred.__deferred_action (who, role, login, address, verb, queue, jobs,
+                                                refused)
+        values (left(who, 200), deferred.__actor(), session_user, left(address, 200), 'clear',
+                left(queue, 88), jobs, refused);
     end if;
 end
 $$;
-comment on function deferred.__act_clear is 'clears a queue as an operator asked for on a page, and writes it down';
+comment on function deferred.__act_clear is
+    'clears a queue as an operator asked for on a page, and writes it down';
 grant execute on function deferred.__act_clear to deferred_operator;

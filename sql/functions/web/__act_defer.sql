@@ -1,6 +1,9 @@
--- As deferred.__act(): a job that an operator writes on a page. params: as they were typed; opts: as deferred.defer() takes them. A key that another job has is refused:
--- who types a job wants that one. refused may quote the params, which not everybody sees who sees the row that is written; so that says only that they are wrong.
-create or replace function deferred.__act_defer(fn text, params text, opts json, who text, address text, out job bigint, out refused text)
+-- As deferred.__act(): a job that an operator writes on a page. params: as they were typed; opts:
+-- as deferred.defer() takes them. A key that another job has is refused: who types a job wants that
+-- one. refused may quote the params, which not everybody sees who sees the row that is written; so
+-- that says only that they are wrong.
+create or replace function deferred.__act_defer(fn text, params text, opts json, who text,
+                                                address text, out job bigint, out refused text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
@@ -19,18 +22,24 @@ begin
     if refused is not null then v_kept := 'params are not valid JSON'; end if;
     if refused is null then
         begin
-            job := deferred.defer(coalesce(fn, ''), v_params, (opts::jsonb || case when opts::jsonb ? 'key' then '{"on_duplicate": "error"}' else '{}' end::jsonb)::json);
+            job := deferred.defer(coalesce(fn, ''), v_params,
+                                  (opts::jsonb || case when opts::jsonb ? 'key'
+                                      then '{"on_duplicate": "error"}' else '{}' end::jsonb)::json);
             if job is null then refused := format('queue ''%s'' is full and drops new jobs',
                                                   coalesce(opts->>'queue', 'default')); end if;
-        exception when data_exception or unique_violation or insufficient_privilege or configuration_limit_exceeded or program_limit_exceeded
+        exception when data_exception or unique_violation or insufficient_privilege
+            or configuration_limit_exceeded or program_limit_exceeded
                 or object_not_in_prerequisite_state then
             get stacked diagnostics refused = message_text, v_hint = pg_exception_hint;
             refused := refused || coalesce(' (' || nullif(v_hint, '') || ')', '');
         end;
     end if;
-    insert into deferred.__deferred_action (who, role, login, address, verb, job_id, fn, settings, refused)
-    values (left(who, 200), deferred.__actor(), session_user, left(address, 200), 'defer', job, left(fn, 127), opts, left(coalesce(v_kept, refused), 1000));
+    insert into deferred.__deferred_action (who, role, login, address, verb, job_id, fn, settings,
+                                            refused)
+    values (left(who, 200), deferred.__actor(), session_user, left(address, 200), 'defer', job,
+            left(fn, 127), opts, left(coalesce(v_kept, refused), 1000));
 end
 $$;
-comment on function deferred.__act_defer is 'defers a job that an operator wrote on a page, and writes that down';
+comment on function deferred.__act_defer is
+    'defers a job that an operator wrote on a page, and writes that down';
 grant execute on function deferred.__act_defer to deferred_operator;

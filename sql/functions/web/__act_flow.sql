@@ -1,5 +1,8 @@
--- As deferred.__act(), of a flow, a step at a time: its last 1,000 jobs before one, see deferred.flow_cancel(). What is done again by workers is noted only.
-create or replace function deferred.__act_flow(verb text, flow bigint, before bigint, who text, address text, out jobs bigint, out refused text, out next bigint)
+-- As deferred.__act(), of a flow, a step at a time: its last 1,000 jobs before one, see
+-- deferred.flow_cancel(). What is done again by workers is noted only.
+create or replace function deferred.__act_flow(verb text, flow bigint, before bigint, who text,
+                                               address text, out jobs bigint, out refused text,
+                                               out next bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
@@ -21,10 +24,13 @@ begin
         refused := sqlerrm;
     end;
     if before is null or jobs > 0 or refused is not null then
-        insert into deferred.__deferred_action (who, role, login, address, verb, flow, jobs, refused)
-        values (left(who, 200), deferred.__actor(), session_user, left(address, 200), verb, flow, jobs, left(refused, 1000));
+        insert into deferred.__deferred_action (who, role, login, address, verb, flow, jobs,
+                                                refused)
+        values (left(who, 200), deferred.__actor(), session_user,
+                left(address, 200), verb, flow, jobs, left(refused, 1000));
     end if;
 end
 $$;
-comment on function deferred.__act_flow is 'does to a flow what an operator asked for on a page, and writes it down';
+comment on function deferred.__act_flow is
+    'does to a flow what an operator asked for on a page, and writes it down';
 grant execute on function deferred.__act_flow to deferred_operator;

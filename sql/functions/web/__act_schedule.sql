@@ -1,4 +1,5 @@
--- An operator may do to each schedule what its owner may: its jobs are those of its owner, with his rights.
+-- An operator may do to each schedule what its owner may: its jobs are those of its owner, with his
+-- rights.
 create or replace function deferred.__act_schedule(verb text, schedule text) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -25,10 +26,12 @@ begin
             perform deferred.__defer_check(deferred.__actor(), s.queue, s.fn);
             v_next := deferred.__cron_next(s.cron, s.zone, clock_timestamp());
         end if;
-        update deferred.__deferred_schedule x set paused = $1 = 'pause', next_at = v_next where x.id = s.id;
+        update deferred.__deferred_schedule x set paused = $1 = 'pause', next_at = v_next
+        where x.id = s.id;
         perform deferred.__schedule_moved(s.queue, v_next) where v_next is not null;
     end if;
     return null;
 end
 $$;
-comment on function deferred.__act_schedule is 'part of deferred.__act(): what is done to a schedule; NULL: it was done';
+comment on function deferred.__act_schedule is
+    'part of deferred.__act(): what is done to a schedule; NULL: it was done';

@@ -1,6 +1,8 @@
--- The next jobs that fit a filter, some 1,000, or as many as there is time for; filter and at: deferred.__matching(). What was done to them and the row that
--- tells of it are one transaction. dry: they are counted only, and nothing is written down.
-create or replace function deferred.__act_some(verb text, state text, filter json, at json, dry boolean, who text, address text,
+-- The next jobs that fit a filter, some 1,000, or as many as there is time for; filter and at:
+-- deferred.__matching(). What was done to them and the row that tells of it are one transaction.
+-- dry: they are counted only, and nothing is written down.
+create or replace function deferred.__act_some(verb text, state text, filter json, at json,
+                                               dry boolean, who text, address text,
     out done bigint, out refused bigint, out why text, out after json)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -9,8 +11,12 @@ declare
     v_most   constant bigint := 1000;
     v_begun  timestamptz := clock_timestamp();
     v        record;
-    v_filter json := json_strip_nulls((select json_object_agg(f.key, f.value) from (select 'state' as key, to_json(state) as value
-                                                                               union all select e.key, e.value from json_each(filter) e) f));
+    v_filter json := json_strip_nulls((select json_object_agg(f.key, f.value)
+                                       from (select 'state' as key, to_json(state) as value
+                                                                               union all
+                                                                                   select e.key,
+                                                                                          e.value
+                                                                                              from json_each(filter) e) f));
 begin
     if verb not in ('retry', 'cancel') is not false then
         raise exception using errcode = '22023',
@@ -29,22 +35,29 @@ begin
     after := at;
     loop
         if verb = 'retry' then
-            select s.* into v from deferred.__retry_some(state, filter, after, dry, case when dry then v_most::integer else 250 end) s;
+            select s.* into v from deferred.__retry_some(state, filter, after, dry,
+                case when dry then v_most::integer else 250 end) s;
         else
-            select s.* into v from deferred.__cancel_some(state, filter, after, dry, case when dry then v_most::integer else 250 end) s;
+            select s.* into v from deferred.__cancel_some(state, filter, after, dry,
+                case when dry then v_most::integer else 250 end) s;
         end if;
         done := done + v.done;
         refused := refused + v.refused;
         why := coalesce(why, v.why);
         after := v.after;
-        exit when after is null or done + refused >= v_most or clock_timestamp() > v_begun + interval '600 milliseconds';
+        exit when after is null or done + refused >= v_most
+            or clock_timestamp() > v_begun + interval '600 milliseconds';
     end loop;
     if not dry and done + refused > 0 then
-        insert into deferred.__deferred_action (who, role, login, address, verb, filter, jobs, refused)
-        values (left(who, 200), deferred.__actor(), session_user, left(address, 200), verb, v_filter, done,
+        insert into deferred.__deferred_action (who, role, login, address, verb, filter, jobs,
+                                                refused)
+        values (left(who, 200), deferred.__actor(), session_user,
+                left(address, 200), verb, v_filter, done,
                 case when refused > 0 then left(format('%s jobs: %s', refused, why), 1000) end);
     end if;
 end
 $$;
-comment on function deferred.__act_some is 'does to some of the jobs that fit a filter what an operator asked for on a page, and writes it down';
+comment on function deferred.__act_some is
+    'does to some of the jobs that fit a filter what an operator asked for on a page, and writes '
+    'it down';
 grant execute on function deferred.__act_some to deferred_operator;

@@ -1,5 +1,6 @@
--- Hosts that are gone. A worker says what it has when it has work, so one that runs something once a month must not be forgotten. Where each start
--- is on a host of a new name, the newest thousand count.
+-- Hosts that are gone. A worker says what it has when it has work, so one that runs something once
+-- a month must not be forgotten. Where each start is on a host of a new name, the newest thousand
+-- count.
 create or replace function deferred.__forget_offers() returns bigint
 language plpgsql
 as $$
@@ -8,9 +9,12 @@ declare
 begin
     delete from deferred.__deferred_offer o
     where o.seen_at < now() - interval '35 days'
-       or o.seen_at < (select x.seen_at from deferred.__deferred_offer x order by x.seen_at desc offset 999 limit 1);
+       or o.seen_at < (select x.seen_at from deferred.__deferred_offer x
+                       order by x.seen_at desc offset 999 limit 1);
     get diagnostics v_rows = row_count;
     return v_rows;
 end
 $$;
-comment on function deferred.__forget_offers() is 'deletes what workers said of their functions that has not been said again; returns how many rows';
+comment on function deferred.__forget_offers() is
+    'deletes what workers said of their functions that has not been said again; returns how many '
+    'rows';

@@ -2,7 +2,10 @@
 create or replace function deferred.__nobody_waits() returns boolean
 language sql
 as $$
-    select pg_catalog.pg_try_advisory_lock(1145390674, 0) and pg_catalog.pg_advisory_unlock(1145390674, 0)
+    select pg_catalog.pg_try_advisory_lock(1145390674, 0)
+        and pg_catalog.pg_advisory_unlock(1145390674, 0)
 $$;
-comment on function deferred.__nobody_waits() is 'true: no worker waits to be told of a ready job; false: one does, or another session asked just then';
+comment on function deferred.__nobody_waits() is
+    'true: no worker waits to be told of a ready job; false: one does, or another session asked '
+    'just then';
 grant execute on function deferred.__nobody_waits() to deferred_producer;

@@ -1,21 +1,31 @@
--- A worker reports the steps it made, and learns how many it may make. Invariants, r being the round of the group:
+-- A worker reports the steps it made, and learns how many it may make. Invariants, r being the
+-- round of the group:
 --
--- 1. A live track is in round r, or has not heard yet that round r began and is in r - 1 with all steps made.
---    A worker begins no attempt beyond the steps of the round that it was told it is in. So each live track
---    stands between the beginning and the end of round r, and no two differ by more than the steps of a round.
--- 2. The round ends when each live track reported all its steps. What is reported are attempts that have begun
+-- 1. A live track is in round r, or has not heard yet that round r began and is in r - 1 with all
+-- steps made.
+--    A worker begins no attempt beyond the steps of the round that it was told it is in. So each
+--    live track stands between the beginning and the end of round r, and no two differ by more than
+--    the steps of a round.
+-- 2. The round ends when each live track reported all its steps. What is reported are attempts that
+-- have begun
 --    for good, so it may lag behind what was made: then others wait a moment longer, no more.
--- 3. Only the worker itself moves its track. Others take it out, and only when its lease has passed or its
+-- 3. Only the worker itself moves its track. Others take it out, and only when its lease has passed
+-- or its
 --    registration ended; its row being locked, it is just reporting and so is alive.
--- 4. Who joins, takes out or ends a round holds the row of the group. So no round ends past somebody who joins.
--- 5. A worker that comes back in the round in which it left goes on from where it was; in a later one it
+-- 4. Who joins, takes out or ends a round holds the row of the group. So no round ends past
+-- somebody who joins.
+-- 5. A worker that comes back in the round in which it left goes on from where it was; in a later
+-- one it
 --    starts at its beginning.
 --
--- Nobody waits for a lock: who does not get it is told to ask again. A report within a round writes its own row
--- alone; asking again while others are behind writes nothing until a third of the lease has passed.
-create or replace function deferred.__track_move(p_worker bigint, p_group text, p_range integer, p_lease_ms bigint,
+-- Nobody waits for a lock: who does not get it is told to ask again. A report within a round writes
+-- its own row alone; asking again while others are behind writes nothing until a third of the lease
+-- has passed.
+create or replace function deferred.__track_move(p_worker bigint, p_group text, p_range integer,
+                                                 p_lease_ms bigint,
                                       p_round bigint, p_made integer,
-                                      out live boolean, out round bigint, out steps integer, out made integer)
+                                      out live boolean, out round bigint, out steps integer,
+                                      out made integer)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -32,44 +42,52 @@ begin
     if not found or v_track.group_name <> p_group or v_track.lease_until <= clock_timestamp() then
         -- Join, or join again.
         insert into deferred.__deferred_group (name, steps) select p_group, p_range
-        where not exists (select from deferred.__deferred_group g where g.name = p_group) on conflict do nothing;
+        where not exists (select from deferred.__deferred_group g where g.name = p_group)
+            on conflict do nothing;
         perform from deferred.__deferred_group g where g.name = p_group for update skip locked;
         if not found then
             return;
         end if;
         perform deferred.__track_bury(p_group, p_worker);
         update deferred.__deferred_group g
-        set steps = case when exists (select from deferred.__deferred_track t where t.group_name = p_group and t.worker <> p_worker)
+        set steps = case when exists (select from deferred.__deferred_track t
+                                      where t.group_name = p_group and t.worker <> p_worker)
                          then g.steps else p_range end
         where g.name = p_group
         returning g.round, g.steps into round, steps;
         made := case when p_round = round then least(p_made, steps) else 0 end;
-        insert into deferred.__deferred_track as t (worker, group_name, range, since, round, made, lease_until)
+        insert into deferred.__deferred_track as t (worker, group_name, range, since, round, made,
+                                                    lease_until)
         values (p_worker, p_group, p_range, round, round, made, clock_timestamp() + v_lease)
         on conflict (worker) do update
-        set group_name = excluded.group_name, range = excluded.range, since = excluded.since, round = excluded.round,
+        set group_name = excluded.group_name, range = excluded.range, since = excluded.since,
+            round = excluded.round,
             made = excluded.made, lease_until = excluded.lease_until;
         live := true;
         return;
     end if;
 
-    select g.round, g.steps into round, steps from deferred.__deferred_group g where g.name = p_group;
+    select g.round, g.steps into round, steps from deferred.__deferred_group g
+    where g.name = p_group;
     made := case when v_track.round = p_round then least(p_made, steps) else v_track.made end;
     if v_track.round < round then
         made := 0;
     elsif made >= steps and deferred.__track_round_over(p_group, p_worker, round) then
-        select g.round, g.steps into round, steps from deferred.__deferred_group g where g.name = p_group;
+        select g.round, g.steps into round, steps from deferred.__deferred_group g
+        where g.name = p_group;
         made := 0;
     end if;
     live := true;
     if v_track.round <> round or v_track.made <> made or v_track.range <> p_range
        or v_track.lease_until < clock_timestamp() + v_lease * (2.0 / 3) then
         update deferred.__deferred_track t
-        set round = __track_move.round, made = __track_move.made, range = p_range, lease_until = clock_timestamp() + v_lease
+        set round = __track_move.round, made = __track_move.made, range = p_range,
+            lease_until = clock_timestamp() + v_lease
         where t.worker = p_worker;
         live := found;  -- somebody took it for dead just now: join again
     end if;
 end
 $$;
-comment on function deferred.__track_move is 'a worker of a group reports the steps it made, and learns how many it may make';
+comment on function deferred.__track_move is
+    'a worker of a group reports the steps it made, and learns how many it may make';
 grant execute on function deferred.__track_move to deferred_worker;

@@ -1,4 +1,5 @@
--- One expression, which the planner puts in the place of the call: nothing can interrupt it between taking and giving back.
+-- One expression, which the planner puts in the place of the call: nothing can interrupt it between
+-- taking and giving back.
 create or replace function deferred.__unawaited(queue text) returns boolean
 language sql
 as $$
@@ -7,5 +8,7 @@ as $$
        and pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
        and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue))
 $$;
-comment on function deferred.__unawaited(text) is 'true: no worker that serves the queue waits to be told of a ready job; false: one does, or another session asked just then';
+comment on function deferred.__unawaited(text) is
+    'true: no worker that serves the queue waits to be told of a ready job; false: one does, or '
+    'another session asked just then';
 grant execute on function deferred.__unawaited(text) to deferred_producer;

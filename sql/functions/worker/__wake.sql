@@ -7,5 +7,6 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__wake(text) is 'tell idle workers, if any wait, that a queue has a ready job; after the job has been stored';
+comment on function deferred.__wake(text) is
+    'tell idle workers, if any wait, that a queue has a ready job; after the job has been stored';
 grant execute on function deferred.__wake(text) to deferred_producer;

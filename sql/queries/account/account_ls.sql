@@ -5,7 +5,9 @@
 -- rows: a row an account, by name: name, enabled, keys (encrypted), service properties (NULL:
 --   none), added, first and second key made, functions that it was given, blanks between.
 -- locks: none
-select a.name, a.enabled, a.key1, a.key2, a.properties, to_char(a.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created,
-       to_char(a.key1_since, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as key1_since, to_char(a.key2_since, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as key2_since,
+select a.name, a.enabled, a.key1, a.key2, a.properties,
+       to_char(a.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created,
+       to_char(a.key1_since, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as key1_since,
+       to_char(a.key2_since, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as key2_since,
        array_to_string(a.functions, ' ') as functions
 from deferred.__account_ls() a

@@ -9,7 +9,8 @@
 --   name
 select f.n
 from unnest($1::text[], $2::text[]) with ordinality as f(name, checksum, n)
-where not exists (select from deferred.__deferred_source s where s.name = f.name and s.checksum = f.checksum)
+where not exists (select from deferred.__deferred_source s
+                  where s.name = f.name and s.checksum = f.checksum)
    or f.name not in (select 'functions/' || p.proname
                      from pg_catalog.pg_proc p
                      where p.pronamespace = (select to_regnamespace('deferred'))

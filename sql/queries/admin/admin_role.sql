@@ -4,4 +4,5 @@
 -- rows: one row: the role that acts, quoted where it has to be, it has them, or there is no such
 --   role.
 -- locks: none
-select quote_ident(current_user) as role, coalesce(pg_has_role(current_user, to_regrole($1::text)::oid, 'usage'), true) as has_rights
+select quote_ident(current_user) as role,
+       coalesce(pg_has_role(current_user, to_regrole($1::text)::oid, 'usage'), true) as has_rights

@@ -10,7 +10,9 @@
 -- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency
 --   for a queue, __deferred_hot_delayed over all queues, __deferred_hot_message:
 --   deferred.__depths()
-select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more, f.oldest_ready_s, f.limited, row_to_json(f)::text as json, f.paused_by,
+select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more,
+       f.oldest_ready_s, f.limited, row_to_json(f)::text as json, f.paused_by,
        extract(epoch from clock_timestamp() - f.paused_at)::int8 as paused_s
-from (select d.*, q.paused_by, q.paused_at from deferred.__depths($1::int8) d left join deferred.__deferred_queue q on q.name = d.queue offset 0) f
+from (select d.*, q.paused_by, q.paused_at from deferred.__depths($1::int8) d
+      left join deferred.__deferred_queue q on q.name = d.queue offset 0) f
 order by f.queue

@@ -12,8 +12,11 @@ with newest as materialized (
 figures as (
     select to_char(clock_timestamp(), 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as as_of,
            (select count(*) from deferred.__deferred_worker w where w.ended_at is null) as workers,
-           count(*) filter (where n.created_at > now() - interval '1 min') as arrived_1, count(*) filter (where n.created_at > now() - interval '5 min') as arrived_5,
+           count(*) filter (where n.created_at > now() - interval '1 min') as arrived_1,
+           count(*) filter (where n.created_at > now() - interval '5 min') as arrived_5,
            count(*) filter (where n.created_at > now() - interval '15 min') as arrived_15,
-           (select count(*) = 5000 and min(x.created_at) > now() - interval '15 min' from newest x) as more
+           (select count(*) = 5000 and min(x.created_at) > now() - interval '15 min'
+            from newest x) as more
     from newest n where $1::text is null or n.queue = $1)
-select f.arrived_1, f.arrived_5, f.arrived_15, f.more, f.as_of, f.workers, row_to_json(f)::text as json from figures f
+select f.arrived_1, f.arrived_5, f.arrived_15, f.more, f.as_of, f.workers,
+       row_to_json(f)::text as json from figures f

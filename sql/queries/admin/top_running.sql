@@ -13,11 +13,15 @@ with held as materialized (
 longest as materialized (
     select h.* from held h order by h.claimed_at, h.id limit $2::int8),
 figures as (
-    select l.id, l.fn, l.queue, extract(epoch from clock_timestamp() - l.claimed_at)::int8 as claimed_s, -deferred.__age_s(l.expires_at) as lease_s, w.host, w.pid,
-           nullif(concat_ws(', ', concat_ws(' of ', p.done::text, p.total::text), p.text), '') as progress
+    select l.id, l.fn, l.queue,
+           extract(epoch from clock_timestamp() - l.claimed_at)::int8 as claimed_s,
+           -deferred.__age_s(l.expires_at) as lease_s, w.host, w.pid,
+           nullif(concat_ws(', ', concat_ws(' of ', p.done::text, p.total::text), p.text),
+                  '') as progress
     from longest l
     left join deferred.__deferred_worker w on w.id = l.worker
     left join deferred.__deferred_progress p on p.job_id = l.id and p.attempt = l.attempt)
-select f.id, f.fn, f.queue, f.claimed_s, f.lease_s, f.host, f.pid::int8, f.progress, row_to_json(f)::text as json
+select f.id, f.fn, f.queue, f.claimed_s, f.lease_s, f.host, f.pid::int8, f.progress,
+       row_to_json(f)::text as json
 from figures f
 order by f.claimed_s desc, f.id

@@ -27,5 +27,7 @@
 -- locks: the newest places of the lanes it takes from; see sql/functions/claim/__claim.sql
 -- Index: primary key of __deferred_place, __deferred_hot_ready, primary key of __deferred
 select c.*
-from deferred.__claim_lanes($1::text[], $2::int4, $8::int8, $10::text[], $11::int4[], $12::int4 > 0, $13::int4, $14::text, $7::text[]) l
-cross join lateral deferred.__claim(l.queue, l.priority, l.share, l.round, $2::int4, $3::int4, $4::int8, $5::int8, $6::int4, $7::text[], $8::int8, $9::int4) c
+from deferred.__claim_lanes($1::text[], $2::int4, $8::int8, $10::text[], $11::int4[], $12::int4 > 0,
+                            $13::int4, $14::text, $7::text[]) l
+cross join lateral deferred.__claim(l.queue, l.priority, l.share, l.round, $2::int4, $3::int4,
+                                    $4::int8, $5::int8, $6::int4, $7::text[], $8::int8, $9::int4) c

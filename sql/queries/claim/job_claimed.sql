@@ -8,7 +8,11 @@
 --   apart, and asking again at once makes sense; the round, for $14 of job_claim.sql (NULL: it is
 --   over, or it goes on where it was, if the column before is true).
 -- locks: none
-select current_setting('deferred.claim_lock') = 'busy' as busy, (extract(epoch from current_setting('deferred.claim_look')::interval) * 1000000)::int8 as look_us,
-       deferred.__limited_jobs($1::text[]) as limits, current_setting('deferred.claim_waiting')::int8 as waiting, current_setting('deferred.claim_spare')::int4 <= 0 as more,
+select current_setting('deferred.claim_lock') = 'busy' as busy,
+       (extract(epoch from current_setting('deferred.claim_look')::interval) *
+        1000000)::int8 as look_us,
+       deferred.__limited_jobs($1::text[]) as limits,
+       current_setting('deferred.claim_waiting')::int8 as waiting,
+       current_setting('deferred.claim_spare')::int4 <= 0 as more,
        case when current_setting('deferred.claim_spare')::int4 > 0
             then nullif(current_setting('deferred.claim_round'), '') end as round

@@ -6,4 +6,6 @@
 --   __deferred_lease_receipt, and never that
 -- of expires_at, in which those that a held snapshot keeps would be walked over
 delete from deferred.__deferred_lease l
-where l.ctid = any (array(select x.ctid from deferred.__deferred_lease x where x.receipt = any ($1::int8[]) and x.expires_at - now() > interval '0' for update skip locked))
+where l.ctid = any (array(select x.ctid from deferred.__deferred_lease x
+                          where x.receipt = any ($1::int8[]) and x.expires_at - now() > interval '0'
+                          for update skip locked))

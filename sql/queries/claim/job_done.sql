@@ -16,25 +16,33 @@
 -- locks: the hot rows; and what becomes of a job that others wait for: as job_finish.sql. Indexes:
 --   __deferred_lease_receipt, primary key of __deferred_hot
 with lease as materialized (
-    select l.receipt, l.snap, l.worker from deferred.__deferred_lease l where l.receipt = any ($11::int8[]) and l.expires_at - now() > interval '0'),
+    select l.receipt, l.snap, l.worker from deferred.__deferred_lease l
+    where l.receipt = any ($11::int8[]) and l.expires_at - now() > interval '0'),
 gone as (
     delete from deferred.__deferred_hot h
-    using unnest($1::int8[], $2::int8[], $12::tid[]) with ordinality as r(id, receipt, tid, i) join lease l on l.receipt = r.receipt
+    using unnest($1::int8[], $2::int8[], $12::tid[]) with ordinality as r(id, receipt, tid, i)
+    join lease l on l.receipt = r.receipt
     where h.ctid = r.tid and (h.id = r.id) is true and pg_visible_in_snapshot(h.xid, l.snap)
-    returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt + 1, 'ok') else h.attempt + 1 end as attempt, l.worker, l.receipt, r.i),
+    returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt + 1, 'ok')
+                         else h.attempt + 1 end as attempt, l.worker, l.receipt, r.i),
 taken as materialized (
     select count(*) as n from gone),
 moved as (
     delete from deferred.__deferred_hot h
-    using unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, i) join lease l on l.receipt = r.receipt
-    where (select t.n from taken t) < cardinality($1::int8[]) and r.i <> all (array(select g.i from gone g))
+    using unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, i)
+    join lease l on l.receipt = r.receipt
+    where (select t.n from taken t) < cardinality($1::int8[])
+      and r.i <> all (array(select g.i from gone g))
       and h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
-    returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt + 1, 'ok') else h.attempt + 1 end as attempt, l.worker, l.receipt, r.i),
+    returning h.id, case when h.watched then deferred.__note_end(h.id, h.attempt + 1, 'ok')
+                         else h.attempt + 1 end as attempt, l.worker, l.receipt, r.i),
 log as (
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,
         worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
-    select g.id, g.attempt, 'ok', true, now() - ($3::interval[])[g.i], now() - ($4::interval[])[g.i],
-           g.worker, g.receipt, $10::text, ($6::int8[])[g.i], ($5::int8[])[g.i], ($7::int8[])[g.i], ($8::int8[])[g.i], ($9::int8[])[g.i]
+    select g.id, g.attempt, 'ok', true, now() - ($3::interval[])[g.i],
+           now() - ($4::interval[])[g.i],
+           g.worker, g.receipt, $10::text, ($6::int8[])[g.i], ($5::int8[])[g.i], ($7::int8[])[g.i],
+           ($8::int8[])[g.i], ($9::int8[])[g.i]
     from (select * from gone union all select * from moved) g)
 select r.id from unnest($1::int8[]) with ordinality r(id, i)
 where (select t.n from taken t) + (select count(*) from moved) < cardinality($1::int8[])

@@ -9,6 +9,11 @@
 with owner as materialized (
     select h.id from deferred.__deferred_hot h
     where h.id = $1::int8 and exists (select from deferred.__deferred_lease l
-                                      where l.receipt = $2::int8 and l.expires_at - now() > interval '0' and pg_visible_in_snapshot(h.xid, l.snap))
+                                      where l.receipt = $2::int8
+                                        and l.expires_at - now() > interval '0'
+                                        and pg_visible_in_snapshot(h.xid, l.snap))
     for update)
-select deferred.defer($3::text, $4::json, case when $5::json->>'flow' = 'true' then ($5::jsonb || jsonb_build_object('flow', o.id))::json else $5::json end) as job_id from owner o
+select deferred.defer($3::text, $4::json, case when $5::json->>'flow' = 'true'
+                                                   then ($5::jsonb || jsonb_build_object('flow',
+                                                       o.id))::json else $5::json end) as job_id
+                                                           from owner o

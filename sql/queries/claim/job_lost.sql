@@ -7,11 +7,16 @@
 --   id, fn, attempt, final, an attempt was recorded.
 -- locks: those leases and their hot rows; those locked by others are left to them. Index:
 --   __deferred_lease_expires, primary key of __deferred_worker
-select l.worker, case when w.id is null then 'not known' else format('%s pid %s, %s', w.host, w.pid, substring(w.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@')) end as who,
+select l.worker, case when w.id is null then 'not known'
+                      else format('%s pid %s, %s', w.host, w.pid,
+                                  substring(w.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@'))
+                                      end as who,
        l.id, l.fn, l.attempt, l.final, l.recorded
 from (select 1 where exists (
     select from deferred.__deferred_lease x
-    where x.expires_at < now() and x.expires_at >= case when $2::int8 = 0 then '-infinity' else now() - $2::int8 * interval '1 millisecond' end)) ended
+    where x.expires_at < now() and x.expires_at >= case when $2::int8 = 0 then '-infinity'
+                                                        else now() - $2::int8 * interval
+                                                            '1 millisecond' end)) ended
 cross join lateral deferred.__lost(null, 'lost', $1::int4) l
 left join deferred.__deferred_worker w on w.id = l.worker
 order by l.worker, l.id

@@ -12,16 +12,24 @@
 --   it is renewed (NULL: none has one).
 -- locks: none. Index: __deferred_hot_delayed, __deferred_lease_expires, primary key of
 --   __deferred_told, __deferred_ended_order, __deferred_flow_retry_wanted
-select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8 as wait_ms, n.due_at, now(),
+select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8 as wait_ms,
+       n.due_at, now(),
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8 as took_us,
        (select case when u.at = timestamptz '-infinity' then 0
-                    else least(case when s.next_tick < timestamptz 'infinity' then greatest(0, ceil(extract(epoch from s.next_tick - clock_timestamp()) * 1000)) end,
-                               case when u.at > timestamptz '-infinity' then greatest(100, ceil(extract(epoch from u.at - clock_timestamp()) * 1000)) end) end::int8
+                    else least(case when s.next_tick < timestamptz 'infinity'
+                                        then greatest(0, ceil(extract(epoch
+                                            from s.next_tick - clock_timestamp()) * 1000)) end,
+                               case when u.at > timestamptz '-infinity'
+                                        then greatest(100, ceil(extract(epoch
+                                            from u.at - clock_timestamp()) * 1000)) end) end::int8
         from (select min(x.next_tick) as next_tick from deferred.__deferred_state x) s
         cross join (select least(case when pg_relation_size('deferred.__deferred_ended'::regclass) > 0 then deferred.__unsettled() end,
-                                 (select min(r.not_before) from deferred.__deferred_flow_retry r where r.ended_at is null)) as at offset 0) u) as tick_ms,
+                                 (select min(r.not_before) from deferred.__deferred_flow_retry r
+                                  where r.ended_at is null)) as at offset 0) u) as tick_ms,
        (select ceil(extract(epoch from l.expires_at - clock_timestamp()) * 1000)::int8 + 1
-        from deferred.__deferred_lease l where l.expires_at > clock_timestamp() and l.worker <> $2::int8 order by l.expires_at limit 1) as lease_ms
+        from deferred.__deferred_lease l where l.expires_at > clock_timestamp()
+            and l.worker <> $2::int8 order by l.expires_at limit 1) as lease_ms
 from (select (select h.due_at from deferred.__deferred_hot h
-              where h.due_at < timestamptz 'infinity' and h.fn is not null and h.due_at >= $1::timestamptz
+              where h.due_at < timestamptz 'infinity' and h.fn is not null
+                and h.due_at >= $1::timestamptz
               order by h.due_at limit 1) as due_at) n

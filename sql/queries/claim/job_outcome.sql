@@ -5,6 +5,7 @@
 --   (number made), may_read bool (the acting role may read error texts: job_error.sql).
 -- Locks: none.
 -- Index: primary keys of __deferred and __deferred_hot, __deferred_log_job.
-select j.state, j.last_outcome, j.attempt, has_column_privilege('deferred.__deferred_log', 'error', 'select') as may_read
+select j.state, j.last_outcome, j.attempt, has_column_privilege('deferred.__deferred_log', 'error',
+    'select') as may_read
 from deferred.job j
 where j.id = $1::bigint

@@ -13,11 +13,14 @@ with r as materialized (
 row as materialized (
     select h.id, h.attempt + 1 as attempt, r.done, r.total, r.text, r.age_us
     from r join deferred.__deferred_lease l on l.receipt = r.receipt
-    join deferred.__deferred_hot h on h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
+    join deferred.__deferred_hot h on h.id = any (array[r.id])
+        and pg_visible_in_snapshot(h.xid, l.snap)
     for update of h skip locked)
 insert into deferred.__deferred_progress as p (job_id, attempt, done, total, text, reported_at)
-select h.id, h.attempt, case when h.done >= 0 then h.done end, case when h.total > 0 then h.total end, nullif(h.text, ''),
+select h.id, h.attempt, case when h.done >= 0 then h.done end,
+       case when h.total > 0 then h.total end, nullif(h.text, ''),
        now() - h.age_us * interval '1 microsecond'
 from row h
 on conflict (job_id) do update
-set attempt = excluded.attempt, done = excluded.done, total = excluded.total, text = excluded.text, reported_at = excluded.reported_at
+set attempt = excluded.attempt, done = excluded.done, total = excluded.total, text = excluded.text,
+    reported_at = excluded.reported_at

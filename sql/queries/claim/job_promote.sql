@@ -10,7 +10,8 @@ with due as materialized (
       and h.fn is not null
     order by h.due_at limit $1::int4 for update skip locked),
 ready as (
-    update deferred.__deferred_hot h set due_at = null, visible_at = h.due_at, xid = pg_current_xact_id()
+    update deferred.__deferred_hot h
+    set due_at = null, visible_at = h.due_at, xid = pg_current_xact_id()
     from due where h.id = any (array[due.id]) and h.due_at is not null
     returning 1)
 select count(*) as promoted from ready

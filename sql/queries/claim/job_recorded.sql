@@ -7,5 +7,6 @@
 -- locks: none. Index: __deferred_log_job
 select r.n, l.outcome
 from unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, n)
-cross join lateral (select x.outcome from deferred.__deferred_log x where x.job_id = r.id and x.receipt = r.receipt
+cross join lateral (select x.outcome from deferred.__deferred_log x
+                    where x.job_id = r.id and x.receipt = r.receipt
                     order by x.finished_at desc limit 1) l

@@ -14,10 +14,12 @@ r as materialized (
     select * from unnest($1::int8[], $2::int8[], $4::int4[]) as r(id, receipt, apart)),
 ours as materialized (
     select h.id from r join lease l on l.receipt = r.receipt
-    join deferred.__deferred_hot h on h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)),
+    join deferred.__deferred_hot h on h.id = any (array[r.id])
+        and pg_visible_in_snapshot(h.xid, l.snap)),
 free as materialized (
     select h.id, r.apart from r join lease l on l.receipt = r.receipt
-    join deferred.__deferred_hot h on h.id = any (array[r.id]) and pg_visible_in_snapshot(h.xid, l.snap)
+    join deferred.__deferred_hot h on h.id = any (array[r.id])
+        and pg_visible_in_snapshot(h.xid, l.snap)
     for update of h skip locked),
 marked as (
     insert into deferred.__deferred_limited (queue)
@@ -27,7 +29,9 @@ marked as (
 back as (
     update deferred.__deferred_hot h
     set receipt = null, worker = null, limited = h.limited or free.apart = 1,
-        unknown = free.apart = 1 and h.concurrency_key is null and coalesce(h.fn <> all (deferred.__functions_offered()), false), visible_at = now(), xid = pg_current_xact_id()
+        unknown = free.apart = 1 and h.concurrency_key is null
+            and coalesce(h.fn <> all (deferred.__functions_offered()), false), visible_at = now(),
+            xid = pg_current_xact_id()
     from free where h.id = any (array[free.id])
     returning h.id)
 select o.id, o.id in (select b.id from back b) as released from ours o

@@ -3,5 +3,6 @@
 -- returns: ignored
 -- locks: none. Index: primary key of __deferred_hot
 select deferred.__wake(q.queue)
-from (select distinct h.queue from unnest($1::int8[]) i join deferred.__deferred_hot h on h.id = any (array[i])
+from (select distinct h.queue from unnest($1::int8[]) i
+      join deferred.__deferred_hot h on h.id = any (array[i])
       where (h.due_at is null or h.due_at < now() + interval '1 minute')) q

@@ -6,4 +6,5 @@
 -- locks: none. Index: primary key of __deferred, the newest 100 jobs
 select (extract(epoch from clock_timestamp()) * 1000000)::int8 as now_us,
        (select (extract(epoch from max(n.created_at) - clock_timestamp()) * 1000000)::int8
-        from (select d.created_at from deferred.__deferred d order by d.id desc limit 100) n) as behind_us
+        from (select d.created_at from deferred.__deferred d order by d.id desc
+              limit 100) n) as behind_us

@@ -13,11 +13,16 @@ with looked as materialized (
     union
     (select h.id, h.fn from deferred.__deferred_hot h order by h.id desc limit $1)),
 queued as materialized (
-    select l.fn, count(*) as jobs, min(l.id) as first from looked l where l.fn is not null group by l.fn order by count(*) desc, l.fn limit 1000),
+    select l.fn, count(*) as jobs, min(l.id) as first from looked l where l.fn is not null
+    group by l.fn order by count(*) desc, l.fn limit 1000),
 offered as materialized (
-    select f.fn collate "C" as fn, max(o.seen_at) as seen_at, (array_agg(o.host order by o.seen_at desc))[1] as host
+    select f.fn collate "C" as fn, max(o.seen_at) as seen_at,
+           (array_agg(o.host order by o.seen_at desc))[1] as host
     from deferred.__deferred_offer o cross join lateral unnest(o.fn) f(fn) group by f.fn)
-select q.fn, q.jobs, (select extract(epoch from clock_timestamp() - j.created_at)::int8 from (select x.created_at from deferred.job x where x.id = q.first offset 0) j) as oldest_s,
-       exists (select from deferred.__deferred_offer) as any_offers, extract(epoch from clock_timestamp() - o.seen_at)::int8 as offered_s, o.host
+select q.fn, q.jobs, (select extract(epoch from clock_timestamp() - j.created_at)::int8
+                      from (select x.created_at from deferred.job x
+                            where x.id = q.first offset 0) j) as oldest_s,
+       exists (select from deferred.__deferred_offer) as any_offers,
+       extract(epoch from clock_timestamp() - o.seen_at)::int8 as offered_s, o.host
 from queued q left join offered o on o.fn = q.fn
 order by q.jobs desc, q.fn

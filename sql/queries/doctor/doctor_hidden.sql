@@ -3,5 +3,6 @@
 -- returns: hidden bool
 -- locks: none
 select exists (select from pg_catalog.pg_stat_activity a
-               where a.datname = current_database() and a.backend_type is null and not pg_has_role(a.usesysid, 'usage'))
+               where a.datname = current_database() and a.backend_type is null
+                 and not pg_has_role(a.usesysid, 'usage'))
    and not pg_has_role('pg_read_all_stats', 'usage') as hidden

@@ -9,7 +9,9 @@
 with line as materialized (
     select s.name, s.host, percentile_disc(0.5) within group (order by s.gap_s) as gap_s
     from (select split_part(w.instance, '#', 1) as name, w.host,
-                 extract(epoch from w.started_at - lag(w.started_at) over (partition by split_part(w.instance, '#', 1) order by w.id))::int8 as gap_s
+                 extract(epoch from w.started_at - lag(w.started_at)
+                         over (partition by split_part(w.instance, '#', 1)
+                               order by w.id))::int8 as gap_s
           from (select x.* from deferred.__deferred_worker x order by x.id desc limit 2000) w) s
     where s.gap_s > 0
     group by s.name, s.host having count(*) >= 4)

@@ -6,7 +6,8 @@
 --   needs (with ";" between; '': it has all), the role has the rights of an application or of
 --   people.
 -- locks: none
-select quote_ident(current_user) as role, r.rolsuper as superuser, coalesce(pg_has_role(r.oid, to_regrole('deferred_owner')::oid, 'usage'), false) as owner,
+select quote_ident(current_user) as role, r.rolsuper as superuser,
+       coalesce(pg_has_role(r.oid, to_regrole('deferred_owner')::oid, 'usage'), false) as owner,
        coalesce(pg_has_role(r.oid, to_regrole('deferred_worker')::oid, 'usage'), false) as worker,
        coalesce(deferred.__worker_lacks(), '') as worker_lacks,
        coalesce(pg_has_role(r.oid, to_regrole('deferred_producer')::oid, 'usage')

@@ -6,10 +6,13 @@
 -- locks: none. What sessions of others do is seen by members of pg_read_all_stats alone; see
 --   doctor_hidden.sql
 select h.who, h.age_s, h.ends
-from (select format('session %s of %s%s, %s', a.pid, a.usename, ' (' || nullif(a.application_name, '') || ')', a.state) as who,
-             extract(epoch from clock_timestamp() - a.xact_start)::int8 as age_s, format('select pg_terminate_backend(%s)', a.pid) as ends
+from (select format('session %s of %s%s, %s', a.pid, a.usename,
+                    ' (' || nullif(a.application_name, '') || ')', a.state) as who,
+             extract(epoch from clock_timestamp() - a.xact_start)::int8 as age_s,
+             format('select pg_terminate_backend(%s)', a.pid) as ends
       from pg_catalog.pg_stat_activity a
-      where a.datname = current_database() and a.backend_type = 'client backend' and coalesce(a.backend_xmin, a.backend_xid) is not null
+      where a.datname = current_database() and a.backend_type = 'client backend'
+        and coalesce(a.backend_xmin, a.backend_xid) is not null
         and a.pid <> pg_backend_pid()
       union all
       select format('prepared transaction ''%s'' of %s',

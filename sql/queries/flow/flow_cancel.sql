@@ -6,5 +6,7 @@
 --   more, ignored.
 -- locks: hot rows of these jobs. Index: primary keys of __deferred_flow, __deferred_member and
 --   __deferred_hot
-select c.cancelled, c.next, case when c.cancelled > 0 then deferred.__act_note($3::text || ': deferred flow cancel', 'cancel', flow => $1, jobs => c.cancelled) end as noted
+select c.cancelled, c.next,
+       case when c.cancelled > 0 then deferred.__act_note($3::text || ': deferred flow cancel',
+           'cancel', flow => $1, jobs => c.cancelled) end as noted
 from deferred.flow_cancel($1::int8, $2::int8) c

@@ -3,4 +3,5 @@
 -- returns: id int8, name text?, json text
 -- rows: of each: id, name (text or NULL), both as a JSON object, in the order they were given in.
 -- locks: none. Index: primary keys of __deferred_flow, __deferred_member
-select j.id, j.name, json_build_object('id', j.id, 'name', j.name)::text as json from deferred.flow_jobs($1::int8) j
+select j.id, j.name, json_build_object('id', j.id, 'name', j.name)::text as json
+from deferred.flow_jobs($1::int8) j

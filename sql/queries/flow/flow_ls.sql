@@ -9,11 +9,17 @@
 --   20,000 in all.
 -- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
 --   __deferred_hot, __deferred_log_job, primary key of __deferred_flow_open
-select f.id, coalesce(f.label, '') as label, s.jobs, to_char(f.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created, f.created_by::text, f.on_failure, f.failed,
+select f.id, coalesce(f.label, '') as label, s.jobs,
+       to_char(f.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created, f.created_by::text,
+       f.on_failure, f.failed,
        s.says as states,
-       json_build_object('id', f.id, 'label', f.label, 'jobs', s.jobs, 'open', s.open, 'created_at', f.created_at, 'created_by', f.created_by, 'on_failure', f.on_failure,
-                         'failed', f.failed, 'retried_at', f.retried_at, 'looked', least(s.jobs, n.looked), 'states', s.counts)::text as json
+       json_build_object('id', f.id, 'label', f.label, 'jobs', s.jobs, 'open', s.open, 'created_at',
+                         f.created_at, 'created_by', f.created_by, 'on_failure', f.on_failure,
+                         'failed', f.failed, 'retried_at', f.retried_at, 'looked',
+                         least(s.jobs, n.looked), 'states', s.counts)::text as json
 from (select least(200, greatest(1, 20000 / $1::int4)) as looked) n
-cross join lateral (select x.* from deferred.__deferred_flow x where x.id < coalesce($2::int8, 9223372036854775807) order by x.id desc limit $1::int4) f
+cross join lateral (select x.* from deferred.__deferred_flow x
+                    where x.id < coalesce($2::int8, 9223372036854775807) order by x.id desc
+                    limit $1::int4) f
 cross join lateral deferred.__flow_states(f.id, n.looked) s
 order by f.id desc

@@ -4,5 +4,6 @@
 -- rows: one row: noted (false: it is being retried already).
 -- locks: none that others wait for. Index: primary key of __deferred_flow,
 --   __deferred_flow_retry_wanted
-select case when f.done then deferred.__act_note($2::text || ': deferred flow retry', 'retry', flow => $1) else false end as noted
+select case when f.done then deferred.__act_note($2::text || ': deferred flow retry', 'retry',
+                                                 flow => $1) else false end as noted
 from (select deferred.flow_retry($1::int8) as done offset 0) f

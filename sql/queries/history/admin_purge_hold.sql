@@ -5,4 +5,5 @@
 -- rows: one row: is it there, and nobody else at it.
 -- locks: share update exclusive on that table, until the transaction ends; waits up to 3 s
 select deferred.__purge_hold($1) as held
-from set_config('statement_timeout', '0', true) as a, set_config('idle_in_transaction_session_timeout', '0', true) as b
+from set_config('statement_timeout', '0', true) as a,
+    set_config('idle_in_transaction_session_timeout', '0', true) as b

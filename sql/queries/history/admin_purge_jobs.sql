@@ -5,4 +5,5 @@
 --   (as an array).
 -- rows: one row: jobs deleted, id to go on from, NULL when nothing further is old enough.
 -- locks: the rows. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job
-select p.purged, p.next_id from deferred.__purge_jobs($1::int8 * interval '1 millisecond', $2::int8, $3::int4, $4::text::text[]) p
+select p.purged, p.next_id from deferred.__purge_jobs($1::int8 * interval '1 millisecond', $2::int8,
+                                                      $3::int4, $4::text::text[]) p

@@ -4,4 +4,5 @@
 -- $1 partition, $2 older than, milliseconds, $3 first page, $4 pages; $5 older than, of dead jobs,
 --   milliseconds; NULL: dead jobs stay.
 -- locks: the rows
-select deferred.__purge_log($1::text::regclass, $2::int8 * interval '1 millisecond', $3::int8, $4::int4, $5::int8 * interval '1 millisecond') as deleted
+select deferred.__purge_log($1::text::regclass, $2::int8 * interval '1 millisecond', $3::int8,
+                            $4::int4, $5::int8 * interval '1 millisecond') as deleted

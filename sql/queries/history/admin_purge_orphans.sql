@@ -7,4 +7,5 @@
 -- rows: one row: rows deleted, id to go on from, NULL when nothing further is old enough.
 -- locks: the rows. Index: primary keys of __deferred, __deferred_edge, __deferred_wait,
 --   __deferred_member and __deferred_flow
-select p.purged, p.next_id from deferred.__purge_orphans($1::int8 * interval '1 millisecond', $2::int8, $3::int4) p
+select p.purged, p.next_id from deferred.__purge_orphans($1::int8 * interval '1 millisecond',
+    $2::int8, $3::int4) p

@@ -6,4 +6,5 @@
 -- rows: one row: its name, NULL when none is left; false if it is in use.
 -- locks: the partition and its parent, exclusively; gives up after 100 ms
 select p.name, p.dropped
-from deferred.__purge_partition($1::int8 * interval '1 millisecond', $2::int8 * interval '1 millisecond', $3::text::text[]) p
+from deferred.__purge_partition($1::int8 * interval '1 millisecond',
+                                $2::int8 * interval '1 millisecond', $3::text::text[]) p

@@ -4,12 +4,14 @@
 -- returns: partition text, pages int8
 -- $1 older than, milliseconds, $2 partitions that go as a whole (as an array).
 -- locks: none
-select format('deferred.%I', c.relname) as partition, pg_relation_size(c.oid) / current_setting('block_size')::int8 as pages
+select format('deferred.%I', c.relname) as partition,
+       pg_relation_size(c.oid) / current_setting('block_size')::int8 as pages
 from pg_catalog.pg_inherits i
 join pg_catalog.pg_class c on c.oid = i.inhrelid
 -- The bound of another table's partition is not a time, and the planner may look at it first.
 cross join lateral (select case when i.inhparent = 'deferred.__deferred_log'::regclass
-    then (regexp_match(pg_get_expr(c.relpartbound, c.oid), E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz end as first) b
+    then (regexp_match(pg_get_expr(c.relpartbound, c.oid),
+                       E'FROM \\(''([^'']+)''\\)'))[1]::timestamptz end as first) b
 where i.inhparent = 'deferred.__deferred_log'::regclass
   and (b.first is null or b.first < clock_timestamp() - $1::int8 * interval '1 millisecond')
   and c.relname <> all ($2::text::text[])

@@ -15,22 +15,32 @@
 -- locks: none. Index: __deferred_series_queue_fn_plugin_key, or all series; __deferred_minute_pkey
 --   and its like
 with moment as materialized (
-    select now() - $5::int8 * interval '1 second' as first, now() + ($6::int8 - $5) * interval '1 second' as last),
+    select now() - $5::int8 * interval '1 second' as first,
+           now() + ($6::int8 - $5) * interval '1 second' as last),
 series as materialized (
     select s.id, s.queue, s.fn, s.plugin from deferred.__deferred_series s
     where (case when $2::text is null then s.queue <> '*' else s.queue = $2 end)
       and (case when $3::text is null then s.fn <> '*' else s.fn = $3 end)
       and (s.plugin <> '*')::int4 = $4::int4)
-select extract(epoch from now())::int8 as at, null::text as queue, null::text as fn, null::text as plugin,
-       extract(epoch from f.folded_to)::int8 as ok, extract(epoch from f.exact_to)::int8 as failed, 0::int8 as crashed, 0::int8 as timeout, 0::int8 as interrupted, 0::int8 as superseded, 0::int8 as lost, 0::int8 as cancelled, 0::int8 as expired,
-       0::int8 as snoozed, 0::int8 as dead, 0::int8 as arrived, 0::int8 as wait_us, 0::int8 as run_us, 0::int8 as cpu_us, 0::int8 as max_rss_kb, '{}'::text as wait_histogram, '{}'::text as run_histogram, 0 as series
+select extract(epoch from now())::int8 as at, null::text as queue, null::text as fn,
+       null::text as plugin,
+       extract(epoch from f.folded_to)::int8 as ok, extract(epoch from f.exact_to)::int8 as failed,
+       0::int8 as crashed, 0::int8 as timeout, 0::int8 as interrupted, 0::int8 as superseded,
+       0::int8 as lost, 0::int8 as cancelled, 0::int8 as expired,
+       0::int8 as snoozed, 0::int8 as dead, 0::int8 as arrived, 0::int8 as wait_us,
+       0::int8 as run_us, 0::int8 as cpu_us, 0::int8 as max_rss_kb, '{}'::text as wait_histogram,
+       '{}'::text as run_histogram, 0 as series
 from deferred.__deferred_folded f
 union all
-(select case when $1::int4 = 0 then 0 else extract(epoch from x.at) end::int8, s.queue, s.fn, s.plugin,
-        x.ok, x.failed, x.crashed, x.timeout, x.interrupted, x.superseded, x.lost, x.cancelled, x.expired, x.snoozed,
-        x.dead, x.arrived, x.wait_us, x.run_us, x.cpu_us, x.max_rss_kb, x.wait::text, x.run::text, s.id
+(select case when $1::int4 = 0 then 0 else extract(epoch from x.at) end::int8, s.queue, s.fn,
+ s.plugin,
+        x.ok, x.failed, x.crashed, x.timeout, x.interrupted, x.superseded, x.lost, x.cancelled,
+        x.expired, x.snoozed,
+        x.dead, x.arrived, x.wait_us, x.run_us, x.cpu_us, x.max_rss_kb, x.wait::text, x.run::text,
+        s.id
  from series s cross join moment m
  cross join lateral (
     select y.* from deferred.__deferred_sum y
-    where y.span = $1::int4 and y.series = s.id and ($1 = 0 or (y.at >= m.first and y.at < m.last)) offset 0) x
+    where y.span = $1::int4 and y.series = s.id
+      and ($1 = 0 or (y.at >= m.first and y.at < m.last)) offset 0) x
  order by x.at, s.queue, s.fn, s.plugin)

@@ -9,23 +9,34 @@ with moment as materialized (
     select f.*, now() - interval '2 days' as first from deferred.__deferred_folded f),
 build as materialized (
     select s.fn, s.plugin, array_agg(s.id) as ids from deferred.__deferred_series s
-    where s.queue <> '*' and s.fn not in ('*', '', '+') and s.plugin not in ('*', '') group by s.fn, s.plugin),
+    where s.queue <> '*' and s.fn not in ('*', '', '+') and s.plugin not in ('*', '')
+    group by s.fn, s.plugin),
 ran as materialized (
     select b.*, count(*) over (partition by b.fn) as builds
     from build b
     where b.fn = any (array(select x.fn from build x group by x.fn having count(*) > 1))
       and exists (select from moment m cross join unnest(b.ids) u(series)
-                  cross join lateral (select from deferred.__deferred_sum y where y.span = 60 and y.series = u.series and y.at >= m.first limit 1) y))
-select extract(epoch from now())::int8 as at, null::text as queue, null::text as fn, null::text as plugin,
-       extract(epoch from m.folded_to)::int8 as ok, extract(epoch from m.exact_to)::int8 as failed, 0::int8 as crashed, 0::int8 as timeout, 0::int8 as interrupted, 0::int8 as superseded, 0::int8 as lost, 0::int8 as cancelled, 0::int8 as expired,
-       0::int8 as snoozed, 0::int8 as dead, 0::int8 as arrived, 0::int8 as wait_us, 0::int8 as run_us, 0::int8 as cpu_us, 0::int8 as max_rss_kb, '{}'::text as wait_histogram, '{}'::text as run_histogram, 0 as series
+                  cross join lateral (select from deferred.__deferred_sum y
+                                      where y.span = 60 and y.series = u.series and y.at >= m.first
+                                      limit 1) y))
+select extract(epoch from now())::int8 as at, null::text as queue, null::text as fn,
+       null::text as plugin,
+       extract(epoch from m.folded_to)::int8 as ok, extract(epoch from m.exact_to)::int8 as failed,
+       0::int8 as crashed, 0::int8 as timeout, 0::int8 as interrupted, 0::int8 as superseded,
+       0::int8 as lost, 0::int8 as cancelled, 0::int8 as expired,
+       0::int8 as snoozed, 0::int8 as dead, 0::int8 as arrived, 0::int8 as wait_us,
+       0::int8 as run_us, 0::int8 as cpu_us, 0::int8 as max_rss_kb, '{}'::text as wait_histogram,
+       '{}'::text as run_histogram, 0 as series
 from moment m
 union all
 (select extract(epoch from x.at)::int8, s.queue, s.fn, s.plugin,
-        x.ok, x.failed, x.crashed, x.timeout, x.interrupted, x.superseded, x.lost, x.cancelled, x.expired, x.snoozed,
-        x.dead, x.arrived, x.wait_us, x.run_us, x.cpu_us, x.max_rss_kb, '{}'::text, x.run::text, s.id
+        x.ok, x.failed, x.crashed, x.timeout, x.interrupted, x.superseded, x.lost, x.cancelled,
+        x.expired, x.snoozed,
+        x.dead, x.arrived, x.wait_us, x.run_us, x.cpu_us, x.max_rss_kb, '{}'::text, x.run::text,
+        s.id
  from ran r cross join moment m cross join unnest(r.ids) u(series)
  join deferred.__deferred_series s on s.id = u.series
- cross join lateral (select y.* from deferred.__deferred_sum y where y.span = 60 and y.series = u.series and y.at >= m.first offset 0) x
+ cross join lateral (select y.* from deferred.__deferred_sum y
+                     where y.span = 60 and y.series = u.series and y.at >= m.first offset 0) x
  where r.builds > 1
  order by x.at, s.queue, s.fn, s.plugin)

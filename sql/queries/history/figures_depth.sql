@@ -6,11 +6,13 @@
 -- rows: seconds since 1970, queue, ready, delayed, claimed, counting stopped, seconds the longest
 --   waiting had been ready (NULL: none was), the queue was paused; by time and queue.
 -- locks: none. Index: __deferred_depth_pkey
-select extract(epoch from x.at)::int8 as at, x.queue, x.ready, x.delayed, x.claimed, x.more, x.oldest_s, x.paused
+select extract(epoch from x.at)::int8 as at, x.queue, x.ready, x.delayed, x.claimed, x.more,
+       x.oldest_s, x.paused
 from deferred.__deferred_queue q
 cross join lateral (
     select d.* from deferred.__deferred_depth d
-    where d.queue = q.name and d.at >= now() - case when $2::int8 = 0 then interval '8 days' else $2 * interval '1 second' end
+    where d.queue = q.name and d.at >= now() - case when $2::int8 = 0 then interval '8 days'
+                                                    else $2 * interval '1 second' end
     order by d.at desc limit case when $2 = 0 then 1 end) x
 where $1::text is null or q.name = $1
 order by x.at, x.queue

@@ -6,4 +6,5 @@
 -- locks, index: as fold.sql
 -- The function stands in the list of columns: in a join it might be called first, and so by each
 --   run.
-select (deferred.__fold()).done from deferred.__deferred_folded x where x.folded_to < now() - $1::int8 * interval '1 millisecond'
+select (deferred.__fold()).done from deferred.__deferred_folded x
+where x.folded_to < now() - $1::int8 * interval '1 millisecond'

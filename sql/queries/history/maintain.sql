@@ -9,5 +9,6 @@
 with stale as (
     delete from deferred.__deferred_progress p
     where p.reported_at < now() - interval '1 minute'
-      and not exists (select from deferred.__deferred_hot h where h.id = p.job_id and h.attempt + 1 = p.attempt))
+      and not exists (select from deferred.__deferred_hot h
+                      where h.id = p.job_id and h.attempt + 1 = p.attempt))
 select deferred.maintain() as added

@@ -4,5 +4,7 @@
 -- $1 since when (NULL: so long ago) $2 milliseconds.
 -- rows: one row: since, now, who asks may read errors.
 -- locks: none
-select coalesce($1::text::timestamptz, clock_timestamp() - $2::int8 * interval '1 millisecond') as since, clock_timestamp() as now,
+select coalesce($1::text::timestamptz,
+                clock_timestamp() - $2::int8 * interval '1 millisecond') as since,
+                clock_timestamp() as now,
        has_column_privilege('deferred.__deferred_log', 'error', 'select') as may_read

@@ -3,5 +3,6 @@
 -- returns: cancelled bool
 -- rows: one row: false: it is unknown, finished, or of somebody else.
 -- locks: the hot row. Index: primary keys of __deferred and __deferred_hot
-select case when c.done then deferred.__act_note($2::text || ': deferred cancel', 'cancel', job => $1) else false end as cancelled
+select case when c.done then deferred.__act_note($2::text || ': deferred cancel', 'cancel',
+                                                 job => $1) else false end as cancelled
 from (select deferred.cancel($1::int8) as done offset 0) c

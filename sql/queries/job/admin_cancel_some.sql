@@ -11,8 +11,14 @@
 -- locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
 --   __deferred_hot, then for each job as the view deferred.job and as deferred.cancel()
 select s.done, s.refused, s.why, s.after::text,
-       case when $12::int4 = 0 and s.done + s.refused > 0 then deferred.__act_note($13::text || ': deferred cancel', 'cancel', filter => f.filter, jobs => s.done,
-            refused => case when s.refused > 0 then format('%s jobs: %s', s.refused, s.why) end) end as noted
-from (select json_build_object('state', $1::text, 'queue', $2::text, 'fn', $3::text, 'label', $4::text, 'key', $5::text, 'rule', $6::text, 'by', $7::text, 'since', $8::text,
+       case when $12::int4 = 0 and s.done + s.refused > 0
+                then deferred.__act_note($13::text || ': deferred cancel', 'cancel',
+                                         filter => f.filter, jobs => s.done,
+            refused => case when s.refused > 0 then format('%s jobs: %s', s.refused,
+                s.why) end) end as noted
+from (select json_build_object('state', $1::text, 'queue', $2::text, 'fn', $3::text, 'label',
+                               $4::text, 'key', $5::text, 'rule', $6::text, 'by', $7::text, 'since',
+                               $8::text,
                                'until', $9::text, 'tags', $10::text[]) as filter offset 0) f
-cross join lateral deferred.__cancel_some($1::text, f.filter, $11::text::json, $12::int4 = 1, 1000) s
+cross join lateral deferred.__cancel_some($1::text, f.filter, $11::text::json, $12::int4 = 1,
+                                          1000) s

@@ -12,22 +12,32 @@
 --   __deferred_log_ended, then for each job as the view deferred.job (offset 0 has it looked up job
 --   by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, -deferred.__age_s(j.finished_at) as until_s,
+       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s,
+       -deferred.__age_s(j.finished_at) as until_s,
        j.last_outcome, row_to_json(j)::text as json, j.held_by, f.fits, l.n = 10000 as last
-from (select x.job_id, x.finished_at, row_number() over (order by x.finished_at desc, x.job_id desc) as n
+from (select x.job_id, x.finished_at, row_number() over (order by x.finished_at desc,
+    x.job_id desc) as n
       from deferred.__deferred_log x
       where x.final and x.outcome <> 'ok' and deferred.state(x.outcome) = $3::text
-        and ($5::int8 is null or (x.finished_at, x.job_id) < ((select y.finished_at from deferred.__deferred_log y
-                where y.job_id = $5 and y.final and y.outcome <> 'ok' order by y.finished_at desc limit 1), $5))
-        and ($12::text[] is null or x.job_id = any (array(select d.id from deferred.__deferred d where d.tags @> $12)))
+        and ($5::int8 is null or (x.finished_at, x.job_id) < ((select y.finished_at
+            from deferred.__deferred_log y
+                where y.job_id = $5 and y.final and y.outcome <> 'ok' order by y.finished_at desc
+                limit 1), $5))
+        and ($12::text[] is null
+             or x.job_id = any (array(select d.id from deferred.__deferred d where d.tags @> $12)))
         and ($13::text is null or x.job_id = any (array(select d.id from deferred.__deferred d
-            where hashtextextended(d.label collate "C", 0) = hashtextextended($13 collate "C", 0) and d.label = $13)))
+            where hashtextextended(d.label collate "C", 0) = hashtextextended($13 collate "C", 0)
+              and d.label = $13)))
       order by x.finished_at desc, x.job_id desc limit 10000) l
-cross join lateral (select x.*, null::text as held_by from deferred.job x where x.id = l.job_id offset 0) j
+cross join lateral (select x.*, null::text as held_by from deferred.job x
+                    where x.id = l.job_id offset 0) j
 cross join lateral (
-    select coalesce(j.state = $3 and j.finished_at = l.finished_at and ($1::text is null or j.queue = $1) and ($2::text is null or j.fn = $2)
-           and ($6::text is null or j.label = $6) and ($7::text is null or j.key = $7) and ($8::text is null or j.rule = $8)
-           and ($9::text is null or j.created_by = $9) and ($10::text is null or j.created_at >= $10::timestamptz)
+    select coalesce(j.state = $3 and j.finished_at = l.finished_at
+                    and ($1::text is null or j.queue = $1) and ($2::text is null or j.fn = $2)
+           and ($6::text is null or j.label = $6) and ($7::text is null or j.key = $7)
+           and ($8::text is null or j.rule = $8)
+           and ($9::text is null or j.created_by = $9)
+           and ($10::text is null or j.created_at >= $10::timestamptz)
            and ($11::text is null or j.created_at < $11::timestamptz), false) as fits) f
 where f.fits or l.n = 10000
 order by l.finished_at desc, l.job_id desc limit $4::int4

@@ -3,5 +3,6 @@
 -- returns: retried bool
 -- rows: one row: false if there is no such job.
 -- locks: the hot row. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job
-select case when r.done then deferred.__act_note($2::text || ': deferred retry', 'retry', job => $1) else false end as retried
+select case when r.done then deferred.__act_note($2::text || ': deferred retry', 'retry', job => $1)
+            else false end as retried
 from (select deferred.retry($1::int8) as done offset 0) r

@@ -5,8 +5,11 @@
 --   database clock), actor text (role that acts), limited bool (the role may not defer everything,
 --   or some function has a limit, so COPY must not be used).
 -- Locks: none. Index: __deferred_grant_role_queue_fn_key.
-select (select string_agg(int8send(nextval('deferred.__deferred_id_seq')), '') from generate_series(1, $1::integer)) as ids,
-    (extract(epoch from clock_timestamp() - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint as now_us,
+select (select string_agg(int8send(nextval('deferred.__deferred_id_seq')), '')
+        from generate_series(1, $1::integer)) as ids,
+    (extract(epoch from clock_timestamp() - timestamptz '2000-01-01 00:00:00+00') *
+     1000000)::bigint as now_us,
     deferred.__actor()::text as actor,
-    exists (select from deferred.__deferred_grant g where g.role in (deferred.__actor(), session_user))
+    exists (select from deferred.__deferred_grant g
+            where g.role in (deferred.__actor(), session_user))
     or exists (select from deferred.__deferred_function) as limited

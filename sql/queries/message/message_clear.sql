@@ -6,4 +6,5 @@
 -- locks: the rows; those locked by others are left for the next step
 -- Index: __deferred_hot_message and the others by queue; the delayed calls of all queues are looked
 --   through
-select c.status, c.cleared, c.upto, c.more from deferred.__message_clear($1::text, $2::int8, $3::int4) c
+select c.status, c.cleared, c.upto, c.more from deferred.__message_clear($1::text, $2::int8,
+    $3::int4) c

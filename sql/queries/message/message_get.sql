@@ -8,5 +8,6 @@
 --   with its status, id NULL.
 -- locks: the rows taken; those locked by others are passed over
 -- Index: __deferred_hot_message, primary keys of __deferred and __deferred_hot
-select m.item, m.status, m.id, m.receipt, m.attempt, m.inserted_at, m.expires_at, m.visible_at, deferred.__message_text(m.params) as text
+select m.item, m.status, m.id, m.receipt, m.attempt, m.inserted_at, m.expires_at, m.visible_at,
+       deferred.__message_text(m.params) as text
 from deferred.__message_get($1::text[], $2::int4[], $3::int8[]) m

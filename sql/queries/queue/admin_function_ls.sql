@@ -7,13 +7,16 @@
 --   paused it (NULL: it did not), the same as a JSON object, on_dead.
 -- locks: none. Index: primary keys of __deferred_function, __deferred_limit and __deferred_hot
 with figures as (
-    select coalesce(f.name, o.name) as fn, r.running, f.max_running, f.rate, f.burst, extract(epoch from clock_timestamp() - f.broken_at)::int8 as paused_s, o.fn as on_dead
+    select coalesce(f.name, o.name) as fn, r.running, f.max_running, f.rate, f.burst,
+           extract(epoch from clock_timestamp() - f.broken_at)::int8 as paused_s, o.fn as on_dead
     from deferred.__deferred_function f
-    full join (select x.name, x.fn from deferred.__deferred_on_dead x where x.kind = 'function') o on o.name = f.name
+    full join (select x.name, x.fn from deferred.__deferred_on_dead x where x.kind = 'function') o
+        on o.name = f.name
     cross join lateral (
         select count(h.id) as running
         from deferred.__deferred_limit l cross join lateral unnest(l.running) i
         join deferred.__deferred_hot h on h.id = i and h.worker is not null
         where l.kind = 'function' and l.queue = '' and l.name = f.name) r
     where $1::text is null or coalesce(f.name, o.name) = $1)
-select f.fn, f.running, f.max_running, f.rate, f.burst, f.paused_s, row_to_json(f)::text as json, f.on_dead from figures f order by f.fn
+select f.fn, f.running, f.max_running, f.rate, f.burst, f.paused_s, row_to_json(f)::text as json,
+       f.on_dead from figures f order by f.fn

@@ -6,6 +6,8 @@
 -- rows: a row a queue, ignored; there is always one, 'default'.
 -- locks: the row of the function
 with done as materialized (
-    select deferred.__function_set($1::text, s.settings), deferred.__act_note($4::text || ': deferred function set', 'set', fn => $1, settings => s.settings)
+    select deferred.__function_set($1::text, s.settings),
+           deferred.__act_note($4::text || ': deferred function set', 'set', fn => $1,
+                               settings => s.settings)
     from (select json_object($2::text[], $3::text[]) as settings offset 0) s)
 select deferred.__wake(q.name) from done, deferred.__deferred_queue q

@@ -5,5 +5,6 @@
 -- rows: one row: jobs cancelled, id to go on from, NULL: that was all; one more, ignored.
 -- locks: the rows. Index: primary key of __deferred_hot
 select c.cancelled, c.next_id,
-       case when c.cancelled > 0 then deferred.__act_note($5::text || ': deferred queue clear', 'clear', queue => $1, jobs => c.cancelled) end as noted
+       case when c.cancelled > 0 then deferred.__act_note($5::text || ': deferred queue clear',
+           'clear', queue => $1, jobs => c.cancelled) end as noted
 from deferred.__queue_clear($1::text, $2::int8, $3::int8, $4::int4) c

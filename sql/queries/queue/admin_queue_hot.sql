@@ -4,17 +4,22 @@
 -- rows: one row: it exists, hot jobs of it, largest id of a hot job of any queue (NULL: none).
 -- locks: none. Index: __deferred_hot_message, __deferred_hot_ready, __deferred_hot_limited,
 --   __deferred_hot_concurrency, __deferred_hot_delayed
-select exists (select from deferred.__deferred_queue q where q.name = $1::text and q.removed_at is null),
+select exists (select from deferred.__deferred_queue q where q.name = $1::text
+               and q.removed_at is null),
        (select count(*) from (
             select from deferred.__deferred_hot h where h.queue = $1 and h.fn is null
             union all
-            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null and not h.limited and h.fn is not null
+            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null
+                and not h.limited and h.fn is not null
             union all
             select from deferred.__deferred_hot h
-            where h.queue = $1 and h.due_at is null and h.limited and h.concurrency_key is null and h.unknown in (false, true) and h.fn is not null
+            where h.queue = $1 and h.due_at is null and h.limited and h.concurrency_key is null
+              and h.unknown in (false, true) and h.fn is not null
             union all
-            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null and h.concurrency_key is not null and h.fn is not null
+            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null
+                and h.concurrency_key is not null and h.fn is not null
             union all
-            select from deferred.__deferred_hot h where h.due_at is not null and h.queue = $1 and h.fn is not null
+            select from deferred.__deferred_hot h where h.due_at is not null and h.queue = $1
+                and h.fn is not null
             limit $2::int8) x) as hot,
        (select max(h.id) from deferred.__deferred_hot h) as last_id

@@ -12,14 +12,22 @@
 --   exponent, max_dequeue, params_max_bytes, NULL: as in a new queue, metadata, on_dead; who paused
 --   it, seconds since (NULL: not known).
 -- locks: none. Index: primary keys of __deferred_queue, __deferred_limit and __deferred_hot
-select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.rate, q.burst, q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
+select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.rate, q.burst,
+       q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
        q.max_attempts, q.weight, q.fn,
-       json_build_object('queue', q.name, 'paused', deferred.__is_paused(q), 'paused_at', q.paused_at, 'paused_by', q.paused_by, 'visibility_timeout_ms', q.visibility_timeout_ms, 'ttl_ms', q.ttl_ms,
-           'max_attempts', q.max_attempts, 'backoff_floor_ms', q.backoff_floor_ms, 'backoff_ceiling_ms', q.backoff_ceiling_ms,
-           'backoff_exponent', q.backoff_exponent, 'max_running', q.max_running, 'running', r.running, 'rate', q.rate, 'burst', q.burst,
-           'max_length', q.max_length, 'on_full', q.on_full, 'fn', q.fn, 'max_dequeue', q.max_dequeue, 'metadata', q.metadata, 'weight', q.weight,
-           'params_max_bytes', q.params_max_bytes, 'on_dead', o.fn, 'created_at', q.created_at)::text as json,
-       q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent, q.max_dequeue, nullif(q.params_max_bytes, 1048576) as params_max_bytes, q.metadata::text, o.fn as on_dead,
+       json_build_object('queue', q.name, 'paused', deferred.__is_paused(q), 'paused_at',
+                         q.paused_at, 'paused_by', q.paused_by, 'visibility_timeout_ms',
+                         q.visibility_timeout_ms, 'ttl_ms', q.ttl_ms,
+           'max_attempts', q.max_attempts, 'backoff_floor_ms', q.backoff_floor_ms,
+           'backoff_ceiling_ms', q.backoff_ceiling_ms,
+           'backoff_exponent', q.backoff_exponent, 'max_running', q.max_running, 'running',
+           r.running, 'rate', q.rate, 'burst', q.burst,
+           'max_length', q.max_length, 'on_full', q.on_full, 'fn', q.fn, 'max_dequeue',
+           q.max_dequeue, 'metadata', q.metadata, 'weight', q.weight,
+           'params_max_bytes', q.params_max_bytes, 'on_dead', o.fn, 'created_at',
+           q.created_at)::text as json,
+       q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent, q.max_dequeue,
+       nullif(q.params_max_bytes, 1048576) as params_max_bytes, q.metadata::text, o.fn as on_dead,
        q.paused_by, extract(epoch from clock_timestamp() - q.paused_at)::int8 as paused_s
 from deferred.__deferred_queue q
 left join deferred.__deferred_on_dead o on o.kind = 'queue' and o.name = q.name
@@ -28,7 +36,9 @@ cross join lateral (
     select case when coalesce(q.max_running, q.rate) is not null then (
         select count(h.id)
         from deferred.__deferred_limit l cross join lateral unnest(l.running) i
-        join deferred.__deferred_hot h on h.id = i and (h.worker is not null or (h.started_at is not null and h.visible_at > clock_timestamp()))
+        join deferred.__deferred_hot h on h.id = i
+            and (h.worker is not null or (h.started_at is not null
+                                          and h.visible_at > clock_timestamp()))
         where l.kind = 'queue' and l.queue = q.name and l.name = '') end as running
     offset 0) r
 where ($1::text is null or q.name = $1) and q.removed_at is null

@@ -2,4 +2,5 @@
 -- params: queue text, user text
 -- returns: ignored
 -- locks: the row of the queue
-select deferred.__queue_rm($1::text), deferred.__act_note($2::text || ': deferred queue rm', 'remove', queue => $1)
+select deferred.__queue_rm($1::text), deferred.__act_note($2::text || ': deferred queue rm',
+    'remove', queue => $1)

@@ -6,4 +6,5 @@
 --   $8 further options of the jobs, $9 statement timeout in milliseconds.
 -- locks: none that others wait for, but for a rule of the same name. Index: unique name of
 --   __deferred_rule
-select deferred.__rule_add($1, $2, $3, $4, $5, $6, $7, $8, $9, pg_catalog.current_setting('search_path')) as id
+select deferred.__rule_add($1, $2, $3, $4, $5, $6, $7, $8, $9,
+                           pg_catalog.current_setting('search_path')) as id

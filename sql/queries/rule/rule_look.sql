@@ -7,6 +7,7 @@
 --   one: NULL, NULL, a JSON object of key and params, key, params.
 -- locks: none but those of the rule's query
 select l.estimate, l.plan,
-       case when l.plan is not null then pg_catalog.to_json(l.plan) else pg_catalog.json_build_object('key', l.key, 'params', l.params) end as plan_json,
+       case when l.plan is not null then pg_catalog.to_json(l.plan)
+            else pg_catalog.json_build_object('key', l.key, 'params', l.params) end as plan_json,
        l.key, l.params
 from deferred.__rule_look($1, $2) l

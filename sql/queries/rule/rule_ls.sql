@@ -7,11 +7,17 @@
 --   milliseconds, rows queued, skipped, failed (NULL: it failed as a whole, or never ran), error,
 --   whether one may run it, and the whole as JSON.
 -- locks: none
-select r.name, r.fn, r.queue, r.owner::text, extract(epoch from clock_timestamp() - r.last_run_at)::int8 as last_run_s, r.last_run_ms, r.last_queued,
+select r.name, r.fn, r.queue, r.owner::text,
+       extract(epoch from clock_timestamp() - r.last_run_at)::int8 as last_run_s, r.last_run_ms,
+       r.last_queued,
        r.last_skipped, r.last_failed, r.last_error, r.query is not null as may_run,
-       json_build_object('id', r.id, 'name', r.name, 'query', r.query, 'fn', r.fn, 'params', r.params, 'key_column', r.key_column,
-           'queue', r.queue, 'priority', r.priority, 'opts', r.opts, 'owner', r.owner::text, 'search_path', r.search_path,
-           'statement_timeout_ms', r.statement_timeout_ms, 'created_at', r.created_at, 'last_run_at', r.last_run_at,
-           'last_run_ms', r.last_run_ms, 'last_run_by', r.last_run_by, 'last_queued', r.last_queued, 'last_skipped', r.last_skipped,
+       json_build_object('id', r.id, 'name', r.name, 'query', r.query, 'fn', r.fn, 'params',
+                         r.params, 'key_column', r.key_column,
+           'queue', r.queue, 'priority', r.priority, 'opts', r.opts, 'owner', r.owner::text,
+           'search_path', r.search_path,
+           'statement_timeout_ms', r.statement_timeout_ms, 'created_at', r.created_at,
+           'last_run_at', r.last_run_at,
+           'last_run_ms', r.last_run_ms, 'last_run_by', r.last_run_by, 'last_queued', r.last_queued,
+           'last_skipped', r.last_skipped,
            'last_failed', r.last_failed, 'last_error', r.last_error) as json
 from deferred.__rules() r

@@ -9,5 +9,6 @@
 -- locks: the row of the rule and the keys queued, until the transaction ends: who defers a job with
 --   one of them waits; the row of the flow, which those who add to it share.
 -- Index: __deferred_hot_key
-select r.queued, r.skipped, r.failed, r.examples, case when r.queued > 0 then deferred.__wake((deferred.__rule_get($1, false)).queue) end as woken
+select r.queued, r.skipped, r.failed, r.examples, case when r.queued > 0
+    then deferred.__wake((deferred.__rule_get($1, false)).queue) end as woken
 from deferred.__rule_run($1, $2, $3::text::bool, $4::int8) r

@@ -5,5 +5,6 @@
 -- $1 name; $2 keep others from running or removing it.
 -- locks: with $2 the row of the rule, until the transaction ends. Index: unique name of
 --   __deferred_rule
-select set_config('statement_timeout', (x.r).statement_timeout_ms::text, true), set_config('client_connection_check_interval', '1s', true)
+select set_config('statement_timeout', (x.r).statement_timeout_ms::text, true),
+       set_config('client_connection_check_interval', '1s', true)
 from (select deferred.__rule_get($1, $2::text::bool) as r offset 0) x

@@ -4,4 +4,5 @@
 -- rows: one row: minutes, hours, days, months, weekdays as bits, a day must match both of days and
 --   weekdays.
 -- locks: none
-select c.minutes, c.hours::int8, c.days, c.months::int8, c.weekdays::int8, c.both_days from deferred.__crontab($1::text) c
+select c.minutes, c.hours::int8, c.days, c.months::int8, c.weekdays::int8, c.both_days
+from deferred.__crontab($1::text) c

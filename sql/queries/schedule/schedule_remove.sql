@@ -2,4 +2,5 @@
 -- params: name text, user text
 -- returns: ignored
 -- locks: the row of the schedule, until the transaction ends
-select deferred.unschedule($1::text), deferred.__act_note($2::text || ': deferred schedule rm', 'remove', schedule => $1)
+select deferred.unschedule($1::text), deferred.__act_note($2::text || ': deferred schedule rm',
+    'remove', schedule => $1)

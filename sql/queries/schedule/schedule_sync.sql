@@ -5,4 +5,5 @@
 --   those that went.
 -- rows: a row for each: name, added, changed, unchanged, gone or removed, and both as JSON.
 -- locks: the rows of those that change, until the transaction ends
-select s.name, s.what, json_build_object('schedule', s.name, 'what', s.what) as json from deferred.__schedule_sync($1, $2, $3::text::bool) s
+select s.name, s.what, json_build_object('schedule', s.name, 'what', s.what) as json
+from deferred.__schedule_sync($1, $2, $3::text::bool) s

@@ -8,14 +8,17 @@
 -- locks: none. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job, for the
 --   last job of the 1,000 schedules that had a tick last; all of __deferred_schedule
 with last as materialized (
-    select s.name, s.paused, s.last_what, s.last_error, s.last_at, s.last_job from deferred.__schedules() s
+    select s.name, s.paused, s.last_what, s.last_error, s.last_at, s.last_job
+    from deferred.__schedules() s
     where (s.paused or s.last_at is not null) and ($1::text is null or s.queue = $1)
     order by (s.last_what = 'failed') is true desc, s.last_at desc nulls last limit 1000),
 known as materialized (
     select l.*, case when l.paused then 'paused' when l.last_what = 'failed' then 'failed'
-                     when (select j.state from deferred.job j where j.id = l.last_job) = 'dead' then 'dead' end as what
+                     when (select j.state from deferred.job j where j.id = l.last_job) = 'dead'
+                         then 'dead' end as what
     from last l)
-select k.name, k.what, case when k.what = 'failed' then k.last_error end as why, deferred.__age_s(k.last_at) as since_s,
+select k.name, k.what, case when k.what = 'failed' then k.last_error end as why,
+       deferred.__age_s(k.last_at) as since_s,
        case when k.what = 'dead' then k.last_job end as job
 from known k
 where k.what is not null

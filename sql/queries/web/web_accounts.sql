@@ -4,6 +4,8 @@
 -- rows: account, enabled, functions it may use, seconds since it was added, since its first and its
 --   second key were made; 500 rows at most.
 -- locks: none. Index: primary key of __deferred_account
-select a.name, a.enabled, array_to_string(a.functions, ', ') as functions, extract(epoch from clock_timestamp() - a.created_at)::int8 as created_s,
-       extract(epoch from clock_timestamp() - a.key1_since)::int8 as key1_s, extract(epoch from clock_timestamp() - a.key2_since)::int8 as key2_s
+select a.name, a.enabled, array_to_string(a.functions, ', ') as functions,
+       extract(epoch from clock_timestamp() - a.created_at)::int8 as created_s,
+       extract(epoch from clock_timestamp() - a.key1_since)::int8 as key1_s,
+       extract(epoch from clock_timestamp() - a.key2_since)::int8 as key2_s
 from deferred.__account a order by a.name limit 500

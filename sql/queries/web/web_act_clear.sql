@@ -6,4 +6,5 @@
 -- rows: one row: how many jobs were cancelled, why it was not done (NULL: it was), what to give as
 --   $3 (NULL: that was all) and as $4 to go on.
 -- locks: the rows. Index: primary key of __deferred_hot
-select a.jobs, a.refused, a.next_id, a.upto from deferred.__act_clear($1::text, $2::text, $3::int8, $4::int8, $5::text, $6::text) a
+select a.jobs, a.refused, a.next_id, a.upto from deferred.__act_clear($1::text, $2::text, $3::int8,
+    $4::int8, $5::text, $6::text) a

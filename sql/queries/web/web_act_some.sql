@@ -12,5 +12,8 @@
 --   NULL: that was all.
 -- locks: as admin_retry_some.sql and admin_cancel_some.sql; none where it counts
 select s.done, s.refused, s.why, s.after::text
-from deferred.__act_some($1::text, $2::text, json_build_object('queue', $3::text, 'fn', $4::text, 'label', $5::text, 'key', $6::text, 'rule', $7::text,
-                            'by', $8::text, 'since', $9::text, 'until', $10::text, 'tags', $11::text[], 'error', $16::text), $12::text::json, $13::int4 = 1, $14::text, $15::text) s
+from deferred.__act_some($1::text, $2::text, json_build_object('queue', $3::text, 'fn', $4::text,
+    'label', $5::text, 'key', $6::text, 'rule', $7::text,
+                            'by', $8::text, 'since', $9::text, 'until', $10::text, 'tags',
+                            $11::text[], 'error', $16::text), $12::text::json, $13::int4 = 1,
+                            $14::text, $15::text) s

@@ -9,9 +9,14 @@
 --   function, schedule, settings, which jobs, where it was done to many, to how many, and flow; 50
 --   rows at most.
 -- locks: none. Index: primary key of __deferred_action, or the one of what is given
-select a.id, to_char(a.at, 'YYYY-MM-DD HH24:MI:SS') as at, extract(epoch from clock_timestamp() - a.at)::int8 as age_s, a.who, a.role, a.address, a.verb, a.job_id, a.queue, a.refused, a.login,
-       a.fn, a.schedule, a.settings::text, (case when $7::text::bool then a.filter::jsonb - 'error' else a.filter::jsonb end)::text, a.jobs, a.flow
+select a.id, to_char(a.at, 'YYYY-MM-DD HH24:MI:SS') as at,
+       extract(epoch from clock_timestamp() - a.at)::int8 as age_s, a.who, a.role, a.address,
+       a.verb, a.job_id, a.queue, a.refused, a.login,
+       a.fn, a.schedule, a.settings::text,
+       (case when $7::text::bool then a.filter::jsonb - 'error' else a.filter::jsonb end)::text,
+       a.jobs, a.flow
 from deferred.__action a
-where ($1::int8 is null or a.job_id = $1) and ($2::int8 is null or a.id < $2) and ($3::text is null or a.queue = $3) and ($4::text is null or a.fn = $4)
+where ($1::int8 is null or a.job_id = $1) and ($2::int8 is null or a.id < $2)
+  and ($3::text is null or a.queue = $3) and ($4::text is null or a.fn = $4)
   and ($5::text is null or a.schedule = $5) and ($6::int8 is null or a.flow = $6)
 order by a.id desc limit 50

@@ -14,9 +14,14 @@ dead as (
     select n.job_id, n.finished_at, n.outcome from newest n
     where deferred.state(n.outcome) = 'dead'
       and (select h.id from deferred.__deferred_hot h where h.id = n.job_id) is null
-      and (select y.job_id from deferred.__deferred_log y where y.job_id = n.job_id and y.final and y.finished_at > n.finished_at limit 1) is null)
-select d.fn, d.queue, count(*) as dead, deferred.__age_s(min(n.finished_at)) as first_s, deferred.__age_s(max(n.finished_at)) as last_s,
-       (array_agg(n.job_id order by n.finished_at desc))[1] as job_id, (array_agg(n.outcome order by n.finished_at desc))[1] as outcome, (select count(*) = $1 from newest) as more
-from dead n cross join lateral (select x.fn, x.queue from deferred.__deferred x where x.id = n.job_id offset 0) d
+      and (select y.job_id from deferred.__deferred_log y
+           where y.job_id = n.job_id and y.final and y.finished_at > n.finished_at limit 1) is null)
+select d.fn, d.queue, count(*) as dead, deferred.__age_s(min(n.finished_at)) as first_s,
+       deferred.__age_s(max(n.finished_at)) as last_s,
+       (array_agg(n.job_id order by n.finished_at desc))[1] as job_id,
+       (array_agg(n.outcome order by n.finished_at desc))[1] as outcome,
+       (select count(*) = $1 from newest) as more
+from dead n cross join lateral (select x.fn, x.queue from deferred.__deferred x
+                                where x.id = n.job_id offset 0) d
 group by d.fn, d.queue
 order by count(*) desc, d.fn, d.queue limit 500

@@ -14,19 +14,26 @@
 --   since it said so, seconds since it was claimed; trace context; the whole as a JSON object.
 -- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_progress and
 --   __deferred_worker, __deferred_log_job
-select j.id, j.state, j.queue, j.fn, j.label, j.key, j.priority::int4, j.attempt, to_char(j.created_at, 'YYYY-MM-DD HH24:MI:SS') as created,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, j.created_by, to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS') as run_at,
-       to_char(d.expires_at, 'YYYY-MM-DD HH24:MI:SS') as expires, to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS') as visible,
+select j.id, j.state, j.queue, j.fn, j.label, j.key, j.priority::int4, j.attempt,
+       to_char(j.created_at, 'YYYY-MM-DD HH24:MI:SS') as created,
+       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, j.created_by,
+       to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS') as run_at,
+       to_char(d.expires_at, 'YYYY-MM-DD HH24:MI:SS') as expires,
+       to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS') as visible,
        -deferred.__age_s(j.visible_at) as visible_s,
-       (select format('%s on %s, pid %s', w.id, w.host, w.pid) from deferred.__deferred_worker w where w.id = j.worker) as worker,
-       to_char(j.finished_at, 'YYYY-MM-DD HH24:MI:SS') as finished, j.last_outcome, d.max_attempts, d.timeout_ms, j.concurrency_key, j.rule,
+       (select format('%s on %s, pid %s', w.id, w.host, w.pid) from deferred.__deferred_worker w
+        where w.id = j.worker) as worker,
+       to_char(j.finished_at, 'YYYY-MM-DD HH24:MI:SS') as finished, j.last_outcome, d.max_attempts,
+       d.timeout_ms, j.concurrency_key, j.rule,
        p.done, p.total,
-       case when cardinality($2::text[]) = 0 or (j.fn <> all ($2) and j.created_by <> 'deferred_owner')
+       case when cardinality($2::text[]) = 0 or (j.fn <> all ($2)
+                                                 and j.created_by <> 'deferred_owner')
             then p.text end as text,
        extract(epoch from clock_timestamp() - p.reported_at)::int8 as reported_s,
        extract(epoch from clock_timestamp() - j.started_at)::int8 as claimed_s,
        d.traceparent, row_to_json(j)::text as json
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
-left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt and j.state = 'claimed'
+left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt
+    and j.state = 'claimed'
 where d.id = $1::int8

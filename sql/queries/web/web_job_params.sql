@@ -3,4 +3,5 @@
 -- returns: params text, bytes int8
 -- rows: params, cut to so many characters; their length in bytes.
 -- locks: none. Index: primary keys of the partitions of __deferred
-select left(d.params::text, $2::int4) as params, octet_length(d.params::text)::int8 as bytes from deferred.__deferred d where d.id = $1::int8
+select left(d.params::text, $2::int4) as params, octet_length(d.params::text)::int8 as bytes
+from deferred.__deferred d where d.id = $1::int8

@@ -3,4 +3,5 @@
 -- returns: attempt int4, error text?, result text?
 -- rows: attempt, error, result; 200 rows at most.
 -- locks: none. Index: __deferred_log_job
-select x.attempt, x.error, x.result from deferred.__deferred_log x where x.job_id = $1::int8 order by x.finished_at desc, x.attempt desc limit 200
+select x.attempt, x.error, x.result from deferred.__deferred_log x where x.job_id = $1::int8
+order by x.finished_at desc, x.attempt desc limit 200

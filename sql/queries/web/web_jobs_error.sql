@@ -16,23 +16,43 @@
 --   __deferred_tags, then for each job that may fit __deferred_log_job, and as the view
 --   deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
-       j.last_outcome, row_to_json(j)::text as json, null::text as held_by, d.may and e.said and coalesce($14::text is null or j.last_outcome = $14, false) as fits, d.n = $12::int4 and d.id > (select case when $10::text is null then 0 else deferred.__fold_id(0, $10::timestamptz - interval '1 minute') end) as last
+       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s,
+       -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
+       j.last_outcome, row_to_json(j)::text as json, null::text as held_by, d.may and e.said
+           and coalesce($14::text is null or j.last_outcome = $14, false) as fits, d.n = $12::int4
+           and d.id > (select case when $10::text is null then 0
+                                   else deferred.__fold_id(0,
+                                       $10::timestamptz - interval '1 minute') end) as last
 from (select x.id, row_number() over (order by x.id desc) as n,
-             coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2) and $3::text is null and x.fn <> all ($18::text[]) and (cardinality($18) = 0 or x.created_by <> 'deferred_owner')
+             coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
+                      and $3::text is null and x.fn <> all ($18::text[])
+                      and (cardinality($18) = 0 or x.created_by <> 'deferred_owner')
                  and ($6::text is null or case when $13::text::bool then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)
                  and ($7::text is null or x.key = $7) and ($8::text is null or x.rule = $8)
-                 and ($9::text is null or x.created_by = $9) and ($10::text is null or x.created_at >= $10::timestamptz)
+                 and ($9::text is null or x.created_by = $9)
+                 and ($10::text is null or x.created_at >= $10::timestamptz)
                  and ($11::text is null or x.created_at < $11::timestamptz), false) as may
       from (
-            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at from deferred.__deferred y
-             where y.id < least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)) and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12)) x) d
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at
+             from deferred.__deferred y
+             where y.id < least(coalesce($5::int8, 9223372036854775807),
+                                (select case when $11::text is not null
+                                                 then deferred.__fold_id(0,
+                                                     $11::timestamptz + interval '1 minute') + 1
+                                                         end)) and ($15::text[] is null
+                                                             or y.tags @> $15) order by y.id desc
+                                                                 limit $12)) x) d
 cross join lateral (select case when d.may then exists (
                         select from deferred.__deferred_log l
                         where l.job_id = d.id and case when $17::text::bool then strpos(lower(l.error), lower($16::text)) > 0
-                                                       else deferred.__error_kind(l.error) = deferred.__error_kind($16) end) else false end as said offset 0) e
+                                                       else deferred.__error_kind(l.error) =
+                                                           deferred.__error_kind($16) end)
+                                                               else false end as said offset 0) e
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and e.said and ($14 is null or j.last_outcome = $14)) or (d.n = $12
-      -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be in it, and would sort all that are.
-      and d.id > (select case when $10::text is null then 0 else deferred.__fold_id(0, $10::timestamptz - interval '1 minute') end))
+      -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be
+      -- in it, and would sort all that are.
+      and d.id > (select case when $10::text is null then 0
+                              else deferred.__fold_id(0,
+                                                      $10::timestamptz - interval '1 minute') end))
 order by d.id desc limit $4::int4

@@ -20,33 +20,65 @@
 --   __deferred_tags, or those of __search_create(), then for each job that may fit as the view
 --   deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
-       j.last_outcome, row_to_json(j)::text as json, null::text as held_by, d.may and coalesce($14::text is null or j.last_outcome = $14, false) as fits, d.n = $12::int4 and d.id > (select case when $10::text is null then 0 else deferred.__fold_id(0, $10::timestamptz - interval '1 minute') end) as last
+       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s,
+       -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
+       j.last_outcome, row_to_json(j)::text as json, null::text as held_by, d.may
+           and coalesce($14::text is null or j.last_outcome = $14, false) as fits, d.n = $12::int4
+           and d.id > (select case when $10::text is null then 0
+                                   else deferred.__fold_id(0,
+                                       $10::timestamptz - interval '1 minute') end) as last
 from (select x.id, row_number() over (order by x.id desc) as n,
-             coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2) and $3::text is null
+             coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
+                      and $3::text is null
                  and ($6::text is null or case when $13::text::bool then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)
                  and ($7::text is null or x.key = $7) and ($8::text is null or x.rule = $8)
-                 and ($9::text is null or x.created_by = $9) and ($10::text is null or x.created_at >= $10::timestamptz)
+                 and ($9::text is null or x.created_by = $9)
+                 and ($10::text is null or x.created_at >= $10::timestamptz)
                  and ($11::text is null or x.created_at < $11::timestamptz)
-                 and x.fn <> all ($18::text[]) and (cardinality($18) = 0 or x.created_by <> 'deferred_owner')
-                 and case when x.params::text ~* E'\\\\u(0000|d[89a-f])' then false else x.params #>> $16::text[] = $17::text end, false) as may
+                 and x.fn <> all ($18::text[]) and (cardinality($18) = 0
+                                                    or x.created_by <> 'deferred_owner')
+                 and case when x.params::text ~* E'\\\\u(0000|d[89a-f])' then false
+                          else x.params #>> $16::text[] = $17::text end, false) as may
       from (
-            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
-             where $19::text is null and $20::text is null and y.id < least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)) and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12)
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at,
+             y.params from deferred.__deferred y
+             where $19::text is null and $20::text is null
+               and y.id < least(coalesce($5::int8, 9223372036854775807),
+                                (select case when $11::text is not null
+                                                 then deferred.__fold_id(0,
+                                                     $11::timestamptz + interval '1 minute') + 1
+                                                         end)) and ($15::text[] is null
+                                                             or y.tags @> $15) order by y.id desc
+                                                                 limit $12)
             union all
-            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at,
+             y.params from deferred.__deferred y
              where y.label = $19 and hashtextextended(y.label collate "C", 0) is not null
-               and (hashtextextended(y.label collate "C", 0), y.id) < (hashtextextended($19 collate "C", 0), least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)))
-               and (hashtextextended(y.label collate "C", 0), y.id) >= (hashtextextended($19 collate "C", 0), -9223372036854775808)
-               and ($15::text[] is null or y.tags @> $15) order by hashtextextended(y.label collate "C", 0) desc, y.id desc limit $12)
+               and (hashtextextended(y.label collate "C", 0),
+                    y.id) < (hashtextextended($19 collate "C", 0),
+                             least(coalesce($5::int8, 9223372036854775807),
+                                   (select case when $11::text is not null
+                                                    then deferred.__fold_id(0,
+                                                        $11::timestamptz + interval '1 minute') + 1
+                                                            end)))
+               and (hashtextextended(y.label collate "C", 0),
+                    y.id) >= (hashtextextended($19 collate "C", 0), -9223372036854775808)
+               and ($15::text[] is null or y.tags @> $15)
+                   order by hashtextextended(y.label collate "C", 0) desc, y.id desc limit $12)
             union all
-            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at, y.params from deferred.__deferred y
-             where $19 is null and $20 is not null and hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
+            (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at,
+             y.params from deferred.__deferred y
+             where $19 is null and $20 is not null
+               and hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
                and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) < (hashtextextended($20 collate "C", 0), least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)))
                and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) >= (hashtextextended($20 collate "C", 0), -9223372036854775808)
-               and ($15::text[] is null or y.tags @> $15) order by hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
+               and ($15::text[] is null or y.tags @> $15)
+                   order by hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or (d.n = $12
-      -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be in it, and would sort all that are.
-      and d.id > (select case when $10::text is null then 0 else deferred.__fold_id(0, $10::timestamptz - interval '1 minute') end))
+      -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be
+      -- in it, and would sort all that are.
+      and d.id > (select case when $10::text is null then 0
+                              else deferred.__fold_id(0,
+                                                      $10::timestamptz - interval '1 minute') end))
 order by d.id desc limit $4::int4

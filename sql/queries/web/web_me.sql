@@ -3,5 +3,6 @@
 -- returns: role text, viewer bool, reader bool, operator bool
 -- rows: one row: role, it is a viewer, a reader, an operator.
 -- locks: none
-select current_user::text as role, pg_has_role(current_user, 'deferred_viewer', 'usage') as viewer, pg_has_role(current_user, 'deferred_reader', 'usage') as reader,
+select current_user::text as role, pg_has_role(current_user, 'deferred_viewer', 'usage') as viewer,
+       pg_has_role(current_user, 'deferred_reader', 'usage') as reader,
        pg_has_role(current_user, 'deferred_operator', 'usage') as operator

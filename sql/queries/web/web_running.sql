@@ -8,12 +8,16 @@
 --   rows at most.
 -- locks: none. Index: __deferred_lease_expires, primary keys of __deferred_hot, __deferred_progress
 --   __deferred_worker and __deferred
-select h.id, h.queue, h.fn, h.attempt, concat_ws(' on ', h.worker, w.host) as worker, extract(epoch from clock_timestamp() - h.claimed_at)::int8 as held_s,
+select h.id, h.queue, h.fn, h.attempt, concat_ws(' on ', h.worker, w.host) as worker,
+       extract(epoch from clock_timestamp() - h.claimed_at)::int8 as held_s,
        -deferred.__age_s(h.expires_at) as lease_s, p.done, p.total,
        case when cardinality($1::text[]) = 0 or p.text is null then p.text
-            when h.fn <> all ($1) and (select d.created_by from deferred.__deferred d where d.id = h.id)
+            when h.fn <> all ($1) and (select d.created_by from deferred.__deferred d
+                                       where d.id = h.id)
                  <> 'deferred_owner' then p.text end as text
-from (select distinct on (x.claimed_at, x.id) x.* from (select y.* from deferred.__held y limit 5000) x order by x.claimed_at, x.id limit 200) h
+from (select distinct on (x.claimed_at, x.id) x.* from (select y.* from deferred.__held y
+                                                        limit 5000) x order by x.claimed_at, x.id
+                                                            limit 200) h
 left join deferred.__deferred_worker w on w.id = h.worker
 left join deferred.__deferred_progress p on p.job_id = h.id and p.attempt = h.attempt
 order by h.claimed_at, h.id

@@ -9,8 +9,10 @@
 --   no job (of one's own roles only), missed, overlap, jitter (milliseconds), when it was set
 --   first; 500 rows at most.
 -- locks: none
-select s.name, s.rule, s.zone, s.fn, s.queue, s.owner::text, s.paused, -deferred.__age_s(s.next_at) as next_s,
-       deferred.__age_s(s.last_at) as last_s, s.last_what, s.last_job, s.last_error, s.missed, s.overlap, s.jitter_ms,
+select s.name, s.rule, s.zone, s.fn, s.queue, s.owner::text, s.paused,
+       -deferred.__age_s(s.next_at) as next_s,
+       deferred.__age_s(s.last_at) as last_s, s.last_what, s.last_job, s.last_error, s.missed,
+       s.overlap, s.jitter_ms,
        to_char(s.created_at, 'YYYY-MM-DD HH24:MI:SS') as created
 from deferred.__schedules() s
 where $1::text is null or s.name = $1

@@ -7,4 +7,5 @@
 --   first, 20 at most.
 -- locks: none. Index: primary key of __deferred_worker, from its end: the newest 5,000;
 --   __deferred_lease_worker
-select a.instance, a.host, a.pidfile, a.service, a.starts, a.every_s, a.seen_s, row_to_json(a)::text as json from deferred.__absent() a
+select a.instance, a.host, a.pidfile, a.service, a.starts, a.every_s, a.seen_s,
+       row_to_json(a)::text as json from deferred.__absent() a

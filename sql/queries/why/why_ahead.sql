@@ -7,11 +7,15 @@
 --   handed out; of leases that are over all of the queue, and primary key of __deferred_hot for
 --   what they hold
 select least($5::int8,
-             (select count(*) from (select r.id from deferred.__ready(array[$1::text], $2::int4, $3::text::xid8, $4::int8, $5) r limit $5) r)
+             (select count(*) from (select r.id from deferred.__ready(array[$1::text], $2::int4,
+                 $3::text::xid8, $4::int8, $5) r limit $5) r)
            + (select count(distinct i.id)
               from deferred.__deferred_lease l
               cross join lateral unnest(l.ids) i(id)
               cross join lateral (
                  select h.priority, h.xid from deferred.__deferred_hot h
-                 where h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap) and not h.limited offset 0) h
-              where l.queue = $1 and l.expires_at <= clock_timestamp() and (h.priority > $2 or (h.priority = $2 and (h.xid, i.id) < ($3::text::xid8, $4))))) as jobs
+                 where h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)
+                   and not h.limited offset 0) h
+              where l.queue = $1 and l.expires_at <= clock_timestamp()
+                and (h.priority > $2 or (h.priority = $2
+                                         and (h.xid, i.id) < ($3::text::xid8, $4))))) as jobs

@@ -10,14 +10,21 @@
 --   __deferred_hot_delayed, __deferred_flow_retry_wanted
 select s.version,
        case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) <= 100000 then
-           exists (select from deferred.__deferred_hot h where h.due_at is null and not h.limited and h.fn is not null)
-           or exists (select from deferred.__deferred_hot h where h.due_at is null and h.limited and h.concurrency_key is null)
-           or exists (select from deferred.__deferred_hot h where h.due_at is null and h.concurrency_key is not null)
-           or exists (select from deferred.__deferred_hot h where h.due_at <= now() and h.fn is not null)
+           exists (select from deferred.__deferred_hot h
+                   where h.due_at is null and not h.limited and h.fn is not null)
+           or exists (select from deferred.__deferred_hot h
+                      where h.due_at is null and h.limited and h.concurrency_key is null)
+           or exists (select from deferred.__deferred_hot h
+                      where h.due_at is null and h.concurrency_key is not null)
+           or exists (select from deferred.__deferred_hot h
+                      where h.due_at <= now() and h.fn is not null)
        end as any,
        s.next_tick <= now()
        or (case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) > 100000 then true
-                else exists (select from deferred.__deferred_hot h where h.due_at = 'infinity' and h.fn is not null) end
+                else exists (select from deferred.__deferred_hot h
+                             where h.due_at = 'infinity' and h.fn is not null) end
            and coalesce(deferred.__unsettled() <= now(), false))
-       or exists (select from deferred.__deferred_flow_retry r where r.ended_at is null and r.not_before <= now()) as tick
-from (select max(x.version) as version, min(x.next_tick) as next_tick from deferred.__deferred_state x) s
+       or exists (select from deferred.__deferred_flow_retry r
+                  where r.ended_at is null and r.not_before <= now()) as tick
+from (select max(x.version) as version, min(x.next_tick) as next_tick
+      from deferred.__deferred_state x) s

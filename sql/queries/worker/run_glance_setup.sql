@@ -3,5 +3,6 @@
 -- looks so dear that the statement would be compiled, for 300 ms.
 -- params: none
 -- returns: ignored
-select set_config('enable_seqscan', 'off', true), set_config('search_path', 'pg_catalog, pg_temp', true),
+select set_config('enable_seqscan', 'off', true), set_config('search_path', 'pg_catalog, pg_temp',
+    true),
        set_config('statement_timeout', '30s', true), set_config('jit', 'off', true)

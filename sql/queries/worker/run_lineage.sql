@@ -6,5 +6,7 @@
 -- rows: one row: system identifier, timeline (NULL: in recovery).
 -- locks: none. Both functions may be called by everybody unless an administrator has revoked that
 select c.system_identifier::text as system,
-       case when not pg_is_in_recovery() then ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8 end as timeline
+       case when not pg_is_in_recovery()
+                then ('x' || left(pg_walfile_name(pg_current_wal_lsn()),
+                                  8))::bit(32)::int8 end as timeline
 from pg_control_system() c

@@ -14,10 +14,12 @@ select (select max(s.version) from deferred.__deferred_state s) as version,
        -- Where there are more lanes, or queues under limits, claims find out what there is.
        exists (select from deferred.__lanes($1::text[], 101)
                with ordinality n(queue, priority, nth)
-               left join lateral (select x.paused from deferred.__deferred_queue x where x.name = n.queue limit 1) q on true
+               left join lateral (select x.paused from deferred.__deferred_queue x
+                                  where x.name = n.queue limit 1) q on true
                where n.nth > 100
                   or (q.paused is not true and deferred.__lane_look(n.queue, n.priority)))
-       or exists (select from deferred.__deferred_lease l where l.expires_at < now() and ($1::text[] is null or l.queue = any ($1)))
+       or exists (select from deferred.__deferred_lease l
+                  where l.expires_at < now() and ($1::text[] is null or l.queue = any ($1)))
        or exists (select from deferred.__limited_queues($1::text[], 101)
                   with ordinality q(name, nth)
                   where q.nth > 100
@@ -25,18 +27,24 @@ select (select max(s.version) from deferred.__deferred_state s) as version,
                                      where p.name = q.name and deferred.__is_paused(p))
                          and ((select true from deferred.__deferred_hot h
                                where h.queue = q.name and h.limited and not h.unknown
-                                 and h.due_at is null and h.concurrency_key is null and h.receipt is null and h.fn is not null limit 1)
+                                 and h.due_at is null and h.concurrency_key is null
+                                 and h.receipt is null and h.fn is not null limit 1)
                               or (select true from deferred.__deferred_hot h
                                   where h.queue = q.name and h.concurrency_key is not null
-                                    and h.due_at is null and h.receipt is null and h.fn is not null limit 1))))
+                                    and h.due_at is null and h.receipt is null and h.fn is not null
+                                        limit 1))))
        -- Jobs set aside: a start may have their functions. A service has said which it has.
        or (exists (select from unnest(coalesce($1::text[], array[null])) s(queue)
                    where (select true from deferred.__deferred_hot h
-                          where h.unknown and h.limited and h.due_at is null and h.concurrency_key is null
-                            and h.queue >= coalesce(s.queue, '') and h.queue <= coalesce(s.queue, '~') limit 1))
-           and not exists (select from deferred.__deferred_worker w where w.instance = $2::text and w.ended_at is null))
+                          where h.unknown and h.limited and h.due_at is null
+                            and h.concurrency_key is null
+                            and h.queue >= coalesce(s.queue, '')
+                            and h.queue <= coalesce(s.queue, '~') limit 1))
+           and not exists (select from deferred.__deferred_worker w
+                           where w.instance = $2::text and w.ended_at is null))
        or exists (select from deferred.__deferred_hot h
                   where h.due_at <= now() and h.fn is not null
                     and h.due_at >= $3::timestamptz
                     and ($1::text[] is null or h.queue = any ($1))) as work,
-       exists (select from deferred.__deferred_worker w where w.instance = $2::text and w.ended_at is null) as unclean
+       exists (select from deferred.__deferred_worker w where w.instance = $2::text
+               and w.ended_at is null) as unclean

@@ -4,5 +4,6 @@
 -- returns: ignored
 -- Locks: none
 select set_config(n, current_setting(n), false)
-from unnest(array['jit', 'enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_sort',
+from unnest(array['jit', 'enable_seqscan', 'enable_hashjoin', 'enable_mergejoin',
+                  'enable_bitmapscan', 'enable_sort',
                   'plan_cache_mode', 'search_path', 'lock_timeout', 'statement_timeout']) n

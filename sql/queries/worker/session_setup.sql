@@ -12,6 +12,7 @@
 -- returns: ignored
 select set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('search_path', 'pg_catalog, pg_temp', true),
        set_config('lock_timeout', '1s', true), set_config('statement_timeout', $1::text, true)

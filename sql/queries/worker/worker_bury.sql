@@ -19,12 +19,16 @@ gone as (
     where w.id = s.id and w.ended_at is null and w.watch = s.watch  -- it may be back by now
       and not exists (
         select from deferred.__deferred_lease l cross join lateral unnest(l.ids) i(id)
-        join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)
-        where l.worker = s.id and l.expires_at >= now() and (l.alone or not s.dead) offset 0)  -- of each, not of all
+        join deferred.__deferred_hot h on h.id = any (array[i.id])
+            and pg_visible_in_snapshot(h.xid, l.snap)
+        -- of each, not of all
+        where l.worker = s.id and l.expires_at >= now() and (l.alone or not s.dead) offset 0)
     returning w.id)
-select s.id as worker, format('%s pid %s, %s', s.host, s.pid, substring(s.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@')) as who,
+select s.id as worker, format('%s pid %s, %s', s.host, s.pid,
+                              substring(s.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@')) as who,
        l.id, l.fn, l.attempt, l.final, l.recorded
 from silent s left join gone g on g.id = s.id
-left join lateral deferred.__lost(case when s.dead then array[s.id] else '{}' end, 'lost', $3::int4, true) l on true
+left join lateral deferred.__lost(case when s.dead then array[s.id] else '{}' end, 'lost', $3::int4,
+                                  true) l on true
 where l.id is not null or g.id is not null
 order by s.id, l.id

@@ -4,4 +4,5 @@
 -- $1 number under which others see that it lives, as $8 of worker_register.sql; NULL: none.
 -- rows: one row: what all goes with is taken again.
 -- locks: gives back those of worker_arm.sql; advisory, for the session: (1145390673, $1)
-select taken from (select pg_advisory_unlock_all(), $1::int4 is null or pg_try_advisory_lock(1145390673, $1::int4) as taken offset 0) x
+select taken from (select pg_advisory_unlock_all(), $1::int4 is null
+                   or pg_try_advisory_lock(1145390673, $1::int4) as taken offset 0) x

@@ -8,5 +8,7 @@ with track as (delete from deferred.__deferred_track where worker = $1::int8),
 lease as (
     delete from deferred.__deferred_lease l
     where l.worker = $1::int8
-      and not exists (select from unnest(l.ids) i(id) join deferred.__deferred_hot h on h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, l.snap)))
+      and not exists (select from unnest(l.ids) i(id)
+                      join deferred.__deferred_hot h on h.id = any (array[i.id])
+                          and pg_visible_in_snapshot(h.xid, l.snap)))
 update deferred.__deferred_worker set ended_at = now(), seen_at = now() where id = $1::int8

@@ -5,7 +5,8 @@
 -- rows: one row: its registration is still there, schema version.
 -- locks: its row. Index: primary key of __deferred_worker
 with me as (
-    update deferred.__deferred_worker w set seen_at = now(), queues = $2::text[] where w.id = $1::int8 and w.ended_at is null
+    update deferred.__deferred_worker w set seen_at = now(), queues = $2::text[]
+    where w.id = $1::int8 and w.ended_at is null
     returning 1)
 select exists (select from me) as registered,
        (select max(m.version) from deferred.__deferred_migration m) as version

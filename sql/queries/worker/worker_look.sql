@@ -6,6 +6,7 @@
 --   (NULL: it is there), cut: whoever may register can make it long.
 -- locks: advisory, until the transaction ends: (1145390673, number), shared, of those that are not
 --   there. Index: __deferred_worker_alive
-select w.id, case when pg_try_advisory_xact_lock_shared(1145390673, w.watch) then left(w.instance, 4600) end as instance
+select w.id, case when pg_try_advisory_xact_lock_shared(1145390673, w.watch)
+                      then left(w.instance, 4600) end as instance
 from deferred.__deferred_worker w
 where w.ended_at is null and w.watch is not null and w.id <> $1::int8

@@ -6,4 +6,5 @@
 --   $6 time limits, milliseconds; $7 attempts.
 -- rows: one row, ignored; its transaction commits asynchronously.
 -- Locks: its row. Index: primary key of __deferred_offer
-select deferred.__offer($1::text, $2::text, $3::int8, $4::text[], $5::text[], $6::int8[], $7::int4[])
+select deferred.__offer($1::text, $2::text, $3::int8, $4::text[], $5::text[], $6::int8[],
+                        $7::int4[])

@@ -7,7 +7,8 @@
 -- locks: none
 select x::text::int8 as xid from pg_snapshot_xip(pg_current_snapshot()) as x
 union
-select n.xmax + (l.transactionid::text::int8 - n.xmax % 4294967296 + 6442450944) % 4294967296 - 2147483648
+select n.xmax + (l.transactionid::text::int8 - n.xmax % 4294967296 + 6442450944) % 4294967296 -
+    2147483648
 from pg_locks l
 cross join (select pg_snapshot_xmax(pg_current_snapshot())::text::int8 as xmax) n
 where l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.granted

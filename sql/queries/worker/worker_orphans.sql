@@ -10,7 +10,8 @@
 --   primary keys of __deferred_worker and __deferred_hot, __deferred_lease_worker
 with me as materialized (
     update deferred.__deferred_worker w
-    set watch = case when $4::int4 = pg_backend_pid() then case when pg_try_advisory_lock(1145390673, $5::int4) then $5 end end
+    set watch = case when $4::int4 = pg_backend_pid()
+                         then case when pg_try_advisory_lock(1145390673, $5::int4) then $5 end end
     where w.id = $1::int8 and w.instance = $3::text and w.ended_at is null
     returning 1),
 gone as (
@@ -23,4 +24,5 @@ back as (
     from (select i.id, g.snap from gone g cross join lateral unnest(g.ids) as i(id)) held
     where h.id = any (array[held.id]) and pg_visible_in_snapshot(h.xid, held.snap))
 select exists (select from me) as registered,
-       case when $4 = pg_backend_pid() then set_config('default_transaction_isolation', 'read committed', false) end as isolation
+       case when $4 = pg_backend_pid() then set_config('default_transaction_isolation',
+                                                       'read committed', false) end as isolation

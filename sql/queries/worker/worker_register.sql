@@ -13,9 +13,13 @@
 --   to the administrator, since others share the session.
 -- locks: the new row; advisory, for the session: (1145390673, $8). Index: primary key of
 --   __deferred_offer
-insert into deferred.__deferred_worker (instance, host, pid, version, queues, watch, cnt, runners, mode)
+insert into deferred.__deferred_worker (instance, host, pid, version, queues, watch, cnt, runners,
+                                        mode)
 select $1::text, $2::text, $3::int4, $4::text, $5::text[],
-       case when $7::int4 = pg_backend_pid() then case when pg_try_advisory_lock(1145390673, $8::int4) then $8 end end,
+       case when $7::int4 = pg_backend_pid()
+                then case when pg_try_advisory_lock(1145390673, $8::int4) then $8 end end,
        $9::int4, nullif($10::int4, 0), $11::text
-returning id, (select o.catalog from deferred.__deferred_offer o where o.host = $2 and o.place = $6::text and o.seen_at > now() - interval '1 hour'),
-          case when $7 = pg_backend_pid() then set_config('default_transaction_isolation', 'read committed', false) end as isolation
+returning id, (select o.catalog from deferred.__deferred_offer o
+               where o.host = $2 and o.place = $6::text and o.seen_at > now() - interval '1 hour'),
+          case when $7 = pg_backend_pid() then set_config('default_transaction_isolation',
+              'read committed', false) end as isolation
