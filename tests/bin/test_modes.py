@@ -160,7 +160,7 @@ class Kinds:
         that pidfile, and by any service."""
         pidfile = self.db.dir + "/other" if self.workers.services else self.db.pidfile
         with self.workers.held():
-            # A service may have sent a claim before it was stopped: then that has the first job, and none the next ones.
+            # A service may have sent a claim before it was stopped. Then it has the first job.
             for _ in range(10):
                 job = self.db.defer("sleep", '{"ms": 1500}', queue="a")
                 other = self.db.spawn(["check_deferred", "--pidfile", pidfile, "--grace", "1ms"])
