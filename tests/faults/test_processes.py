@@ -939,6 +939,7 @@ def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db
     with open(script, "w") as f:
         f.write(
             'sleep 60 & another=$!; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat)\n'
+            "until grep -q . /proc/$another/environ; do :; done  # there is none for a moment while sleep is loaded\n"
             'tr "\\0" " " < /proc/$(eval echo \\$$1)/environ; status=$?; kill $another; exit $status\n'
         )
     db.config(
