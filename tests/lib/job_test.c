@@ -2,6 +2,7 @@
 /* The words for states and outcomes are the same in C and SQL; a job owns its texts. */
 #include "base/job.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,14 +42,19 @@ static void params_keep_every_byte_and_are_terminated(void **state)
 	free(job);
 }
 
+/* A blank for each run of blanks and line ends. */
 static char *slurp(const char *path)
 {
-	char *text = calloc(1, 262144);
+	char *text = calloc(1, 262144), *to = text;
 	FILE *fp = fopen(path, "r");
 
 	assert_non_null(fp);
 	assert_true(fread(text, 1, 262143, fp) > 0);
 	fclose(fp);
+	for (const char *from = text; *from; from++)
+		if (!isspace((unsigned char)*from) || to == text || to[-1] != ' ')
+			*to++ = isspace((unsigned char)*from) ? ' ' : *from;
+	*to = '\0';
 	return text;
 }
 
