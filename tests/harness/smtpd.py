@@ -108,6 +108,11 @@ class Server(SMTP):
         super().__init__(handler, **kw)
         self.journal = args.dir + "/commands.log"
         self.seven_bit = args.seven_bit
+        self.no_goodbye = args.no_goodbye
+
+    async def smtp_QUIT(self, arg):
+        if not self.no_goodbye:
+            await super().smtp_QUIT(arg)
 
     async def push(self, status):
         # A connection that was cut needs no answer.
@@ -139,6 +144,7 @@ def arguments(argv=None):
     parser.add_argument("--slow", type=float, default=60)
     parser.add_argument("--utf8", action="store_true")
     parser.add_argument("--seven-bit", action="store_true")
+    parser.add_argument("--no-goodbye", action="store_true")
     parser.add_argument("--max-size", type=int, default=100_000_000)
     return parser.parse_args(argv)
 
