@@ -388,8 +388,8 @@ int cli_connect(struct cli *cli, bool check_schema)
 		return rc;
 	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
 		return cli_fail(cli, &err);
-	pg_set_unnamed(
-		cli->pg); /* few statements are sent twice; and a rule's query may have given the name of one to its own */
+	/* Few statements are sent twice, and the query of a rule may have taken the name of one. */
+	pg_set_unnamed(cli->pg);
 	pg_set_transactions(cli->pg);
 	cli_set_limits(cli, false);
 	if (pg_pin(cli->pg, &err) < 0)

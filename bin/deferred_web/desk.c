@@ -11,9 +11,8 @@
 #define THREADS_MAX 32
 #define SESSIONS_MAX 64 /* idle ones */
 #define KEEP_NS (60 * NS_PER_S)
-#define OLDEST_NS \
-	(300 * \
-	 NS_PER_S) /* since the login: a password that was changed or a login that was taken away counts by then */
+/* since the login: a password that was changed or a login that was taken away counts by then */
+#define OLDEST_NS (300 * NS_PER_S)
 /* Tries that may fail in a minute, of a name at an address or of an address, before others have to wait for their turn.
  * */
 #define TRIES 5

@@ -10,8 +10,8 @@
 
 #define QUEUE_PAUSED_BY 21 /* column of admin_queue_ls.sql, and behind it for how long */
 #define DEAD_TOLD 300      /* on the overview */
-#define DEAD_LOOK \
-	2000 /* ends without success; of each a row of the log and two others are read, from disk if need be */
+/* ends without success; of each a row of the log and two others are read, from disk if need be */
+#define DEAD_LOOK 2000
 
 const char *pages_text(struct visit *v, const char *name)
 {

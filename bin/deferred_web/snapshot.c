@@ -11,11 +11,10 @@
 
 #define SNAPSHOTS 32
 #define BODY_MAX (256u * 1024) /* larger ones are not kept */
-#define PATIENCE_NS \
-	(300 * \
-	 NS_PER_MS) /* a page that takes longer is made by each who wants it: it is the slow one that is to wait, not others behind it */
-#define RIGHTS_NS \
-	(60 * NS_PER_S) /* what a session may see is asked for that often, where only what has changed is wanted */
+/* a page that takes longer is made by each who wants it: it is the slow one that is to wait, not others behind it */
+#define PATIENCE_NS (300 * NS_PER_MS)
+/* what a session may see is asked for that often, where only what has changed is wanted */
+#define RIGHTS_NS (60 * NS_PER_S)
 
 struct snapshot {
 	char *key;  /* NULL: a free place */

@@ -149,12 +149,12 @@ struct cause_job {
 	const char *progress;
 	double usual_run_s; /* of its function, 99 % take no longer */
 
-	const char *waits_for; /* the first of the jobs it waits for, for people; NULL: none is known */
-	int64_t flow,
-		flow_waits_for; /* it waits for the end of this flow, which waits for this job of it; 0: for none that is known */
-	int64_t due_in_s;     /* while it is delayed */
-	int64_t ready_s;      /* for so long */
-	int64_t expires_in_s; /* below 0: it has */
+	const char *waits_for;  /* the first of the jobs it waits for, for people; NULL: none is known */
+	int64_t flow;           /* it waits for the end of this flow; 0: for none that is known */
+	int64_t flow_waits_for; /* which waits for this job of its own */
+	int64_t due_in_s;       /* while it is delayed */
+	int64_t ready_s;        /* for so long */
+	int64_t expires_in_s;   /* below 0: it has */
 	bool expires;
 	bool paused;
 	const char *paused_by;

@@ -15,9 +15,10 @@
 #define SPAN_MAX_MS INT64_C(3155760000000)
 #define SPAN_FORMS "such as 200ms, 5s, 10min, 2h or 30d, or an interval such as 5 minutes or 01:30:00"
 
-const char *span_decimal(
-	const char *s,
-	double *number); /* 12 digits at most, perhaps a point and 9; returns what follows, NULL if there is no number */
+const char *
+span_decimal(const char *s,
+	     /* 12 digits at most, perhaps a point and 9; returns what follows, NULL if there is no number */
+	     double *number);
 bool span_parse(const char *text, double *ms);
 bool span_lacks_unit(const char *text); /* a number without a unit, other than 0 */
 bool span_is_bare(const char *text);    /* a number without a unit */

@@ -159,7 +159,8 @@ struct worker {
 	char lanes_round[ROUND_MAX]; /* and store_cycle.lanes_round of the last claim of all lanes */
 	struct lanes lanes;          /* that gave something to the last claim */
 	struct {
-		int64_t from_us; /* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
+		/* delayed jobs are looked for that are due from then on, on the server; INT64_MIN: all */
+		int64_t from_us;
 		uint64_t whole_ns; /* then all again */
 		uint64_t lost_ns;  /* leases that have ended are looked for: then all again, not only those of late */
 	} delayed;
@@ -190,7 +191,8 @@ struct worker {
 		size_t crashed_len;
 	} tell;
 
-	bool renew_first; /* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */
+	/* connected again: what is still ours is asked before anything is claimed, or we might claim what we run */
+	bool renew_first;
 	bool fenced;         /* leases are about to end, or have ended */
 	uint64_t renewal_ns; /* when leases were last to be renewed; one that was not is tried again, */
 	uint64_t renew_ns;   /* but not before: it may be locked */

@@ -14,12 +14,11 @@
 #define TICKS_MAX 100
 #define AFTER_FAILURE_NS (30 * NS_PER_S)
 #define SHARE 4 /* after ticks, so many times what they took is for the jobs */
-#define BUSY_MIN_NS \
-	(30 * \
-	 NS_PER_S) /* so long a run that has no jobs stays for more of them; and as long as it took to come to that, where it is longer */
+/* so long a run that has no jobs stays for more of them; and as long as it took to come to that, where it is longer */
+#define BUSY_MIN_NS (30 * NS_PER_S)
 #define LOCKED_NS (500 * NS_PER_MS) /* somebody else is at those that are due */
-#define SHORTLY_NS \
-	(600 * NS_PER_MS) /* more than an end that somebody had locked is put off: sql/functions/flow/__settle.sql */
+/* more than an end that somebody had locked is put off: sql/functions/flow/__settle.sql */
+#define SHORTLY_NS (600 * NS_PER_MS)
 
 static void wait_for_next(struct worker *w, int64_t wait_ms)
 {

@@ -23,8 +23,8 @@
 #define DEAD_NS (1100 * NS_PER_MS) /* longer than one that lives waits until it tries to connect again: link.c */
 #define ALONE_NS (5 * NS_PER_S)    /* nobody else was there: at a turn that is made anyway */
 #define AGAIN_NS NS_PER_S          /* our own lock could not be taken */
-#define RETURN_NS \
-	(15 * NS_PER_S) /* all have so long to come back, with a host among theirs that does not answer: link.c */
+/* all have so long to come back, with a host among theirs that does not answer: link.c */
+#define RETURN_NS (15 * NS_PER_S)
 
 int32_t worker_watch_number(struct worker *w)
 {

@@ -116,15 +116,15 @@ struct deferred_opts {
 	int64_t backoff_floor_ms;   /* delay after the first failed attempt; 0: default */
 	int64_t backoff_ceiling_ms; /* longest delay; 0: default */
 	double backoff_exponent;    /* factor from one delay to the next, 1 to 100; 0: default */
-	const char *
-		concurrency_key; /* of the role's hot jobs of the queue with it at most `concurrency` run at once; NULL: none */
+	/* at most `concurrency` jobs of the role and queue that have this key run at once; NULL: none */
+	const char *concurrency_key;
 	int concurrency;         /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
 	const char *const *tags; /* words to find it by: at most 32 of 1 to 100 characters, ended by NULL; NULL: none */
 	const struct deferred_after *after; /* jobs it waits for, each named once; NULL: none */
 	size_t after_len;                   /* 1 to 1000; 0: none */
-	const char *
-		traceparent; /* W3C trace context of the caller, 55 characters, for logs and the function; NULL: none */
-	int64_t flow;        /* flow it is added to, of deferred_flow_open(), or a job of it; 0: none */
+	/* W3C trace context of the caller, 55 characters, for logs and the function; NULL: none */
+	const char *traceparent;
+	int64_t flow;         /* flow it is added to, of deferred_flow_open(), or a job of it; 0: none */
 	uint64_t reserved[1]; /* zero; room for options to come */
 };
 
@@ -153,10 +153,12 @@ DEFERRED_API int deferred_open(struct deferred **d, const char *conninfo, struct
 
 /* How long a context waits. All zero means all defaults. */
 struct deferred_open_opts {
-	int64_t answer_ms; /* for one answer of the server; 0: `database { answer_timeout }` of the config file, 30 s; negative: for ever */
-	int64_t lock_ms; /* of that for a lock; 0: `database { lock_timeout }`, which is no limit of its own; negative: that */
-	const char *
-		shard; /* of several databases in the config file the one of this name, conninfo being NULL; NULL: as conninfo and settings say */
+	/* limit for an answer of the server; 0: `database { answer_timeout }` of the config file; negative: none */
+	int64_t answer_ms;
+	/* limit for a lock; 0: `database { lock_timeout }` of the config file; negative: none */
+	int64_t lock_ms;
+	/* name of a database of the config file, with conninfo NULL; NULL: as conninfo and settings say */
+	const char *shard;
 	uint64_t reserved[5]; /* zero; room for options to come */
 };
 
@@ -440,11 +442,11 @@ struct deferred_attachment {
 	const char *name;      /* name shown; NULL: last part of path */
 	const char *type;      /* MIME type; NULL: from the name, else application/octet-stream */
 	int delete_after_send; /* remove the file, but only once the mail has gone out */
-	const void *
-		content; /* in place of a path: becomes part of the params, which are limited; then a name is wanted. Copied */
+	/* in place of a path, and then with a name. It becomes part of the params, whose size is limited. Copied */
+	const void *content;
 	size_t content_len; /* bytes */
-	const char *
-		cid; /* the HTML shows it, as "cid:" and this: letters, digits, . _ - + @; NULL: it is a file beside the text */
+	/* the HTML shows it by "cid:" and this: letters, digits, . _ - + @; NULL: it is an ordinary attachment */
+	const char *cid;
 };
 
 /* A header of the mail's own, such as List-Unsubscribe; deferred_functions(7) lists which may be. */

@@ -60,20 +60,19 @@ extern "C" {
 enum deferred_result {
 	DEFERRED_OK = 0,     /* done */
 	DEFERRED_FAILED = 1, /* failed; to be tried again after the usual delay */
-	DEFERRED_LATER =
-		2, /* failed; to be tried again after the delay given to host->retry_after, the usual one if none was */
+	/* failed; it is tried again after the delay given to host->retry_after, else after the usual one */
+	DEFERRED_LATER = 2,
 	DEFERRED_DEAD = 3, /* failed for good; not to be tried again */
-	DEFERRED_UNREADY =
-		4, /* not possible here until the operator mends it: a setting is missing, a server does not answer. Tried again
-	                        * at growing intervals, never dead of it, and said in the log once a run. An older
-	                        * check_deferred takes it as
-	                        * DEFERRED_FAILED */
+	/* The operator has to act first: a setting is missing, or a server does not answer. It is tried again without
+	 * end, at growing intervals, and the log names it once a run. An older check_deferred takes it for
+	 * DEFERRED_FAILED. */
+	DEFERRED_UNREADY = 4,
 	/* An older check_deferred takes these two as DEFERRED_FAILED. */
-	DEFERRED_CANCEL =
-		5, /* not to be done any more: the job is cancelled, and host->error has said why. No failure: not tried again, not dead */
-	DEFERRED_SNOOZE =
-		6 /* not yet: no failure, and counts against nothing. Tried again after the delay given to host->retry_after, 1 s at
-	                        * least, the usual one, which grows with each attempt, if none was; never dead of it */
+	/* The job is not needed any more: it is cancelled, and host->error has said why. This is no failure. */
+	DEFERRED_CANCEL = 5,
+	/* Not yet. This is no failure, and uses up no attempt. It is tried again after the delay given to
+	 * host->retry_after, at least 1 s, else after the usual delay, which grows with each attempt. */
+	DEFERRED_SNOOZE = 6
 };
 
 enum deferred_log_level {
@@ -103,21 +102,20 @@ struct deferred_call {
 	const struct deferred_host *host; /* what the function may ask for */
 	void *host_data;                  /* of the host; leave alone */
 	int64_t receipt; /* by which this job may be finished and extended, no other; 0 outside a queue */
-	int64_t tick; /* the moment that the rule of its schedule names, or when somebody ran the schedule: microseconds since
-	                              * 1970, database clock; 0: no schedule made it. An older check_deferred does not
-	                              * have it: DEFERRED_HAS */
-	const char *
-		traceparent; /* W3C trace context it was deferred in, 55 characters; "" if none was given. DEFERRED_HAS, too */
-	const char *
-		parents; /* how the jobs ended that this one waited for, NUL-terminated; "" if it waited for none. DEFERRED_HAS, too.
-	                              * JSON: an object with a member for each of the first 1,000, by the name that
-	                              * option "after" or the flow has for it, or by its number: {"pack": {"id": 17,
-	                              * "outcome": "ok", "result": "three boxes"}}. outcome: ok, failed or skipped, null
-	                              * where it has not ended; result: null if it returned none. Those behind 64 KiB of
-	                              * results have "cut": true instead: a function with a database connection asks
-	                              * deferred.parents() */
+	/* When its schedule was due, or somebody ran it: microseconds since 1970, database clock. 0: no schedule made
+	 * it. An older check_deferred does not have it: DEFERRED_HAS. */
+	int64_t tick;
+	/* W3C trace context it was deferred in, 55 characters; "" if none was given. DEFERRED_HAS, too */
+	const char *traceparent;
+	/* how the jobs ended that this one waited for, NUL-terminated; "" if it waited for none. DEFERRED_HAS, too.
+	 * JSON: an object with a member for each of the first 1,000, by the name that option "after" or the flow has
+	 * for it, or by its number: {"pack": {"id": 17, "outcome": "ok", "result": "three boxes"}}. outcome: ok, failed
+	 * or skipped, null where it has not ended; result: null if it returned none. Those behind 64 KiB of results
+	 * have "cut": true instead: a function with a database connection asks deferred.parents() */
+	const char *parents;
 	size_t parents_len; /* bytes, without the NUL */
-	int64_t previous_tick; /* the tick before that became a job, as tick: a report goes from there to here; 0: none did. DEFERRED_HAS, too */
+	/* The tick of the job that the schedule made before; a report covers the time between. 0: none. DEFERRED_HAS */
+	int64_t previous_tick;
 	int64_t ready_at; /* since when this attempt could run: microseconds since 1970, database clock. For a delayed
 	                              * job and for a retry, the time it was due; for a job that waited for others, the
 	                              * time they had ended. 0 outside a queue. DEFERRED_HAS, too */

@@ -14,7 +14,7 @@
 #define PG_H
 
 #include "base/error.h"
-#include "sql.h" /* made at build time from sql/: struct sql_statement { const char *name, *text; } and one object each */
+#include "sql.h" /* made from sql/: struct sql_statement { const char *name, *text; }, and one object each */
 
 #include <stdbool.h>
 #include <stddef.h>

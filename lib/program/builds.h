@@ -15,8 +15,8 @@
 #include "base/advice/proportion.h"
 #include "store/figures.h"
 
-#define BUILDS_SLOWER \
-	1.15 /* times as long, by the end of the interval that is nearer to none: less is not worth a word */
+/* times as long, by the end of the interval that is nearer to none: less is not worth a word */
+#define BUILDS_SLOWER 1.15
 
 /* Sums over queues and hours. */
 struct build {

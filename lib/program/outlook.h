@@ -14,8 +14,8 @@ struct outlook_today {
 	const char *const *text;
 	size_t n;
 	bool given; /* by who asks; else by workers that were seen */
-	int64_t share_us,
-		longest_us; /* as long or less waited the share that is wanted, in each queue; and all. ADVICE_NEVER: to the end */
+	/* The longest wait of the wanted share of each queue, and of all. ADVICE_NEVER: some still wait at the end. */
+	int64_t share_us, longest_us;
 };
 
 struct outlook {
@@ -73,8 +73,8 @@ int outlook_replay_today(const struct outlook *o, struct outlook_lines *lines, s
 struct outlook_wait {
 	const char *queue;
 	int64_t attempts;
-	int64_t us
-		[OUTLOOK_SHARES]; /* as long or less waited 50, 95 and 99 % of them, and all; ADVICE_NEVER: to the end */
+	/* the longest wait of 50, 95 and 99 % of them, and of all; ADVICE_NEVER: some still wait at the end */
+	int64_t us[OUTLOOK_SHARES];
 };
 
 /* Who is told, for people. */

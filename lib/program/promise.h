@@ -17,8 +17,8 @@
 
 #include <limits.h>
 
-#define PROMISE_PLAIN \
-	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-" /* what a crontab can have as it is */
+/* what a crontab can have as it is */
+#define PROMISE_PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 #define PROMISE_LINE (PATH_MAX + 1024)
 
 /* Is enough known for one? */

@@ -33,7 +33,8 @@ enum frame_type {
 	FRAME_FUNCTION, /* struct frame_function, name\0 plugin\0 */
 	FRAME_LOADING,  /* file\0: this plugin is being loaded */
 	FRAME_REFUSED,  /* file\0 text\0: a plugin that was not loaded */
-	FRAME_FATAL, /* message\0 hint\0: the plugins cannot be used; slot 1: the settings are wrong, 0: they are not to be trusted */
+	/* message\0 hint\0: the plugins cannot be used. Slot 1: a setting is wrong. 0: a plugin is not trusted. */
+	FRAME_FATAL,
 	FRAME_READY,
 	FRAME_RESULT,       /* text */
 	FRAME_ERROR,        /* text */

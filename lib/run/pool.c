@@ -21,8 +21,8 @@
 #define HELD_MAX (16u << 20)           /* bytes of results not yet recorded from which on no more of them are read */
 #define SWEEP_NS NS_PER_S
 #define PASS_FIRST_NS NS_PER_S /* a plugin that a runner died of is loaded again after that, then after twice as long */
-#define PASS_HUNG_NS \
-	(60 * NS_PER_S) /* the same of one that hung, for each try may keep a runner's place for LOAD_LIMIT_NS */
+/* the same of one that hung, for each try may keep a runner's place for LOAD_LIMIT_NS */
+#define PASS_HUNG_NS (60 * NS_PER_S)
 #define PASS_MOST_NS (300 * NS_PER_S)
 #define FAILED_STARTS_MAX 5
 #define CRASH_NS (60 * NS_PER_S) /* so often a crash of one function is told with symbols */

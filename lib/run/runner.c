@@ -45,8 +45,8 @@
 
 /* A call that the runner was given, and what came in for it so far. */
 struct call_state {
-	struct job *
-		job; /* NULL: the slot is not in use, or was recalled, and the runner has still to pass over its frame */
+	/* NULL: the slot is not in use, or was recalled, and the runner has still to pass over its frame */
+	struct job *job;
 	int64_t timeout_ms;
 	const char *plugin;
 	uint64_t begun_ns; /* it counts as begun since; 0: not yet */

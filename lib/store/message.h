@@ -114,7 +114,8 @@ int store_message_sweep(struct pg *pg, int64_t *from_id, int64_t *expired, struc
 struct message_queue {
 	char *name;     /* given, without the account */
 	char *metadata; /* given, JSON object of strings, the two settings included */
-	int64_t messages; /* exact up to 10,000, beyond that the planner's estimate; hidden ones count, expired ones do not */
+	/* exact up to 10,000, beyond that the planner's estimate; hidden ones count, expired ones do not */
+	int64_t messages;
 };
 void message_queue_clear(struct message_queue *queue);
 

@@ -51,8 +51,9 @@ int store_web_rows(struct pg *pg, enum store_web_rows what, int64_t number, stru
 struct store_web_search {
 	bool part;           /* the label is a part of one */
 	const char *outcome; /* of the last attempt; NULL: any */
-	const char *
-		error; /* what an attempt said: the first line of it, numbers as #; NULL: anything. Needs deferred_reader, and a path_len of 0 */
+	/* what an attempt said: the first line of it, numbers as #; NULL: anything. Needs deferred_reader, and a
+	 * path_len of 0 */
+	const char *error;
 	bool error_part; /* it is a part of that */
 	/* In the params, by keys from the outermost on; needs deferred_reader. path_len 0: anything. */
 	const char *const *path, *value;

@@ -27,8 +27,9 @@ struct store_why {
 	char error[400];              /* the line that says most of the last one */
 	struct pg_result *held[16];   /* what their texts are borrowed from */
 	size_t held_len;
-	struct pg_result *
-		queues; /* of store_why_backlog(): all rows of admin_status_queues.sql, by which it was decided. To be had by setting it to NULL here */
+	/* of store_why_backlog(): all rows of admin_status_queues.sql, by which it was decided. To be had by setting it
+	 * to NULL here */
+	struct pg_result *queues;
 };
 
 /* Both fill *why anew; clear it whatever they return. There being no such job is no failure: that is a cause. */

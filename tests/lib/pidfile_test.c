@@ -23,8 +23,8 @@ static char dir[] = "/tmp/pidfile_test.XXXXXX";
 static char path[sizeof(dir) + 8];
 static pid_t holder;
 static int to_holder, from_holder;
-static char
-	order; /* for the holder when it is about to be pinned: 'l' lets the lock go, 'u' and removes the file before; 0: none */
+/* for the holder when it is about to be pinned: 'l' lets the lock go, 'u' and removes the file before; 0: none */
+static char order;
 
 static void say(int fd, char c)
 {

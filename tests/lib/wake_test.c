@@ -200,8 +200,8 @@ static void without_notifications_the_interval_wakes(void **state)
 #define LANES 12
 #define LANES_ASKED 4 /* at most, by a claim that looks at all lanes, besides those that are known */
 #define JOBS 64
-#define PASSED_MAX \
-	40 /* claims that did not ask for a ready job, for each of those that a round through all lanes takes */
+/* claims that did not ask for a ready job, for each of those that a round through all lanes takes */
+#define PASSED_MAX 40
 
 enum job_state { UNUSED, OPEN, DELAYED, READY, TAKEN, RUNNING };
 

@@ -106,7 +106,8 @@ static const struct {
 	{ ROWS_EARLY, "rows-early", "rows are read in a snapshot that is older than cur" },
 	{ LEASE_BY_ID, "lease-by-id", "a lease holds by id alone, whatever the row's xid" },
 	{ REST_BY_ID, "rest-by-id", "an entry of rest counts whatever the row's xid" },
-	{ FIRST_NO_KEY, "first-no-key", "nothing keeps two first claims of a lane, or two moves of its place, apart" },
+	{ FIRST_NO_KEY, "first-no-key",
+	  "nothing keeps two first claims of a lane, or two moves of its place, apart" },
 	{ FIRST_UNREAD, "first-unread", "who inserted a first place does not look whether it is the newest one" },
 	{ RECORD_WITH_CLAIM, "record-with-claim", "an outcome is recorded in the transaction of the next claim" },
 	{ RECORD_UNCHECKED, "record-unchecked", "who waited for a row does not look again at its xid" },
@@ -122,8 +123,8 @@ static const struct {
 	  "one lease, with the later cur, for the rows of both windows of a claim" },
 };
 static enum broken broken;
-static bool
-	cur_first; /* the other sound way: a fresh cur is taken before any row is read, and one lease goes with that one */
+/* the other sound way: a fresh cur is taken before any row is read, and one lease goes with that one */
+static bool cur_first;
 
 /* ---- a state. Only bytes and pairs of them, without padding: states are compared as memory. */
 
@@ -1456,7 +1457,8 @@ static bool seen_add(const struct state *s, uint32_t from, uint32_t action)
 #define ACTIONS(X) \
 	X(BEGIN, "begins, takes an xid, writes") \
 	X(COMMIT, "commits") \
-	X(ROLLBACK, "rolls back") X(CLAIM, "claim: the statement that locks the lane begins") X( \
+	X(ROLLBACK, "rolls back") \
+	X(CLAIM, "claim: the statement that locks the lane begins") X( \
 		CLAIM_LOCK, "claim: locks the lane and reads the place, or finds it busy") X(CLAIM_CUR, \
 											     "claim: takes cur") \
 		X(CLAIM_ROWS, "claim: reads rows") X(CLAIM_COMMIT, "claim: writes lease and place, commits") X( \

@@ -272,8 +272,8 @@ void top_frame(const struct top *top, FILE *out, int rows, int cols, bool termin
 	const struct cause *c = top->causes_len > 0 ? top->causes : NULL;
 	int room = rows > FIXED ? rows - FIXED : 0, queues = -1, functions = -1, running = -1;
 
-	if (rows >
-	    0) { /* each has a third where there is too much of all; queues take what the others leave, and jobs the rest */
+	/* If not all fits, each part has a third. Queues take what the others leave free, and jobs the rest. */
+	if (rows > 0) {
 		functions = at_most(ROWS(top->recent) + ROWS(top->running), room / 3);
 		queues = at_most(top->why.backlog.queues_len, room - functions - at_most(ROWS(top->running), room / 3));
 		running = room - queues - functions;

@@ -48,9 +48,9 @@ struct advice_wanted {
 enum advice_answer { ADVICE_FOUND, ADVICE_TOO_MUCH, ADVICE_TOO_LATE };
 
 struct advice {
-	enum advice_answer
-		answer; /* TOO_MUCH: no setting allowed serves what arrives; TOO_LATE: with none does the share begin within the time, */
-	struct advice_setting setting; /* and this is as near as it comes */
+	/* TOO_MUCH: no allowed setting serves what arrives. TOO_LATE: with none the share begins in time. */
+	enum advice_answer answer;
+	struct advice_setting setting; /* TOO_LATE: this comes nearest */
 	int64_t predicted_us;          /* the share waited no longer when what was is replayed */
 	int64_t bound_us;              /* nor in all but one of the histories made up */
 	struct forecast_result result; /* of all histories */

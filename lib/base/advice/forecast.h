@@ -28,8 +28,9 @@ struct forecast_line {
 	int64_t cnt;         /* attempts of a run; 0: until nothing is ready */
 	int runners;         /* 1 to FORECAST_RUNNERS */
 	bool replace;        /* a start ends the copy before it, and does not leave it alone */
-	const int64_t *
-		ticks_us; /* ascending: its ticks, where they do not come at intervals; interval_us is then about what lies between two. NULL: at intervals */
+	/* ascending: its ticks, where they do not come at intervals; interval_us is then about what lies between two.
+	 * NULL: at intervals */
+	const int64_t *ticks_us;
 	size_t ticks_len;
 	const bool *serves; /* of each group below groups: it takes jobs of it. NULL: of all */
 };

@@ -64,7 +64,8 @@ enum stage { CONNECT, EHLO, HELO, STARTTLS, AUTH, MAIL_FROM, RCPT_TO, DATA, MESS
 struct stage_info {
 	const char *command; /* beginning of its line; NULL: not a command */
 	const char *text;
-	bool about_mail; /* what is refused with 5xx here is refused for good; else it is about the server, or our settings */
+	/* what is refused with 5xx here is refused for good; else it is about the server, or our settings */
+	bool about_mail;
 };
 
 /* One call of the function. */
