@@ -40,6 +40,15 @@ bool cli_no_options(struct cli *cli, int argc, char **argv, int *code)
 	return c == CLI_OPT_DONE;
 }
 
+bool cli_no_words(struct cli *cli, int argc, char **argv, int *code)
+{
+	if (!cli_no_options(cli, argc, argv, code))
+		return false;
+	if (optind < argc)
+		*code = cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	return optind == argc;
+}
+
 bool cli_is_one_of(const char *word, const char *const *words)
 {
 	while (*words && strcmp(word, *words) != 0)

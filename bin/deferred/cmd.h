@@ -89,6 +89,9 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct program_opti
 /* For a command without options of its own. False: return *code. */
 bool cli_no_options(struct cli *cli, int argc, char **argv, int *code);
 
+/* The same for a command without arguments, too. */
+bool cli_no_words(struct cli *cli, int argc, char **argv, int *code);
+
 /* Print all that completions are made of. options: those of the program, ends with a zero element. */
 void cli_describe(const struct cmd *const *commands, size_t n, const struct program_option *options);
 

@@ -375,12 +375,10 @@ static int account_add(struct cli *cli, int argc, char **argv)
 
 static int account_ls(struct cli *cli, int argc, char **argv)
 {
-	int c = cli_getopt(cli, argc, argv, NULL), rc;
+	int rc;
 
-	if (c != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_no_words(cli, argc, argv, &rc))
+		return rc;
 	return (rc = cli_connect(cli, true)) != 0 ? rc : ls(cli);
 }
 

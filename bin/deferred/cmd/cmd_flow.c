@@ -60,10 +60,10 @@ static int make_of_file(struct cli *cli, int argc, char **argv, store_make_fn *s
 {
 	const char *flow;
 	char *given;
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (!cli_no_options(cli, argc, argv, &rc))
+		return rc;
 	if (argc - optind != 1)
 		return cli_usage(cli, "argument FILE is missing, or given twice");
 	if (strcmp(argv[optind], "-") != 0 && !freopen(argv[optind], "re", stdin))
@@ -242,10 +242,10 @@ static int flow_show(struct cli *cli, int argc, char **argv)
 /* The one id is read, and there is a connection. False: *rc is what to return. */
 static bool begin(struct cli *cli, int argc, char **argv, int64_t *id, int *rc)
 {
-	int c = cli_getopt(cli, argc, argv, NULL);
-
-	*rc = c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (c != CLI_OPT_DONE || !one_id(cli, argc, argv, id))
+	if (!cli_no_options(cli, argc, argv, rc))
+		return false;
+	*rc = EX_USAGE;
+	if (!one_id(cli, argc, argv, id))
 		return false;
 	*rc = cli_connect(cli, true);
 	return *rc == 0;

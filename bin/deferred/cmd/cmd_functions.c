@@ -87,10 +87,10 @@ static int ls(struct cli *cli, const char *fn)
 
 static int run(struct cli *cli, int argc, char **argv)
 {
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (!cli_no_options(cli, argc, argv, &rc))
+		return rc;
 	if (argc - optind > 1)
 		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
 	rc = cli_connect(cli, true);

@@ -178,10 +178,8 @@ static int ls(struct cli *cli, int argc, char **argv)
 	struct pg_result *res = NULL;
 	int rc;
 
-	if (!cli_no_options(cli, argc, argv, &rc))
+	if (!cli_no_words(cli, argc, argv, &rc))
 		return rc;
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (index_ls_exec(cli->pg, &res, &err) < 0)

@@ -226,12 +226,10 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_no_words(cli, argc, argv, &rc))
+		return rc;
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (rule_ls_exec(cli->pg, &res, &err) < 0)
@@ -318,10 +316,10 @@ static int rule_test(struct cli *cli, int argc, char **argv)
 static int rule_rm(struct cli *cli, int argc, char **argv)
 {
 	const char *between = "[";
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (!cli_no_options(cli, argc, argv, &rc))
+		return rc;
 	if (optind == argc)
 		return cli_usage(cli, "argument NAME is missing, or given twice");
 	if ((rc = rule_connect(cli)) != 0)

@@ -43,12 +43,10 @@ static int schedule_ls(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_no_words(cli, argc, argv, &rc))
+		return rc;
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	if (schedule_ls_exec(cli->pg, NULL, &res, &err) < 0)
@@ -176,10 +174,10 @@ static int each(struct cli *cli, int argc, char **argv, enum store_schedule_what
 		[STORE_SCHEDULE_REMOVE] = "\"removed\": true",
 	};
 	const char *between = "[";
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (!cli_no_options(cli, argc, argv, &rc))
+		return rc;
 	if (optind == argc)
 		return cli_usage(cli, "argument NAME is missing, or given twice");
 	if ((rc = cli_connect(cli, true)) != 0)

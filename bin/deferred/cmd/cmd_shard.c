@@ -70,10 +70,8 @@ static int ls(struct cli *cli, int argc, char **argv)
 	struct table t;
 	size_t len;
 
-	if (!cli_no_options(cli, argc, argv, &rc))
+	if (!cli_no_words(cli, argc, argv, &rc))
 		return rc;
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
 	if ((rc = cli_config(cli)) != 0)
 		return rc;
 	shards = config_shards(cli->config, &len);

@@ -173,10 +173,10 @@ static int show(struct cli *cli, int64_t id)
 static int run(struct cli *cli, int argc, char **argv)
 {
 	int64_t id;
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	if (!cli_no_options(cli, argc, argv, &rc))
+		return rc;
 	if (argc - optind != 1)
 		return cli_usage(cli, "argument ID is missing, or given twice");
 	if (!cli_int(cli, "job id", argv[optind], 1, INT64_MAX, &id))

@@ -156,12 +156,10 @@ static int run(struct cli *cli, int argc, char **argv)
 	struct deferred_error err = { 0 };
 	struct admin_durability_row d;
 	struct admin_status_row r;
-	int c, rc;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_no_words(cli, argc, argv, &rc))
+		return rc;
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);

@@ -139,12 +139,10 @@ static int run(struct cli *cli, int argc, char **argv)
 	struct doctor_host host = { .cli = cli };
 	struct doctor d = { .role = cli->cmd->role, .host = &host, .take = take, .data = &host };
 	char *text;
-	int c;
+	int rc;
 
-	if ((c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
-		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_no_words(cli, argc, argv, &rc))
+		return rc;
 	params_open(&host.json, NULL, '[');
 	for (const struct doctor_check *check = doctor_checks; check->name; check++)
 		run_check(&d, check);
