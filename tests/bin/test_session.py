@@ -57,7 +57,7 @@ def test_a_literal_with_a_backslash_says_that_it_escapes():
 
 
 def test_settings_hold_behind_a_pooler_and_leak_to_nobody(db):
-    """The next client of the one session has its own again."""
+    """The next client of the one session has the settings of the database. PgBouncer restores only the time zone."""
     db.sql(
         f"""
         create table public.seen (isolation text);
@@ -69,18 +69,25 @@ def test_settings_hold_behind_a_pooler_and_leak_to_nobody(db):
         create trigger see after insert on deferred.__deferred_schedule execute function public.see();
         alter database {db.name} set default_transaction_isolation = 'serializable';
         alter database {db.name} set TimeZone = 'Asia/Tokyo';
-        alter database {db.name} set IntervalStyle = 'iso_8601'"""
+        alter database {db.name} set IntervalStyle = 'iso_8601';
+        alter database {db.name} set lock_timeout = '1min'"""
     )
     _, pooler = harness.start_pooler(db, pool=1, lifetime_s=3600)
     env = {"DEFERRED_DB": pooler}
     job = db.defer("noop", run_at="2099-01-31 14:30+00")
+    with psycopg2.connect(pooler) as other, other.cursor() as cursor:
+        cursor.execute("select pg_backend_pid()")
+        session = cursor.fetchone()[0]
+    other.close()
     made = db.run(["deferred", "schedule", "set", "s", "@daily", "noop"], env=env)
     assert made.returncode == 0, made.stderr
-    shown = json.loads(db.run(["deferred", "show", str(job), "--json"], env=env).stdout)
-    assert shown["run_at"] == "2099-01-31T14:30:00+00:00"
-    assert db.sql("select distinct isolation from public.seen") == [("read committed",)]
     with psycopg2.connect(pooler) as other, other.cursor() as cursor:
-        for name, value in ("TimeZone", "Asia/Tokyo"), ("IntervalStyle", "iso_8601"), ("statement_timeout", "0"):
+        cursor.execute("select pg_backend_pid()")
+        assert cursor.fetchone()[0] == session
+        for name, value in ("TimeZone", "Asia/Tokyo"), ("IntervalStyle", "iso_8601"), ("lock_timeout", "1min"):
             cursor.execute(f"show {name}")
             assert cursor.fetchall() == [(value,)]
     other.close()
+    shown = json.loads(db.run(["deferred", "show", str(job), "--json"], env=env).stdout)
+    assert shown["run_at"] == "2099-01-31T14:30:00+00:00"
+    assert db.sql("select distinct isolation from public.seen") == [("read committed",)]
