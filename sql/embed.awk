@@ -16,6 +16,7 @@
 # Text may always be NULL as a parameter. For each query, rows/SUBJECT.h has:
 #
 #   struct NAME_row NAME_row(res, i)             row i; texts lie in the result. With "as OTHER": the further columns
+#   NAME_at_COLUMN                               where that column is, for tables that name the columns they show
 #   int NAME_exec(pg, parameters, &res, err)     send the query; without res where rows are ignored
 #   int NAME_one(pg, parameters, &row, err)      where no column is text: row 0, and zeros where there is none
 #
@@ -56,7 +57,7 @@ function parse(list, name, type, null,    n, i, part) {
 	return n
 }
 # The columns of a row: a struct and its reader. Sets columns, has_text and is_binary of the query.
-function emit_row(base, list,    n, i, first, other, members, reads) {
+function emit_row(base, list,    n, i, first, other, members, reads, places) {
 	has_text[base] = is_binary[base] = first = 0
 	if (list == "nothing" || list == "ignored") { ignored[base] = 1; return }
 	if (list ~ /^as /) {
@@ -72,6 +73,7 @@ function emit_row(base, list,    n, i, first, other, members, reads) {
 	for (i = 1; i <= n; i++) {
 		if (!(type[i] in head_of)) fail("no column can be of type " type[i])
 		if (type[i] == "void") continue
+		places = places (places ? ", " : "") base "_at_" name[i] (i == 1 ? " = " first : "")
 		if (type[i] ~ /^(timestamptz|tid|bytea)$/) is_binary[base] = 1
 		members = members "\t" (type[i] in column_of ? column_of[type[i]] : head_of[type[i]]) name[i] ";\n"
 		at = "(res, i, " first + i - 1
@@ -90,6 +92,7 @@ function emit_row(base, list,    n, i, first, other, members, reads) {
 	}
 	if (members == "") { ignored[base] = 1; return }
 	print "\nstruct " base "_row {\n" members "};" > rows
+	print "enum { " places " };" > rows
 	print "static inline struct " base "_row " base "_row(const struct pg_result *res, size_t i)\n{" > rows
 	print "\tstruct " base "_row row = { 0 };\n\n" reads "\treturn row;\n}" > rows
 }
