@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deferred_web - the operators' page.
+ * deferred_web - the operators' pages.
  *
- * The way of a request through the code: on_request (lib/http/server.c) -> judge (visit.c): guards, who it is, which
- * page -> a thread of the desk (desk.c), with a session of the database that is the visitor's own -> visit_run
- * (visit.c), one transaction -> a page (pages.c, job_pages.c) or an action (actions.c) -> lib/store/web.c -> app_step
- * (visit.c), the answer.
+ * The way of a request: on_request (lib/http/server.c) receives it. check_request (bin/deferred_web/server/web_app.c)
+ * finds out who sends it and which page it asks for. A thread of the pool (web_pool.c) takes it. There answer_request
+ * (bin/deferred_web/server/web_app.c) opens a session of the visitor, and calls the function of the route (routes.c).
  */
 #include "base/log.h"
-#include "desk.h"
 #include "http/listen.h"
 #include "http/servers.h"
 #include "http/tls.h"
-#include "kept.h"
 #include "port/config.h"
 #include "program/daemon.h"
 #include "program/program.h"
-#include "snapshot.h"
+#include "server/web_app.h"
+#include "server/web_cache.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -26,7 +24,7 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 512
-#define CONNECTIONS_PER_ADDRESS 256 /* a proxy has all: it is trusted to say who somebody is */
+#define CONNECTIONS_PER_ADDRESS 256 /* a proxy has no such limit */
 #define SECOND_MS 1000
 
 static const struct program_option options[] = {
@@ -58,7 +56,7 @@ struct run {
 	struct servers servers;
 };
 
-/* Passwords do not travel in the clear, and what needs no password stays on this machine. */
+/* Passwords are sent over TLS only, and pages without a password stay on this machine. */
 static int check_socket(const struct run *run, const struct web *web, const struct listen_socket *s,
 			struct deferred_error *err)
 {
@@ -93,7 +91,7 @@ static int check_socket(const struct run *run, const struct web *web, const stru
 static int start_servers(struct run *run, struct deferred_error *err)
 {
 	struct server_setup setup = {
-		.app = &visit_app,
+		.app = &web_app,
 		.threads = 1,
 		.connections_max = CONNECTIONS_MAX,
 		.connections_per_address = run->web.auth == WEB_PROXY ? 0 : CONNECTIONS_PER_ADDRESS,
@@ -118,15 +116,15 @@ static int start_servers(struct run *run, struct deferred_error *err)
 	return 0;
 }
 
-/* For a program that has no login, at an address of its own: as deferred_viewer, by a session that no page has to wait
- * for, and the other way round. */
+/* For programs without a login, at an address of their own, as deferred_viewer. They have a session of their own, so
+ * they do not wait for pages, and pages do not wait for them. */
 static int start_metrics(struct run *run, struct deferred_error *err)
 {
 	run->metrics = run->web;
 	run->metrics.auth = WEB_NONE;
 	run->metrics.only = "/metrics";
-	run->metrics.desk = desk_start(&run->metrics, 1, err);
-	return run->metrics.desk ? 0 : err->code;
+	run->metrics.pool = web_pool_start(&run->metrics, 1, &web_app_work, err);
+	return run->metrics.pool ? 0 : err->code;
 }
 
 /* Returns 0, or an exit code with err. */
@@ -159,16 +157,11 @@ static int start(void *data, struct deferred_error *err)
 		return EX_CANTCREAT;
 	if (listen_all(&run->sockets, config, "web", err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
-	if (!(run->web.kept = kept_new(err)))
+	if (!(run->web.cache = web_cache_new(err)))
 		return EX_OSERR;
 	pthread_mutex_init(&run->web.missed_lock, NULL);
-	run->web.snapshots = snapshots_new();
-	if (!run->web.snapshots) {
-		error_set(err, DEFERRED_ENOMEM, "web", "out of memory");
-		return EX_OSERR;
-	}
-	run->web.desk = desk_start(&run->web, (int)config_int(config, "web.db_connections"), err);
-	if (!run->web.desk || (run->sockets.len > run->sockets.metrics && start_metrics(run, err) < 0))
+	run->web.pool = web_pool_start(&run->web, (int)config_int(config, "web.db_connections"), &web_app_work, err);
+	if (!run->web.pool || (run->sockets.len > run->sockets.metrics && start_metrics(run, err) < 0))
 		return EX_OSERR;
 	if (start_servers(run, err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
@@ -196,17 +189,16 @@ static void tick(void *data)
 	struct run *run = data;
 
 	servers_tick(&run->servers);
-	desk_tick(run->web.desk);
-	if (run->metrics.desk)
-		desk_tick(run->metrics.desk);
-	kept_tick(run->web.kept);
-	snapshots_tick(run->web.snapshots);
+	web_pool_tick(run->web.pool);
+	if (run->metrics.pool)
+		web_pool_tick(run->metrics.pool);
+	web_cache_tick(run->web.cache);
 	budget_trim();
 	arena_reserve();
 	flush(run, 0);
 }
 
-/* SIGHUP: the log may have been moved away, the certificate replaced. All else needs a restart. */
+/* SIGHUP: the log may have been moved, or the certificate replaced. Other settings need a restart. */
 static void reload(void *data)
 {
 	const struct run *run = data;
@@ -226,12 +218,11 @@ static void release(void *data)
 	struct run *run = data;
 
 	servers_stop(&run->servers);
-	if (run->web.desk)
-		desk_stop(run->web.desk);
-	if (run->metrics.desk)
-		desk_stop(run->metrics.desk);
-	kept_free(run->web.kept);
-	snapshots_free(run->web.snapshots);
+	if (run->web.pool)
+		web_pool_stop(run->web.pool);
+	if (run->metrics.pool)
+		web_pool_stop(run->metrics.pool);
+	web_cache_free(run->web.cache);
 	listen_close(&run->sockets);
 	flush(run, DAEMON_LAST_WORDS_MS);
 	access_log_close(run->web.log);

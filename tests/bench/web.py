@@ -9,7 +9,7 @@ seconds each (windows.py). Open, it is asked for at once and then as page.js doe
 belong to none, so that nothing of the one is counted in the other. What ended in a window the log tells after the run: what ended in all open windows, against all closed
 ones beside them, is the ratio; a median would leave out what comes in some windows only, as folding does. In each third pair of windows it is closed in both, and what these
 differ by is what the machine does by itself. An open page folds, too: what is new since it was closed, but for a bounded time, and where that is long for a hundredth of the time only
-(before_figures() in bin/deferred_web/why_pages.c). Nobody else folds meanwhile, so folding what came in a closed window is charged to the open one after it.
+(pages_before_figures() in bin/deferred_web/pages/why_pages.c). Nobody else folds meanwhile, so folding what came in a closed window is charged to the open one after it.
 
 At last what an open page takes of a processor, here and in the server, while nothing is executed and all is folded: looked at, and left alone. JSON
 goes to build/bench/web.json; exit status 1: an aim was missed.

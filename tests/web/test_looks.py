@@ -1,5 +1,6 @@
 """What the pages say at a glance: the navigation, green, amber and red, and times of jobs."""
 
+import html
 import json
 import re
 
@@ -157,3 +158,42 @@ def test_charts_have_a_legend_labels_a_table_and_gaps(web, db):
         (first, ["1", "0", "0"]),
         (second, ["1", "1", "0"]),
     ]
+
+
+@pytest.mark.parametrize(
+    "path, told",
+    [
+        ("/jobs?state=frog", "The value 'frog' of state is not valid. Use one of: ready, delayed, "),
+        ("/jobs?q=state:frog", "The value 'frog' of state is not valid."),
+        ("/jobs?outcome=<b>", "The value '<b>' of outcome is not valid. Use one of: ok, failed, "),
+        ("/jobs?q=outcome:OK", "The value 'OK' of outcome is not valid."),
+        ("/jobs?since=frog", "Deferred since: 'frog' is not a time; hint: write a time such as "),
+        ("/jobs?until=frog", "Until: 'frog' is not a time; hint: write a time such as "),
+        ("/jobs?after=-1", "The value '-1' of after is not valid. It is the number of a row."),
+        ("/jobs/all?verb=retry&state=frog", "The value 'frog' of state is not valid."),
+        ("/jobs/all?verb=frog", "The verb 'frog' does not exist: use verb=retry or verb=cancel."),
+        ("/?range=frog", "The value 'frog' of range is not valid. Use one of: 1h, 24h, 7d, 90d, 400d."),
+        ("/queues/default?range=2h", "The value '2h' of range is not valid."),
+        ("/functions/noop?range=1H", "The value '1H' of range is not valid."),
+        ("/flows?after=frog", "The value 'frog' of after is not valid."),
+        ("/flow/1?after=1.5", "The value '1.5' of after is not valid."),
+        ("/audit?after=9999999999999999999", "The value '9999999999999999999' of after is not valid."),
+    ],
+)
+def test_a_filter_with_a_value_that_does_not_exist_says_so(web, db, path, told):
+    """It would show all rows, as if there were no filter."""
+    db.sql("""select deferred.defer_flow('{"jobs": [{"name": "a", "fn": "noop"}]}')""")
+    status, _, page = web.ask(path)
+    assert (status, page.count("<h1>")) == (400, 1) and told in html.unescape(page), page
+    path, _, query = path.partition("?")
+    status, _, text = web.ask(f"{path}.json?{query}")
+    assert status == 400 and told in json.loads(text)["error"]
+
+
+def test_times_of_flows_are_in_utc_as_all_others(web, db):
+    flow = db.one("""select deferred.defer_flow('{"jobs": [{"name": "a", "fn": "fail", "max_attempts": 1}]}')""")
+    assert db.run(["check_deferred"]).returncode == 0
+    assert web.ask(f"/flow/{flow}/retry", "opal", "POST", {"token": web.token(f"/flow/{flow}")})[0] == 303
+    for path in ("/flows", f"/flow/{flow}"):
+        assert "+00:00" not in web.page(path) and re.search(r"\d\d:\d\d:\d\d UTC<", web.page(path)), path
+    assert re.search(r"begun again since \d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC, by ", web.page(f"/flow/{flow}"))

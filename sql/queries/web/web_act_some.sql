@@ -3,7 +3,7 @@
 -- params: verb text, state text, queue text, fn text, label text, key text, rule text,
 --   created_by text, since text, until text, tags text[], after text, dry int4, who text,
 --   address text, error text
--- returns: done int8, refused int8, why text, after text?
+-- returns: done int8, refused int8, why text?, after text?
 -- $1 verb: retry, cancel; $2 state, NULL: those the verb is for; $3 queue, $4 function, $5 label,
 --   $6 key, $7 rule, $8 who deferred it, $9 deferred since, $10 until, $11 tags, all of which it
 --   has; each NULL: any. $12 where to go on, NULL: at the beginning; $13 1: count them only, else
