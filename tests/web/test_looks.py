@@ -197,3 +197,16 @@ def test_times_of_flows_are_in_utc_as_all_others(web, db):
     for path in ("/flows", f"/flow/{flow}"):
         assert "+00:00" not in web.page(path) and re.search(r"\d\d:\d\d:\d\d UTC<", web.page(path)), path
     assert re.search(r"begun again since \d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC, by ", web.page(f"/flow/{flow}"))
+
+
+def test_a_page_that_takes_too_long_says_what_to_do(web, db):
+    db.sql(
+        """create or replace function deferred.__schedules() returns setof deferred.__deferred_schedule language plpgsql
+              as 'begin perform pg_sleep(60); end'"""
+    )
+    status, headers, text = web.ask("/recurring.json")
+    assert (status, headers["Retry-After"]) == (503, "10")
+    assert json.loads(text)["error"] == (
+        "The database took longer than a page may wait. It may be busy, or the search too wide. "
+        "Load the page again, or search for less."
+    )

@@ -75,18 +75,21 @@ static enum served_step refuse_now(struct web_request *r, int status, const char
 /* The visitor reads what the database said, because with a login there anybody could ask it too. */
 static void refuse_database(struct web_request *r, const struct deferred_error *err)
 {
+	bool is_late = strcmp(err->sqlstate, "57014") == 0;
 	const char *message = err->message;
 	int status = 503;
 
-	if (strcmp(err->sqlstate, "57014") == 0)
-		message = "The database took longer than a page may wait. It may be busy, or the search too wide.";
-	else if (strcmp(err->sqlstate, "42501") == 0)
+	if (strcmp(err->sqlstate, "42501") == 0)
 		status = 403;
 	else if (strncmp(err->sqlstate, "22", 2) == 0)
 		status = 400;
 	else if (err->code != DEFERRED_EDB)
 		log_line(LOG_L_ERROR, "web: %s", err->message);
-	if (status == 403 && r->me.role[0] && !r->me.viewer)
+	if (is_late)
+		message = "The database took longer than a page may wait. It may be busy, or the search too wide. Load "
+			  "the "
+			  "page again, or search for less.";
+	else if (status == 403 && r->me.role[0] && !r->me.viewer)
 		message = arena_printf(
 			&r->arena,
 			"Your role may not see jobs. An administrator can run: grant deferred_viewer to \"%s\"",
@@ -100,7 +103,7 @@ static void refuse_database(struct web_request *r, const struct deferred_error *
 	else if (err->hint[0] && err->code == DEFERRED_EDB)
 		message = arena_printf(&r->arena, "%s; hint: %s", message, err->hint);
 	else if (err->code != DEFERRED_EDB && status == 503)
-		message = "The database cannot be reached now.";
+		message = "The database cannot be reached now. Load the page again in a while.";
 	page_refuse(r, status, message);
 }
 
@@ -241,7 +244,7 @@ static bool make_answer(struct web_request *r, const char **claimed)
 	if (outcome == WEB_POOL_AWAY)
 		refuse_database(r, &err);
 	else if (outcome == WEB_POOL_REFUSED) {
-		refuse(r, 401, "The database refused that name and password.");
+		refuse(r, 401, "The database refused that name and password. Load the page again to enter others.");
 		log_line(LOG_L_WARNING, "web: login refused, from %s: %s",
 			 r->address[0] ? r->address : "a local socket", err.message);
 	}
@@ -408,7 +411,7 @@ static enum served_step check_request(struct web_request *r)
 	if (status == 401)
 		return refuse_now(
 			r, 401,
-			"Log in with a name and password of the database.");
+			"Log in with a name and password of the database. Load the page again to be asked for them.");
 	if (status != 0)
 		return refuse_now(r, status,
 				  r->web->auth == WEB_PEER
