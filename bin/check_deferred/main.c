@@ -133,7 +133,7 @@ static bool given_as_option(const struct settings *s, const char *setting)
 }
 
 /* The rule is that of the database, where it stands in deferred.defer(). */
-static bool is_queue_name(const char *name)
+static bool main_is_queue_name(const char *name)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 	size_t len = strspn(name, letters);
@@ -168,7 +168,7 @@ static int split_queues(struct settings *s, struct deferred_error *err)
 	}
 	for (char *q = strtok_r(s->queues_text, ",", &save); q; q = strtok_r(NULL, ",", &save)) {
 		q = trim(q);
-		if (!is_queue_name(q)) {
+		if (!main_is_queue_name(q)) {
 			error_set(err, DEFERRED_ECONFIG, "config", "setting 'queue': queue name '%.100s' is invalid",
 				  q);
 			error_hint(err, "a name has 1 to 88 letters, digits, '_', '.' and '-'; several are "
@@ -215,7 +215,7 @@ static int check_service_options(const struct settings *s, struct deferred_error
 }
 
 /* Returns 0, or an exit code with err. */
-static int read_settings(struct settings *s, struct deferred_error *err)
+static int main_read_settings(struct settings *s, struct deferred_error *err)
 {
 	int rc = program_load_config(s->line, &s->config, err);
 
@@ -253,7 +253,7 @@ struct run {
 static struct run run;
 
 /* Until there is work nothing has been claimed: a signal ends the process at once, and in order. */
-static void leave(int sig)
+static void main_leave(int sig)
 {
 	(void)sig;
 	/* What a predecessor that died left to be swept is still there: then the mark stays. */
@@ -344,11 +344,11 @@ static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 }
 
 /* SIGHUP. All is checked before anything is put in place. */
-static int reload(void *data, struct deferred_error *err)
+static int main_reload(void *data, struct deferred_error *err)
 {
 	struct settings fresh = { .line = run.settings->line };
 	struct runner_setup runners = run.runners;
-	int rc = read_settings(&fresh, err) == 0 ? 0 : err->code;
+	int rc = main_read_settings(&fresh, err) == 0 ? 0 : err->code;
 
 	(void)data;
 	if (rc == 0)
@@ -534,8 +534,8 @@ static int run_with_pidfile(void)
 		sigprocmask(SIG_BLOCK, &run.signals, NULL);
 		notify_init();
 	}
-	signal(SIGTERM, leave);
-	signal(SIGINT, leave);
+	signal(SIGTERM, main_leave);
+	signal(SIGINT, main_leave);
 	terms = (struct pidfile_terms){ replace, config_int(config, "grace") + config_int(config, "kill_after") + 3000,
 					config_int(config, "lease") };
 	held = pidfile_take(&run.pidfile, pidfile, &terms, &err);
@@ -568,7 +568,7 @@ static int run_with_pidfile(void)
 		.before_work = before_work,
 		.lineage = check_lineage,
 		.is_dead = is_proven_dead,
-		.reload = reload,
+		.reload = main_reload,
 		.event = tell_manager,
 		.alive_ms = alive_ms(config_int(config, "lease")),
 		.data = NULL,
@@ -607,7 +607,7 @@ int main(int argc, char **argv)
 	log_never_wait();
 	rc = program_read_line(&line, &check_deferred, argc, argv);
 	if (rc < 0) {
-		rc = read_settings(&settings, &err);
+		rc = main_read_settings(&settings, &err);
 		if (rc != 0) {
 			program_complain(&err, rc);
 		} else {

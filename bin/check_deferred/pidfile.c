@@ -25,7 +25,8 @@
 #define SILENT_MIN_MS 5000   /* however short the lease */
 #define SILENT_GRACE_MS 1000 /* for one that shows no sign of life */
 
-static enum pidfile_result refuse(struct deferred_error *err, const char *path, const char *why, const char *remedy)
+static enum pidfile_result pidfile_refuse(struct deferred_error *err, const char *path, const char *why,
+					  const char *remedy)
 {
 	error_set(err, DEFERRED_ESYSTEM, "pidfile", "pidfile '%s' refused: %s", path, why);
 	error_hint(err, "%s", remedy);
@@ -39,16 +40,17 @@ static enum pidfile_result check_folder(const char *path, struct deferred_error 
 	struct stat st;
 
 	if (snprintf(copy, sizeof(copy), "%s", path) >= (int)sizeof(copy))
-		return refuse(err, "...", "the path is too long", "use a shorter one");
+		return pidfile_refuse(err, "...", "the path is too long", "use a shorter one");
 	if (stat(dirname(copy), &st) < 0) {
 		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot create pidfile '%s'", path);
 		error_hint(err, "make the folder, or name another file with --pidfile");
 		return PIDFILE_CANNOT;
 	}
 	if (st.st_uid != 0 && st.st_uid != geteuid())
-		return refuse(err, path, "its folder belongs to another user", "use a folder of your own, or /run");
+		return pidfile_refuse(err, path, "its folder belongs to another user",
+				      "use a folder of your own, or /run");
 	if ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX))
-		return refuse(err, path, "its folder is writable by others", "chmod go-w the folder");
+		return pidfile_refuse(err, path, "its folder is writable by others", "chmod go-w the folder");
 	return PIDFILE_HELD;
 }
 
@@ -60,22 +62,23 @@ static enum pidfile_result open_checked(struct pidfile *p, const char *path, str
 	p->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
 	if (p->fd < 0) {
 		if (errno == ELOOP)
-			return refuse(err, path, "it is a symbolic link", "remove it");
+			return pidfile_refuse(err, path, "it is a symbolic link", "remove it");
 		if (errno == EISDIR || errno == ENXIO)
-			return refuse(err, path, "it is not a regular file", "name another file with --pidfile");
+			return pidfile_refuse(err, path, "it is not a regular file",
+					      "name another file with --pidfile");
 		error_errno(err, DEFERRED_ESYSTEM, "pidfile", "cannot open pidfile '%s'", path);
 		error_hint(err, "name a file you may write with --pidfile");
 		return errno == EACCES && access(path, F_OK) == 0 ? PIDFILE_REFUSED : PIDFILE_CANNOT;
 	}
 	if (fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return refuse(err, path, "it is not a regular file", "name another file with --pidfile");
+		return pidfile_refuse(err, path, "it is not a regular file", "name another file with --pidfile");
 	if (st.st_uid != geteuid())
-		return refuse(err, path, "it belongs to another user",
-			      "remove it, or name another file with --pidfile");
+		return pidfile_refuse(err, path, "it belongs to another user",
+				      "remove it, or name another file with --pidfile");
 	if (st.st_nlink != 1)
-		return refuse(err, path, "it has several names (hard links)", "remove it");
+		return pidfile_refuse(err, path, "it has several names (hard links)", "remove it");
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
-		return refuse(err, path, "it is writable by others", "chmod go-w the file");
+		return pidfile_refuse(err, path, "it is writable by others", "chmod go-w the file");
 	return PIDFILE_HELD;
 }
 

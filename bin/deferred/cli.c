@@ -166,7 +166,7 @@ bool cli_take_limit(struct cli *cli, int c, const char *text)
 }
 
 /* As pg_set_limits() takes it. */
-static int limit(int64_t given, const struct config *config, const char *setting)
+static int cli_limit(int64_t given, const struct config *config, const char *setting)
 {
 	int64_t ms = given ? given : config_int(config, setting);
 
@@ -176,8 +176,9 @@ static int limit(int64_t given, const struct config *config, const char *setting
 void cli_set_limits(const struct cli *cli, bool takes_long)
 {
 	pg_set_limits(cli->pg,
-		      takes_long && !cli->answer_ms ? 0 : limit(cli->answer_ms, cli->config, "database.answer_timeout"),
-		      limit(cli->lock_ms, cli->config, "database.lock_timeout"));
+		      takes_long && !cli->answer_ms ? 0
+						    : cli_limit(cli->answer_ms, cli->config, "database.answer_timeout"),
+		      cli_limit(cli->lock_ms, cli->config, "database.lock_timeout"));
 }
 
 void cli_take_db(struct cli *cli, char *argument)

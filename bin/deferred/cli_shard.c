@@ -72,7 +72,7 @@ int cli_end_child(pid_t pid, int fd, char **text, size_t *len)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EX_OSERR;
 }
 
-static void tell(const struct cli *cli, const char *name, bool first, const char *text, size_t len)
+static void cli_shard_tell(const struct cli *cli, const char *name, bool first, const char *text, size_t len)
 {
 	if (!cli->json) {
 		printf("%s# shard %s\n%.*s", first ? "" : "\n", name, (int)len, text ? text : "");
@@ -103,7 +103,7 @@ static int in_each(struct cli *cli, const struct config_shard *shards, size_t le
 			return cli_use_shard(cli, shards[i].name);
 		}
 		exit_code = cli_end_child(pid, fd, &text, &n);
-		tell(cli, shards[i].name, i == 0, text, n);
+		cli_shard_tell(cli, shards[i].name, i == 0, text, n);
 		free(text);
 		if (exit_code != EX_OK)
 			fprintf(stderr, "deferred: shard '%s' did not answer as expected\n", shards[i].name);
@@ -189,8 +189,7 @@ int cli_check_shard(struct cli *cli)
 			  "shard '%s' is number %d in the config file, and its database is number %d", meant->name,
 			  meant->number, found.number);
 	else
-		error_set(&err, DEFERRED_ECONFIG, "shard", "the database of shard '%s' has no number yet",
-			  meant->name);
+		error_set(&err, DEFERRED_ECONFIG, "shard", "the database of shard '%s' has no number yet", meant->name);
 	error_hint(&err, found.number ? "correct conninfo or number of the section" : "deferred migrate --shard %s",
 		   meant->name);
 	return cli_fail(cli, &err);

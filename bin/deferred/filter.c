@@ -141,7 +141,7 @@ static void tell_done(const struct cli *cli, const char *done, const struct stor
 		printf("%" PRId64 " job%s %s\n", bulk->done, plural(bulk->done), done);
 }
 
-static void tell_refused(const struct store_admin_bulk *bulk)
+static void filter_tell_refused(const struct store_admin_bulk *bulk)
 {
 	char *why = table_clean(bulk->why, 0, TABLE_ONE_LINE);
 
@@ -167,7 +167,7 @@ static int run_bulk(struct cli *cli, struct filter *filter, const char *done, en
 	if (rc == 0 || bulk.done > 0)
 		dry ? tell_count(cli, cli->cmd->name, &bulk) : tell_done(cli, done, &bulk);
 	if (bulk.refused > 0)
-		tell_refused(&bulk);
+		filter_tell_refused(&bulk);
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (dry)

@@ -54,7 +54,7 @@ static void print_topics(FILE *fp)
 			"", topics[i].about);
 }
 
-static void print_help(void)
+static void main_print_help(void)
 {
 	print_usage(stdout);
 	puts("\nOptions, before or after the command:");
@@ -64,7 +64,7 @@ static void print_help(void)
 	print_topics(stdout);
 }
 
-static const struct cmd *find_command(const char *name)
+static const struct cmd *main_find_command(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (strcmp(commands[i]->name, name) == 0)
@@ -88,11 +88,11 @@ static const struct topic *find_topic(const char *word)
 /* A command's help, a page of the manual, or, word NULL, the help of the program. */
 static int help(const char *word)
 {
-	const struct cmd *cmd = word ? find_command(word) : NULL;
+	const struct cmd *cmd = word ? main_find_command(word) : NULL;
 	const struct topic *topic = word ? find_topic(word) : NULL;
 
 	if (!word) {
-		print_help();
+		main_print_help();
 	} else if (cmd) {
 		cli_help(cmd);
 	} else if (topic) {
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(argv[optind], "help") == 0)
 		return close_output(&cli, help(argv[optind + 1]));
-	cli.cmd = find_command(argv[optind]);
+	cli.cmd = main_find_command(argv[optind]);
 	if (!cli.cmd)
 		return cli_usage(&cli, "command '%.64s' is unknown", argv[optind]);
 	cli.role = cli.cmd->role;

@@ -6,7 +6,7 @@
 #define CAP_MIN 1024
 
 /* Where it is, or would be. The set is never full. */
-static size_t place(const struct seen_set *set, uint64_t number)
+static size_t seen_place(const struct seen_set *set, uint64_t number)
 {
 	size_t i = number & (set->cap - 1);
 
@@ -15,12 +15,12 @@ static size_t place(const struct seen_set *set, uint64_t number)
 	return i;
 }
 
-static bool has(const struct seen_set *set, uint64_t number)
+static bool seen_has(const struct seen_set *set, uint64_t number)
 {
-	return set->cap > 0 && set->slot[place(set, number)] == number;
+	return set->cap > 0 && set->slot[seen_place(set, number)] == number;
 }
 
-static bool grow(struct seen_set *set)
+static bool seen_grow(struct seen_set *set)
 {
 	struct seen_set more = { .len = set->len, .cap = set->cap ? 2 * set->cap : CAP_MIN };
 
@@ -29,7 +29,7 @@ static bool grow(struct seen_set *set)
 		return false;
 	for (size_t i = 0; i < set->cap; i++)
 		if (set->slot[i])
-			more.slot[place(&more, set->slot[i])] = set->slot[i];
+			more.slot[seen_place(&more, set->slot[i])] = set->slot[i];
 	free(set->slot);
 	*set = more;
 	return true;
@@ -37,13 +37,13 @@ static bool grow(struct seen_set *set)
 
 bool seen_first(struct seen *seen, uint64_t number)
 {
-	if (has(&seen->young, number) || has(&seen->old, number))
+	if (seen_has(&seen->young, number) || seen_has(&seen->old, number))
 		return false;
-	if (seen->young.len == SEEN_MAX || (2 * seen->young.len >= seen->young.cap && !grow(&seen->young)))
+	if (seen->young.len == SEEN_MAX || (2 * seen->young.len >= seen->young.cap && !seen_grow(&seen->young)))
 		seen_turn(seen);
-	if (seen->young.cap == 0 && !grow(&seen->young))
+	if (seen->young.cap == 0 && !seen_grow(&seen->young))
 		return true;
-	seen->young.slot[place(&seen->young, number)] = number;
+	seen->young.slot[seen_place(&seen->young, number)] = number;
 	seen->young.len++;
 	return true;
 }

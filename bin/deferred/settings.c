@@ -160,7 +160,7 @@ static bool parse_rate(const char *text, double *a_second)
 	return true;
 }
 
-static bool wrong(const struct cli *cli, const struct setting *t, const char *text, const char *why)
+static bool settings_wrong(const struct cli *cli, const struct setting *t, const char *text, const char *why)
 {
 	cli_usage(cli, "--%s '%.64s' %s", t->option.name, text, why);
 	return false;
@@ -174,23 +174,24 @@ static bool parse_number(const struct cli *cli, const struct setting *t, const c
 	switch (t->kind) {
 	case SPAN:
 		if (span_lacks_unit(text) || config_parse_ms(text, &whole, NULL) < 0)
-			return wrong(cli, t, text, "is not a time span with a unit " SPAN_FORMS);
+			return settings_wrong(cli, t, text, "is not a time span with a unit " SPAN_FORMS);
 		*number = (double)whole;
 		snprintf(bounds, sizeof(bounds), "is out of range %s to %s", settings_span(min, (int64_t)t->min),
 			 settings_span(max, (int64_t)t->max));
 		break;
 	case RATE:
 		if (!parse_rate(text, number))
-			return wrong(cli, t, text, "is not a rate with a unit such as 5/s, 1/min, 100/h or 3/10s");
+			return settings_wrong(cli, t, text,
+					      "is not a rate with a unit such as 5/s, 1/min, 100/h or 3/10s");
 		snprintf(bounds, sizeof(bounds), "is out of range 1/115d to 1000000/s");
 		break;
 	default:
 		snprintf(bounds, sizeof(bounds), "is not a %snumber from %.10g to %.10g",
 			 t->kind == WHOLE ? "whole " : "", t->min, t->max);
 		if (config_parse_real(text, number) < 0 || (t->kind == WHOLE && strchr(text, '.')))
-			return wrong(cli, t, text, bounds);
+			return settings_wrong(cli, t, text, bounds);
 	}
-	return *number >= t->min && *number <= t->max ? true : wrong(cli, t, text, bounds);
+	return *number >= t->min && *number <= t->max ? true : settings_wrong(cli, t, text, bounds);
 }
 
 static bool unset(struct settings *s, const struct cli *cli, enum settings_of of, const char *name)
@@ -222,7 +223,7 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 	switch (t->kind) {
 	case CHOICE:
 		if (!cli_is_one_of(text, t->option.words))
-			return wrong(cli, t, text, "is neither error nor drop");
+			return settings_wrong(cli, t, text, "is neither error nor drop");
 		s->value[s->n] = text;
 		break;
 	case TEXT:
@@ -230,7 +231,7 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 		break;
 	case JSON:
 		if (params_check(text, strlen(text), NULL) < 0)
-			return wrong(cli, t, text, "is no JSON");
+			return settings_wrong(cli, t, text, "is no JSON");
 		s->metadata = text;
 		return true;
 	default:
@@ -243,7 +244,7 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 	return true;
 }
 
-static bool is_whole(double n)
+static bool settings_is_whole(double n)
 {
 	double whole = (double)(int64_t)(n + 0.5);
 
@@ -259,12 +260,12 @@ const char *settings_rate(char buf[SETTINGS_RATE_SIZE], double a_second)
 	size_t i = 0;
 
 	/* The first unit in which it is a whole number; else the first in which it is one at least. */
-	while (i < 4 && !is_whole(a_second * units[i].seconds))
+	while (i < 4 && !settings_is_whole(a_second * units[i].seconds))
 		i++;
 	if (i == 4)
 		for (i = 0; i < 3 && a_second * units[i].seconds < 1; i++)
 			;
-	snprintf(buf, SETTINGS_RATE_SIZE, "%.*g/%s", is_whole(a_second * units[i].seconds) ? 10 : 6,
+	snprintf(buf, SETTINGS_RATE_SIZE, "%.*g/%s", settings_is_whole(a_second * units[i].seconds) ? 10 : 6,
 		 a_second * units[i].seconds, units[i].name);
 	return buf;
 }

@@ -155,8 +155,8 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is not valid UTF-8", i);
 		if (utf8_chars(tags[i]) > TAG_MAX_CHARS)
 			return error_set(err, DEFERRED_EINVAL, "opts",
-					 "tags[%zu] has %zu characters, more than %d: '%.100s'", i,
-					 utf8_chars(tags[i]), TAG_MAX_CHARS, tags[i]);
+					 "tags[%zu] has %zu characters, more than %d: '%.100s'", i, utf8_chars(tags[i]),
+					 TAG_MAX_CHARS, tags[i]);
 	}
 	return 0;
 }

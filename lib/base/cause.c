@@ -19,7 +19,7 @@ struct list {
 	size_t n;
 };
 
-static struct cause *add(struct list *list, enum cause_kind kind)
+static struct cause *cause_add(struct list *list, enum cause_kind kind)
 {
 	static const enum cause_level levels[] = {
 #define X(name, word, level) CAUSE_##level,
@@ -141,27 +141,27 @@ static void not_there(struct list *list, const struct cause_job *j)
 	struct cause *c;
 
 	if (j->last_id != CAUSE_UNKNOWN && j->id > j->last_id) {
-		c = add(list, CAUSE_NO_SUCH_ID);
+		c = cause_add(list, CAUSE_NO_SUCH_ID);
 		SAY(why, "job %" PRId64 " does not exist: it was never deferred", j->id);
 		SAY(figure, "the last id is %" PRId64, j->last_id);
 		SAY(mend, "deferred ls");
 		return;
 	}
 	if (j->writer.pid > 0 && (j->neighbour_s == CAUSE_UNKNOWN || j->writer.age_s >= j->neighbour_s)) {
-		c = add(list, CAUSE_NOT_COMMITTED);
+		c = cause_add(list, CAUSE_NOT_COMMITTED);
 		SAY(why, "job %" PRId64 " does not exist: the transaction that deferred it may not have committed yet",
 		    j->id);
 		say_session(c->figure, sizeof(c->figure), &j->writer);
 		SAY(mend, "commit there, or: select pg_terminate_backend(%" PRId64 ")", j->writer.pid);
 	}
 	if (j->kept_s != CAUSE_UNKNOWN && j->neighbour_s != CAUSE_UNKNOWN && j->neighbour_s >= j->kept_s) {
-		c = add(list, CAUSE_PURGED);
+		c = cause_add(list, CAUSE_PURGED);
 		SAY(why, "job %" PRId64 " has been purged", j->id);
 		SAY(figure, "it was deferred about %s ago, and the last purge removed everything older than %s",
 		    AGE(j->neighbour_s), AGE(j->kept_s));
 		return;
 	}
-	c = add(list, CAUSE_ROLLED_BACK);
+	c = cause_add(list, CAUSE_ROLLED_BACK);
 	SAY(why, "job %" PRId64 " does not exist: the transaction that deferred it was rolled back%s", j->id,
 	    j->writer.pid > 0 ? "" : ", or the job was purged");
 	if (j->neighbour_s != CAUSE_UNKNOWN)
@@ -174,9 +174,9 @@ static void not_there(struct list *list, const struct cause_job *j)
 	SAY(mend, "defer it again, in a transaction that commits");
 }
 
-static void ended(struct list *list, const struct cause_job *j)
+static void cause_ended(struct list *list, const struct cause_job *j)
 {
-	struct cause *c = add(list, CAUSE_ENDED);
+	struct cause *c = cause_add(list, CAUSE_ENDED);
 	bool dead = strcmp(j->state, "dead") == 0;
 
 	if (strcmp(j->state, "done") != 0)
@@ -216,14 +216,14 @@ static const char *vanished(const struct cause_job *j)
 	return NULL;
 }
 
-static void held(struct list *list, const struct cause_job *j)
+static void cause_held(struct list *list, const struct cause_job *j)
 {
 	const char *gone = vanished(j);
 	struct cause *c;
 	char usual[32];
 
 	if (!j->fn) { /* a consumer has the message */
-		c = add(list, CAUSE_RUNNING);
+		c = cause_add(list, CAUSE_RUNNING);
 		SAY(why, "message %" PRId64 " was taken by a consumer, and is hidden from others until it deletes it",
 		    j->id);
 		SAY(figure, "taken for the %" PRId64 "%s time; comes again in %s", j->attempts,
@@ -235,7 +235,7 @@ static void held(struct list *list, const struct cause_job *j)
 		return;
 	}
 	if (gone) {
-		c = add(list, CAUSE_VANISHED);
+		c = cause_add(list, CAUSE_VANISHED);
 		SAY(why, "worker %" PRId64 " (%s pid %" PRId64 "), which has job %" PRId64 ", is gone: %s", j->worker,
 		    or_none(j->worker_host), j->worker_pid, j->id, gone);
 		if (j->lease_over)
@@ -247,7 +247,7 @@ static void held(struct list *list, const struct cause_job *j)
 			SAY(mend, "check_deferred");
 		return;
 	}
-	c = add(list, CAUSE_RUNNING);
+	c = cause_add(list, CAUSE_RUNNING);
 	if (j->usual_run_s > 0 && (double)j->claimed_s > j->usual_run_s) {
 		c->level = CAUSE_LOOK;
 		SAY(why,
@@ -267,7 +267,7 @@ static void held(struct list *list, const struct cause_job *j)
 
 static void delayed(struct list *list, const struct cause_job *j)
 {
-	struct cause *c = add(list, CAUSE_DELAYED);
+	struct cause *c = cause_add(list, CAUSE_DELAYED);
 
 	if (j->failures > 0) {
 		c->level = CAUSE_LOOK;
@@ -289,7 +289,7 @@ static void delayed(struct list *list, const struct cause_job *j)
 
 static void waiting(struct list *list, const struct cause_job *j)
 {
-	struct cause *c = add(list, CAUSE_WAITING);
+	struct cause *c = cause_add(list, CAUSE_WAITING);
 
 	if (j->flow) {
 		SAY(why, "job %" PRId64 " waits for the end of flow %" PRId64, j->id, j->flow);
@@ -385,7 +385,7 @@ static void say_rights(struct cause *c, const struct cause_serving *s, const cha
 
 static void broken(struct list *list, const char *fn, int64_t for_s)
 {
-	struct cause *c = add(list, CAUSE_BREAKER);
+	struct cause *c = cause_add(list, CAUSE_BREAKER);
 
 	SAY(why,
 	    "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, "
@@ -403,7 +403,7 @@ static void limits(struct list *list, const struct cause_job *j)
 	if (j->broken_s != CAUSE_UNKNOWN)
 		broken(list, j->fn, j->broken_s);
 	if (j->max_running != CAUSE_UNKNOWN && j->running >= j->max_running) {
-		c = add(list, CAUSE_LIMIT);
+		c = cause_add(list, CAUSE_LIMIT);
 		SAY(why, "%s %s runs no more than %" PRId64 " at once", j->fn_limit ? "function" : "queue",
 		    j->fn_limit ? j->fn : j->queue, j->max_running);
 		SAY(figure, "%" PRId64 " of %" PRId64 " are running: %s", j->running, j->max_running,
@@ -412,7 +412,7 @@ static void limits(struct list *list, const struct cause_job *j)
 		    j->fn_limit ? j->fn : j->queue, 2 * j->max_running);
 	}
 	if (j->rate > 0 && j->rate_wait_s > 0) {
-		c = add(list, CAUSE_RATE);
+		c = cause_add(list, CAUSE_RATE);
 		SAY(why, "%s %s starts no more than %s", j->fn_rate ? "function" : "queue",
 		    j->fn_rate ? j->fn : j->queue, rate_text(rate, sizeof(rate), j->rate));
 		SAY(figure, "the next one may start in %s", duration(more, sizeof(more), j->rate_wait_s));
@@ -420,7 +420,7 @@ static void limits(struct list *list, const struct cause_job *j)
 		    j->fn_rate ? j->fn : j->queue, rate_text(rate, sizeof(rate), 2 * j->rate));
 	}
 	if (j->key && (j->key_max <= 1 ? j->key_before > 0 : j->key_running >= j->key_max)) {
-		c = add(list, CAUSE_KEY);
+		c = cause_add(list, CAUSE_KEY);
 		if (j->key_max <= 1)
 			SAY(why,
 			    "jobs with concurrency key '%.200s' run one after the other, and job %" PRId64
@@ -444,13 +444,13 @@ static void expires_first(struct list *list, const struct cause_job *j, double t
 
 	if (!j->expires || turn_s <= (double)j->expires_in_s)
 		return;
-	c = add(list, CAUSE_EXPIRES_FIRST);
+	c = cause_add(list, CAUSE_EXPIRES_FIRST);
 	SAY(why, "job %" PRId64 " expires before its turn comes", j->id);
 	SAY(figure, "it expires in %s, and its turn comes in %s", AGE(j->expires_in_s), AGE((int64_t)turn_s));
 	SAY(mend, "let more run: check_deferred --cnt 0 --runners N; or defer with a higher --priority");
 }
 
-static void turn(struct list *list, const struct cause_job *j)
+static void cause_turn(struct list *list, const struct cause_job *j)
 {
 	const struct cause_rates *r = &j->rates;
 	double a_minute = r->minutes > 0 ? (double)r->ended / r->minutes : 0, turn_s;
@@ -462,7 +462,7 @@ static void turn(struct list *list, const struct cause_job *j)
 
 		turn_s = a_minute > 0 ? (double)j->ahead / a_minute * 60 : 0;
 		expires_first(list, j, turn_s);
-		c = add(list, CAUSE_BEHIND);
+		c = cause_add(list, CAUSE_BEHIND);
 		jobs(many, sizeof(many), j->ahead, more);
 		SAY(why, "job %" PRId64 " waits for its turn: %s of queue %s come%s before it", j->id, many, j->queue,
 		    j->ahead == 1 && !more ? "s" : "");
@@ -478,7 +478,7 @@ static void turn(struct list *list, const struct cause_job *j)
 		expires_first(list, j, (double)(j->serving.gap_s - j->serving.started_s));
 	if (unserved(&j->serving, j->ready_s) || lacks_rights(&j->serving))
 		return;
-	c = add(list, CAUSE_NEXT_START);
+	c = cause_add(list, CAUSE_NEXT_START);
 	if (j->serving.alive) {
 		SAY(why,
 		    "nothing holds job %" PRId64
@@ -512,7 +512,7 @@ static void say_holder(struct cause *c, const struct cause_session *holder)
 
 static void table_locked(struct list *list, const struct cause_table *t)
 {
-	struct cause *c = add(list, CAUSE_LOCKED);
+	struct cause *c = cause_add(list, CAUSE_LOCKED);
 
 	SAY(why,
 	    t->wanted ? "a transaction that is open keeps another one from locking all of table deferred.%s, and all "
@@ -537,7 +537,7 @@ static void ready(struct list *list, const struct cause_job *j)
 	char many[48];
 
 	if (j->paused) {
-		c = add(list, CAUSE_PAUSED);
+		c = cause_add(list, CAUSE_PAUSED);
 		SAY(why, "queue %s is paused", j->queue);
 		jobs(many, sizeof(many), j->queue_ready, j->queue_ready >= j->queue_counted);
 		SAY(figure, "%s wait%s in it", many, j->queue_ready == 1 ? "s" : "");
@@ -545,7 +545,7 @@ static void ready(struct list *list, const struct cause_job *j)
 		SAY(mend, "deferred queue resume %s", j->queue);
 	}
 	if (!j->fn) {
-		c = add(list, CAUSE_MESSAGE);
+		c = cause_add(list, CAUSE_MESSAGE);
 		SAY(why,
 		    "message %" PRId64
 		    " waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone",
@@ -560,13 +560,13 @@ static void ready(struct list *list, const struct cause_job *j)
 		return;
 	}
 	if (j->fn_unknown) {
-		c = add(list, CAUSE_UNKNOWN_FUNCTION);
+		c = cause_add(list, CAUSE_UNKNOWN_FUNCTION);
 		say_unknown_function(c, j->fn, j->refused_host, j->refused_why);
 		if (!j->refused_host)
 			SAY(figure, "ready for %s; deferred functions lists what workers have", AGE(j->ready_s));
 	}
 	if (j->row_locked || j->lane_locked) {
-		c = add(list, CAUSE_LOCKED);
+		c = cause_add(list, CAUSE_LOCKED);
 		SAY(why, "%s",
 		    j->row_locked ? "a transaction that is open has locked the row of the job"
 				  : "a transaction that is open has locked the place of its lane, so that nothing of "
@@ -574,7 +574,7 @@ static void ready(struct list *list, const struct cause_job *j)
 		say_holder(c, &j->holder);
 	}
 	if (j->stranded) {
-		c = add(list, CAUSE_STRANDED);
+		c = cause_add(list, CAUSE_STRANDED);
 		SAY(why,
 		    "job %" PRId64
 		    " is ready, and no claim finds it: its rows were restored from a dump, or changed by hand",
@@ -583,22 +583,22 @@ static void ready(struct list *list, const struct cause_job *j)
 		SAY(mend, "as deferred_owner: select deferred.__repair(); a worker does so within a day");
 	}
 	if (lacks_rights(&j->serving)) {
-		c = add(list, CAUSE_RIGHTS);
+		c = cause_add(list, CAUSE_RIGHTS);
 		say_rights(c, &j->serving, j->queue);
 	}
 	if (unserved(&j->serving, j->ready_s)) {
-		c = add(list, CAUSE_UNSERVED);
+		c = cause_add(list, CAUSE_UNSERVED);
 		say_unserved(c, &j->serving, j->queue);
 	}
 	limits(list, j);
 	if (j->step_group) {
-		c = add(list, CAUSE_IN_STEP);
+		c = cause_add(list, CAUSE_IN_STEP);
 		SAY(why, "the workers that serve queue %s are kept level, and wait for others of group %s", j->queue,
 		    j->step_group);
 		SAY(figure, "waited for: %s", or_none(j->step_for));
 		SAY(mend, "see what that one is at: deferred ls --running; a larger range of --balance waits less");
 	}
-	turn(list, j);
+	cause_turn(list, j);
 }
 
 size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
@@ -610,13 +610,13 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 	} else if (!j->there) {
 		not_there(&list, j);
 	} else if (strcmp(j->state, "claimed") == 0 || (j->leased && j->lease_over)) {
-		held(&list, j);
+		cause_held(&list, j);
 	} else if (strcmp(j->state, "ready") != 0 && strcmp(j->state, "delayed") != 0 &&
 		   strcmp(j->state, "waiting") != 0) {
-		ended(&list, j);
+		cause_ended(&list, j);
 	} else {
 		if (j->expires && j->expires_in_s < 0) {
-			struct cause *c = add(&list, CAUSE_EXPIRED);
+			struct cause *c = cause_add(&list, CAUSE_EXPIRED);
 
 			SAY(why, "job %" PRId64 " has expired, and ends as soon as somebody looks", j->id);
 			SAY(figure, "it was not to be started later than %s ago", AGE(-j->expires_in_s));
@@ -674,7 +674,7 @@ static void queues(struct list *list, const struct cause_backlog *b)
 		if (q->ready == 0)
 			continue;
 		if (q->paused) {
-			c = add(list, CAUSE_PAUSED);
+			c = cause_add(list, CAUSE_PAUSED);
 			SAY(why, "queue %s is paused", q->name);
 			SAY(figure, "%s wait%s in it, the first for %s", many, q->ready == 1 ? "s" : "",
 			    AGE(q->oldest_s));
@@ -683,10 +683,10 @@ static void queues(struct list *list, const struct cause_backlog *b)
 		} else if (q->messages_only) {
 			continue;
 		} else if (lacks_rights(&q->serving)) {
-			c = add(list, CAUSE_RIGHTS);
+			c = cause_add(list, CAUSE_RIGHTS);
 			say_rights(c, &q->serving, q->name);
 		} else if (unserved(&q->serving, q->oldest_s)) {
-			c = add(list, q->serving.others ? CAUSE_UNSERVED : CAUSE_STOPPED);
+			c = cause_add(list, q->serving.others ? CAUSE_UNSERVED : CAUSE_STOPPED);
 			say_unserved(c, &q->serving, q->name);
 			snprintf(c->figure + strlen(c->figure), sizeof(c->figure) - strlen(c->figure),
 				 "; %s wait%s, the first for %s", many, q->ready == 1 ? "s" : "", AGE(q->oldest_s));
@@ -695,7 +695,7 @@ static void queues(struct list *list, const struct cause_backlog *b)
 				   *of = q->limit_fn ? q->limit_fn : q->name;
 			char rate[32];
 
-			c = add(list, q->max_running > 0 ? CAUSE_LIMIT : CAUSE_RATE);
+			c = cause_add(list, q->max_running > 0 ? CAUSE_LIMIT : CAUSE_RATE);
 			if (q->max_running > 0) {
 				SAY(why, "%s %s runs no more than %" PRId64 " at once, and that many are running", kind,
 				    of, q->max_running);
@@ -713,14 +713,14 @@ static void queues(struct list *list, const struct cause_backlog *b)
 	}
 }
 
-static void attempts(struct list *list, const struct cause_backlog *b)
+static void cause_attempts(struct list *list, const struct cause_backlog *b)
 {
 	const struct cause_rates *r = &b->rates;
 	struct cause *c;
 	char now[32], then[32];
 
 	if (r->ended >= LITTLE && 2 * r->failed > r->ended) {
-		c = add(list, CAUSE_FAILING);
+		c = cause_add(list, CAUSE_FAILING);
 		SAY(why, "most attempts fail%s%.300s", r->error ? ": " : "", or_none(r->error));
 		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min failed%s", r->failed, r->ended,
 		    r->minutes, r->error ? "" : "; deferred show ID has the error");
@@ -733,14 +733,14 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 					 : "QUEUE");
 	}
 	if (r->superseded > 1 && 20 * r->superseded > r->ended) {
-		c = add(list, CAUSE_SUPERSEDED);
+		c = cause_add(list, CAUSE_SUPERSEDED);
 		SAY(why, "a start of check_deferred ends what the one before it is at");
 		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min were superseded", r->superseded,
 		    r->ended, r->minutes);
 		SAY(mend, "add --if-running=skip to cron's line, or start less often");
 	}
 	if (b->runs >= 3 && (double)b->runs_by_count >= SHARE_MANY * (double)b->runs) {
-		c = add(list, CAUSE_COUNT);
+		c = cause_add(list, CAUSE_COUNT);
 		SAY(why, "each run ends after %" PRId64 " attempt%s, and leaves jobs behind", b->count,
 		    plural(b->count));
 		SAY(figure, "%" PRId64 " of the last %" PRId64 " runs of %s did", b->runs_by_count, b->runs,
@@ -748,7 +748,7 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 		SAY(mend, "--cnt 0 in cron's line, with --if-running=skip");
 	}
 	if (r->usual_run_p50_s > 0 && r->run_p50_s > 1.5 * r->usual_run_p50_s && r->ended >= LITTLE) {
-		c = add(list, CAUSE_SLOWER);
+		c = cause_add(list, CAUSE_SLOWER);
 		SAY(why, "%s takes longer than usual%s%s", r->fn ? r->fn : "a function",
 		    r->build ? ", since build " : "", or_none(r->build));
 		SAY(figure, "half of its attempts took more than %s in the last %.0f min, and %s before",
@@ -758,7 +758,7 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 				   : "what it waits for: its server, the network, the database");
 	}
 	if (r->fn && r->fn_share > 0.6 && r->ended >= LITTLE && r->fn_share < 0.995) {
-		c = add(list, CAUSE_ONE_FUNCTION);
+		c = cause_add(list, CAUSE_ONE_FUNCTION);
 		SAY(why, "function %s takes most of the time, and others wait for it", r->fn);
 		SAY(figure, "%.0f %% of all run time in the last %.0f min", 100 * r->fn_share, r->minutes);
 		SAY(mend,
@@ -767,7 +767,7 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 		    r->fn);
 	}
 	if (r->usual_arrived > 0 && r->arrived > 2 * r->usual_arrived && r->arrived * ARRIVALS_MIN >= LITTLE) {
-		c = add(list, CAUSE_RUSH);
+		c = cause_add(list, CAUSE_RUSH);
 		SAY(why, "more jobs arrive than usual%s%s", r->arrived_by ? ", most of them from " : "",
 		    or_none(r->arrived_by));
 		SAY(figure, "%.1f a minute in the last %d min, and %.1f before", r->arrived, ARRIVALS_MIN,
@@ -777,7 +777,7 @@ static void attempts(struct list *list, const struct cause_backlog *b)
 	if (r->minutes > 0 && r->arrived > 1.05 * (double)r->ended / r->minutes && r->ended >= LITTLE) {
 		double served = (double)r->ended / r->minutes;
 
-		c = add(list, CAUSE_CAPACITY);
+		c = cause_add(list, CAUSE_CAPACITY);
 		SAY(why, "more jobs arrive than are run: the backlog grows");
 		SAY(figure, "%.1f a minute arrive and %.1f are run: it grows by %.1f a minute; %.1f ran at a time",
 		    r->arrived, served, r->arrived - served, r->run_s / (r->minutes * 60));
@@ -800,13 +800,13 @@ static void database(struct list *list, const struct cause_backlog *b)
 	struct cause *c;
 
 	if (b->read_only) {
-		c = add(list, CAUSE_DATABASE);
+		c = cause_add(list, CAUSE_DATABASE);
 		SAY(why, "the database takes no writes, so no job can be claimed");
 		SAY(figure, "it is a standby, or default_transaction_read_only is on");
 		SAY(mend, "connect to the primary: target_session_attrs=read-write; deferred doctor");
 	}
 	if (commits_wait(b)) {
-		c = add(list, CAUSE_DATABASE);
+		c = cause_add(list, CAUSE_DATABASE);
 		SAY(why,
 		    "commits wait for a synchronous standby, and none of '%.100s' confirms them: nothing is recorded "
 		    "as done",
@@ -817,13 +817,13 @@ static void database(struct list *list, const struct cause_backlog *b)
 			  "synchronous_standby_names = ''; select pg_reload_conf()");
 	}
 	if (b->connections_max > 0 && (double)b->connections >= 0.95 * (double)b->connections_max) {
-		c = add(list, CAUSE_DATABASE);
+		c = cause_add(list, CAUSE_DATABASE);
 		SAY(why, "the server has hardly a connection left, so workers may not get in");
 		SAY(figure, "%" PRId64 " of %" PRId64 " connections are taken", b->connections, b->connections_max);
 		SAY(mend, "end some, or raise max_connections; deferred doctor");
 	}
 	if (b->snapshot.pid > 0 && b->snapshot.age_s >= SNAPSHOT_S) {
-		c = add(list, CAUSE_DATABASE);
+		c = cause_add(list, CAUSE_DATABASE);
 		SAY(why, "an open transaction keeps dead rows from being removed, and looking for jobs gets slower");
 		say_session(c->figure, sizeof(c->figure), &b->snapshot);
 		SAY(mend, "select pg_terminate_backend(%" PRId64 ")", b->snapshot.pid);
@@ -835,7 +835,7 @@ static void under_way(struct list *list, const struct cause_backlog *b, const st
 {
 	const struct cause_rates *r = &b->rates;
 	double a_minute = r->minutes > 0 ? (double)r->ended / r->minutes : 0;
-	struct cause *c = add(list, CAUSE_UNDER_WAY);
+	struct cause *c = cause_add(list, CAUSE_UNDER_WAY);
 	char many[48];
 
 	jobs(many, sizeof(many), s->ready, s->more);
@@ -852,7 +852,7 @@ static void under_way(struct list *list, const struct cause_backlog *b, const st
 
 static void schedule(struct list *list, const struct cause_backlog *b)
 {
-	struct cause *c = add(list, CAUSE_SCHEDULE);
+	struct cause *c = cause_add(list, CAUSE_SCHEDULE);
 	bool failed = strcmp(b->schedule_what, "failed") == 0, dead = strcmp(b->schedule_what, "dead") == 0;
 	char others[64] = "";
 
@@ -881,7 +881,7 @@ static void schedule(struct list *list, const struct cause_backlog *b)
 
 static void absent(struct list *list, const struct cause_absent *a)
 {
-	struct cause *c = add(list, CAUSE_ABSENT);
+	struct cause *c = cause_add(list, CAUSE_ABSENT);
 	char others[64] = "";
 
 	if (a->n > 1)
@@ -898,7 +898,7 @@ static void absent(struct list *list, const struct cause_absent *a)
 
 static void gone(struct list *list, const struct cause_gone *g)
 {
-	struct cause *c = add(list, CAUSE_VANISHED);
+	struct cause *c = cause_add(list, CAUSE_VANISHED);
 	char many[48];
 
 	jobs(many, sizeof(many), g->jobs, false);
@@ -926,7 +926,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 			absent(&list, &b->absent);
 		if (b->gone.jobs > 0)
 			gone(&list, &b->gone);
-		c = add(&list, CAUSE_NOTHING_WAITS);
+		c = cause_add(&list, CAUSE_NOTHING_WAITS);
 		SAY(why, b->queue ? "nothing waits in queue %s" : "nothing waits", b->queue);
 		SAY(figure, "0 jobs are ready, workers have claimed %" PRId64, s.running);
 		if (paused)
@@ -937,7 +937,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 		database(&list, b);
 	queues(&list, b);
 	if (b->unknown_fn) {
-		c = add(&list, CAUSE_UNKNOWN_FUNCTION);
+		c = cause_add(&list, CAUSE_UNKNOWN_FUNCTION);
 		say_unknown_function(c, b->unknown_fn, NULL, NULL);
 		SAY(figure, "%" PRId64 " job%s wait%s for it, the first for %s", b->unknown_jobs,
 		    plural(b->unknown_jobs), b->unknown_jobs == 1 ? "s" : "", AGE(b->unknown_s));
@@ -946,7 +946,7 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 		broken(&list, b->broken_fn, b->broken_s);
 	if (b->gone.jobs > 0)
 		gone(&list, &b->gone);
-	attempts(&list, b);
+	cause_attempts(&list, b);
 	if (!b->read_only && !commits_wait(b))
 		database(&list, b);
 	if (b->absent.n > 0)

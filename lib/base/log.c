@@ -103,7 +103,7 @@ static void add_visible(struct line *line, const char *text, bool quoted, size_t
 	}
 }
 
-static void add_time(struct line *line)
+static void log_add_time(struct line *line)
 {
 	struct timespec now;
 	struct tm tm;
@@ -115,24 +115,24 @@ static void add_time(struct line *line)
 }
 
 /* Each field but the first, which is the time. */
-static void add_name(struct line *line, const char *name)
+static void log_add_name(struct line *line, const char *name)
 {
 	add(line, line->format == LOG_JSON ? ",\"%s\":" : " %s=", name);
 }
 
 static void add_number(struct line *line, const char *name, int64_t value)
 {
-	add_name(line, name);
+	log_add_name(line, name);
 	add(line, "%lld", (long long)value);
 }
 
 /* In logfmt a word stands alone. What any reader of it could take for more than a word is quoted, as in JSON. */
-static void add_string(struct line *line, const char *name, const char *value)
+static void log_add_string(struct line *line, const char *name, const char *value)
 {
 	static const char of_words[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/:";
 	bool word = line->format == LOG_LOGFMT && *value && value[strspn(value, of_words)] == '\0';
 
-	add_name(line, name);
+	log_add_name(line, name);
 	add(line, word ? "" : "\"");
 	add_visible(line, value, !word, sizeof(line->text) / 2);
 	add(line, word ? "" : "\"");
@@ -144,32 +144,32 @@ static void add_fields(struct line *line, enum log_level level, const struct log
 
 	add(line, line->format == LOG_JSON ? "{\"ts\":" : "ts=");
 	add(line, "%s", quote);
-	add_time(line);
+	log_add_time(line);
 	add(line, "%s", quote);
-	add_string(line, "level", levels[level].name);
-	add_string(line, "program", program);
+	log_add_string(line, "level", levels[level].name);
+	log_add_string(line, "program", program);
 	add_number(line, "pid", getpid());
-	add_string(line, "event", !a ? "message" : a->outcome ? "attempt" : "job");
+	log_add_string(line, "event", !a ? "message" : a->outcome ? "attempt" : "job");
 	if (a) {
 		add_number(line, "job", a->job);
 		add_number(line, "attempt", a->attempt);
 	}
 	if (a && a->outcome) {
-		add_name(line, "final");
+		log_add_name(line, "final");
 		add(line, a->final ? "true" : "false");
 		add_number(line, "wait_ms", a->wait_ms);
 		add_number(line, "run_ms", a->run_ms);
 		if (a->retry_ms >= 0)
 			add_number(line, "retry_ms", a->retry_ms);
-		add_string(line, "outcome", a->outcome);
+		log_add_string(line, "outcome", a->outcome);
 	}
 	if (a) {
-		add_string(line, "queue", a->queue);
-		add_string(line, "fn", a->fn);
+		log_add_string(line, "queue", a->queue);
+		log_add_string(line, "fn", a->fn);
 		if (a->traceparent[0])
-			add_string(line, "traceparent", a->traceparent);
+			log_add_string(line, "traceparent", a->traceparent);
 	}
-	add_name(line, "msg");
+	log_add_name(line, "msg");
 	add(line, "\"");
 	add_visible(line, text, true, sizeof("\"}\n"));
 	add(line, line->format == LOG_JSON ? "\"}" : "\"");
@@ -184,7 +184,7 @@ static void make_line(struct line *line, enum log_level level, const struct log_
 		add_fields(line, level, a, text);
 	} else {
 		if (!to_journal) {
-			add_time(line);
+			log_add_time(line);
 			add(line, " %s[%d] ", program, (int)getpid());
 		}
 		add(line, "%s: ", levels[level].name);

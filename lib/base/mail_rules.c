@@ -83,7 +83,7 @@ static bool is_extension(const char *name)
 }
 
 /* In words that can be folded, and in ASCII, since nothing is encoded there. */
-static bool is_plain(const char *text)
+static bool mail_rules_is_plain(const char *text)
 {
 	size_t word = 0, len = strlen(text);
 
@@ -123,7 +123,7 @@ const char *mail_header_wrong(const char *name, const char *text, bool *plain)
 		return "has a control character";
 	if (!*text || strlen(text) > 2000)
 		return "is empty or longer than 2000 bytes";
-	if (*plain && !is_plain(text))
+	if (*plain && !mail_rules_is_plain(text))
 		return "takes ASCII alone, in words of at most 500 bytes and without blanks around them";
 	return NULL;
 }

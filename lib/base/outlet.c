@@ -75,7 +75,7 @@ static uint64_t count_lines(const char *text, size_t len)
 }
 
 /* Returns how much went out; stops where there is no room. On another failure all of it is lost. */
-static size_t write_all(struct outlet *out, const char *text, size_t len)
+static size_t outlet_write_all(struct outlet *out, const char *text, size_t len)
 {
 	size_t at = 0;
 	ssize_t n;
@@ -99,7 +99,7 @@ static size_t write_all(struct outlet *out, const char *text, size_t len)
 
 static void write_kept(struct outlet *out)
 {
-	size_t n = write_all(out, out->kept, out->len);
+	size_t n = outlet_write_all(out, out->kept, out->len);
 
 	if (n == 0)
 		return; /* as for each line while nobody reads */
@@ -114,9 +114,9 @@ void outlet_put(struct outlet *out, const char *line, size_t len)
 	if (out->kind == NONE)
 		return;
 	if (out->len == 0 && out->torn)
-		out->torn = write_all(out, "\n", 1) == 0; /* the rest of the line before is lost */
+		out->torn = outlet_write_all(out, "\n", 1) == 0; /* the rest of the line before is lost */
 	if (out->len == 0)
-		n = write_all(out, line, len);
+		n = outlet_write_all(out, line, len);
 	if (len - n > sizeof(out->kept) - out->len) {
 		outlet_lost(out, 1, EAGAIN);
 		return;

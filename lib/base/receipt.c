@@ -49,7 +49,7 @@ void message_id_format(int64_t id, char text[MESSAGE_GUID_SIZE])
 		 (unsigned long long)(half[1] >> 48), (unsigned long long)(half[1] & 0xffffffffffffull));
 }
 
-static int hex(char c)
+static int receipt_hex(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -67,7 +67,7 @@ bool message_id_parse(const char *text, int64_t *id)
 		return false;
 	for (size_t i = 0; i < MESSAGE_GUID_SIZE - 1; i++) {
 		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-		int d = hex(text[i]);
+		int d = receipt_hex(text[i]);
 
 		if (dash ? text[i] != '-' : d < 0)
 			return false;

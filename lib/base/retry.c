@@ -4,15 +4,15 @@
 #include "base/backoff.h"
 #include "base/span.h"
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t retry_least(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
 
 int64_t retry_delay_ms(const struct retry_policy *policy, int failures)
 {
-	int64_t ceiling_ms = least(policy->ceiling_ms, SPAN_MAX_MS);
-	double delay = (double)least(policy->floor_ms, SPAN_MAX_MS);
+	int64_t ceiling_ms = retry_least(policy->ceiling_ms, SPAN_MAX_MS);
+	double delay = (double)retry_least(policy->floor_ms, SPAN_MAX_MS);
 
 	if (policy->exponent > 1)
 		for (int i = 1; i < failures && delay < (double)ceiling_ms; i++)

@@ -10,7 +10,7 @@ static uint64_t add_bytes(uint64_t hash, const char *text)
 	return hash;
 }
 
-static uint64_t weight(const char *name, const char *route)
+static uint64_t route_weight(const char *name, const char *route)
 {
 	uint64_t hash = add_bytes(0xcbf29ce484222325u, route);
 
@@ -23,7 +23,7 @@ size_t shard_for(const char *const *names, size_t n, const char *route)
 	size_t best = 0;
 
 	for (size_t i = 1; i < n; i++)
-		if (weight(names[i], route) > weight(names[best], route))
+		if (route_weight(names[i], route) > route_weight(names[best], route))
 			best = i;
 	return best;
 }

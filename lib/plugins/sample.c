@@ -32,10 +32,10 @@
 #define REAL_CRASH
 #endif
 
-static int refuse(const struct deferred_call *call, int result, const char *fmt, ...)
+static int sample_refuse(const struct deferred_call *call, int result, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int refuse(const struct deferred_call *call, int result, const char *fmt, ...)
+static int sample_refuse(const struct deferred_call *call, int result, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -55,7 +55,7 @@ static json_t *params_object(const struct deferred_call *call)
 
 	if (params && json_is_object(params))
 		return params;
-	refuse(call, 0, "params are not an object: %s", params ? "another JSON value" : why.text);
+	sample_refuse(call, 0, "params are not an object: %s", params ? "another JSON value" : why.text);
 	json_decref(params);
 	return NULL;
 }
@@ -92,13 +92,13 @@ static int sleep_ms(const struct deferred_call *call)
 		struct timespec step = { 0, (left < 20 ? left : 20) * 1000000 };
 
 		if (call->host->stop_asked(call))
-			return refuse(call, DEFERRED_FAILED, "stopped");
+			return sample_refuse(call, DEFERRED_FAILED, "stopped");
 		nanosleep(&step, NULL);
 	}
 	return DEFERRED_OK;
 }
 
-static int fail(const struct deferred_call *call)
+static int sample_fail(const struct deferred_call *call)
 {
 	json_t *params = params_object(call), *after;
 	const char *text;
@@ -153,7 +153,7 @@ static int crash(const struct deferred_call *call)
 	sig = value ? (int)json_integer_value(value) : SIGSEGV;
 	json_decref(params);
 	if (sig < 1 || sig > SIGRTMAX)
-		return refuse(call, DEFERRED_DEAD, "signal %d does not exist", sig);
+		return sample_refuse(call, DEFERRED_DEAD, "signal %d does not exist", sig);
 	if (sig == SIGSEGV)
 		write_through_null();
 	else if (sig == SIGABRT)
@@ -165,10 +165,10 @@ static int crash(const struct deferred_call *call)
 	sigaddset(&set, sig);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	raise(sig);
-	return refuse(call, DEFERRED_FAILED, "signal %d does not end a process", sig);
+	return sample_refuse(call, DEFERRED_FAILED, "signal %d does not end a process", sig);
 }
 
-static int append(const struct deferred_call *call)
+static int sample_append(const struct deferred_call *call)
 {
 	const char *dir = call->host->setting(call, "sample.dir"), *file, *text, *why;
 	json_t *params = params_object(call);
@@ -180,26 +180,26 @@ static int append(const struct deferred_call *call)
 	file = json_string_value(json_object_get(params, "file"));
 	text = json_string_value(json_object_get(params, "text"));
 	if (!file || !text || strchr(text, '\n')) {
-		refuse(call, 0, "params need 'file' and 'text', a text of one line");
+		sample_refuse(call, 0, "params need 'file' and 'text', a text of one line");
 		goto out;
 	}
 	if (!dir || !*dir) {
-		refuse(call, 0, "cannot append to '%.300s': the setting sample.dir names no folder", file);
+		sample_refuse(call, 0, "cannot append to '%.300s': the setting sample.dir names no folder", file);
 		goto out;
 	}
 	if ((fd = beneath_open(dir, file, O_WRONLY | O_APPEND | O_CREAT, 0644, &why)) < 0) {
-		refuse(call, 0, "cannot append to '%.300s' below sample.dir: %s", file, why);
+		sample_refuse(call, 0, "cannot append to '%.300s' below sample.dir: %s", file, why);
 		goto out;
 	}
 	result = DEFERRED_FAILED;
 	if ((len = asprintf(&line, "%s\n", text)) < 0) {
 		line = NULL;
-		refuse(call, 0, "out of memory");
+		sample_refuse(call, 0, "out of memory");
 		goto out;
 	}
 	/* One write, so that lines of several runners do not mix. */
 	if (write(fd, line, (size_t)len) != len) {
-		refuse(call, 0, "cannot append to '%.300s': %s", file, strerror(errno));
+		sample_refuse(call, 0, "cannot append to '%.300s': %s", file, strerror(errno));
 		goto out;
 	}
 	result = DEFERRED_OK;
@@ -215,9 +215,9 @@ static const struct deferred_function functions[] = {
 	{ .name = "noop", .run = noop },
 	{ .name = "echo", .run = echo },
 	{ .name = "sleep", .run = sleep_ms },
-	{ .name = "fail", .run = fail },
+	{ .name = "fail", .run = sample_fail },
 	{ .name = "crash", .run = crash },
-	{ .name = "append", .run = append },
+	{ .name = "append", .run = sample_append },
 };
 
 DEFERRED_PLUGIN("sample", "1.0", functions);

@@ -149,7 +149,7 @@ static void sync_folder(const char *path)
 	free(folder);
 }
 
-static int write_all(int fd, const char *text, size_t len)
+static int account_key_write_all(int fd, const char *text, size_t len)
 {
 	return write(fd, text, len) == (ssize_t)len && fsync(fd) == 0 ? 0 : -1;
 }
@@ -168,7 +168,7 @@ int account_key_make(const char *path, struct deferred_error *err)
 	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
 		return error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
 	fd = mkostemp(temporary, O_CLOEXEC);
-	if (fd < 0 || fchmod(fd, 0600) < 0 || write_all(fd, text, strlen(text)) < 0 ||
+	if (fd < 0 || fchmod(fd, 0600) < 0 || account_key_write_all(fd, text, strlen(text)) < 0 ||
 	    (link(temporary, path) < 0 && errno != EEXIST)) {
 		rc = error_errno(err, DEFERRED_ESYSTEM, WHERE, "cannot make key file '%s'", path);
 		error_hint(err, "setting http.key_file names another place");
@@ -191,8 +191,8 @@ int account_key_new(unsigned char key[ACCOUNT_KEY_NEW], struct deferred_error *e
 
 /* ---- encrypting ------------------------------------------------------------------------------- */
 
-static int begin(EVP_CIPHER_CTX *ctx, const unsigned char *master, const unsigned char *nonce, const char *account,
-		 int number, int encrypt)
+static int account_key_begin(EVP_CIPHER_CTX *ctx, const unsigned char *master, const unsigned char *nonce,
+			     const char *account, int number, int encrypt)
 {
 	char what[128];
 	int n, len = snprintf(what, sizeof(what), "deferred account %s key %d", account, number);
@@ -218,8 +218,8 @@ int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 	if (rc < 0)
 		return rc;
 	ctx = EVP_CIPHER_CTX_new();
-	if (!begin(ctx, master, nonce, account, number, 1) || EVP_CipherUpdate(ctx, body, &n, key, (int)len) != 1 ||
-	    EVP_CipherFinal_ex(ctx, body + len, &n) != 1 ||
+	if (!account_key_begin(ctx, master, nonce, account, number, 1) ||
+	    EVP_CipherUpdate(ctx, body, &n, key, (int)len) != 1 || EVP_CipherFinal_ex(ctx, body + len, &n) != 1 ||
 	    EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, TAG_BYTES, body + len) != 1)
 		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot encrypt key %d of account '%s'", number, account);
 	*cipher_len = 1 + NONCE_BYTES + len + TAG_BYTES;
@@ -241,7 +241,7 @@ int account_key_decrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 	if (ok) {
 		memcpy(tag, body + body_len, sizeof(tag));
 		ctx = EVP_CIPHER_CTX_new();
-		ok = begin(ctx, master, nonce, account, number, 0) &&
+		ok = account_key_begin(ctx, master, nonce, account, number, 0) &&
 		     EVP_CipherUpdate(ctx, buf, &n, body, (int)body_len) == 1 &&
 		     EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_SET_TAG, TAG_BYTES, tag) == 1 &&
 		     EVP_CipherFinal_ex(ctx, buf + body_len, &n) == 1;

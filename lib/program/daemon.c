@@ -32,7 +32,7 @@ static int watch_signals(struct deferred_error *err)
 	return fd;
 }
 
-static void serve(const struct daemon_work *work, void *data, int signal_fd)
+static void daemon_serve(const struct daemon_work *work, void *data, int signal_fd)
 {
 	int64_t watchdog_ms = notify_watchdog_ms();
 	int wait_ms = watchdog_ms > 0 && watchdog_ms / 2 < TICK_MS ? (int)(watchdog_ms / 2) : TICK_MS;
@@ -55,7 +55,7 @@ static void serve(const struct daemon_work *work, void *data, int signal_fd)
 	}
 }
 
-static void stop(const struct daemon_work *work, void *data, int64_t grace_ms)
+static void daemon_stop(const struct daemon_work *work, void *data, int64_t grace_ms)
 {
 	uint64_t end = clock_ns() + (uint64_t)grace_ms * NS_PER_MS;
 
@@ -85,8 +85,8 @@ int daemon_run(const struct daemon_work *work, void *data, int64_t grace_ms)
 	rc = work->start(data, &err);
 	if (rc == 0) {
 		notify_send("READY=1\nSTATUS=serving");
-		serve(work, data, signal_fd);
-		stop(work, data, grace_ms);
+		daemon_serve(work, data, signal_fd);
+		daemon_stop(work, data, grace_ms);
 	} else {
 		program_complain(&err, rc);
 	}

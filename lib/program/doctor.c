@@ -60,7 +60,7 @@ say(char **text, const char *fmt, va_list ap)
 		*text = NULL;
 }
 
-static void forget(struct doctor *d)
+static void doctor_forget(struct doctor *d)
 {
 	free(d->what);
 	free(d->why);
@@ -74,7 +74,7 @@ static void hand_on(struct doctor *d)
 	if (d->open)
 		d->take(d->data, &(struct doctor_finding){ d->check, d->found, "", d->what ? d->what : "out of memory",
 							   d->why, d->mend });
-	forget(d);
+	doctor_forget(d);
 }
 
 __attribute__((format(printf, 3, 0)))
@@ -195,7 +195,7 @@ static bool can_run(const struct doctor *d, enum doctor_needs needs)
 	return needs < DOCTOR_SERVER || (d->pg && (needs < DOCTOR_SCHEMA || d->usable));
 }
 
-static int begin(struct doctor *d, struct deferred_error *err)
+static int doctor_begin(struct doctor *d, struct deferred_error *err)
 {
 	char sql[64];
 	int rc = store_admin_look(d->pg, DOCTOR_LOOK_MS, err);
@@ -214,7 +214,7 @@ void doctor_run(struct doctor *d, const struct doctor_check *check, void (*run)(
 	d->note[0] = '\0';
 	if (!can_run(d, check->needs))
 		return;
-	if (reads && begin(d, &err) < 0)
+	if (reads && doctor_begin(d, &err) < 0)
 		doctor_answered(d, -1, &err);
 	else
 		run(d);
@@ -229,7 +229,7 @@ void doctor_run(struct doctor *d, const struct doctor_check *check, void (*run)(
 
 void doctor_clear(struct doctor *d)
 {
-	forget(d);
+	doctor_forget(d);
 	for (size_t i = 0; i < d->functions_len; i++)
 		free(d->functions[i]);
 	free(d->functions);

@@ -39,7 +39,7 @@ void doctor_alerts(struct doctor *d)
 	pg_result_free(res);
 }
 
-static int ask_schedules(struct pg *pg, struct pg_result **res, struct deferred_error *err)
+static int doctor_told_ask_schedules(struct pg *pg, struct pg_result **res, struct deferred_error *err)
 {
 	return schedule_trouble_exec(pg, NULL, res, err);
 }
@@ -50,7 +50,7 @@ void doctor_schedules(struct doctor *d)
 	char age[SPAN_AGE_SIZE];
 	size_t paused = 0;
 
-	if (!doctor_ask(d, ask_schedules, &res))
+	if (!doctor_ask(d, doctor_told_ask_schedules, &res))
 		return;
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct schedule_trouble_row r = schedule_trouble_row(res, i);

@@ -23,14 +23,14 @@ static int ask_superseded(struct pg *pg, struct pg_result **res, struct deferred
 	return doctor_superseded_exec(pg, LOG_PAGES, res, err);
 }
 
-static int by_name(const void *a, const void *b)
+static int doctor_work_by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool is_here(const struct doctor *d, const char *fn)
+static bool doctor_work_is_here(const struct doctor *d, const char *fn)
 {
-	return d->functions_len > 0 && bsearch(&fn, d->functions, d->functions_len, sizeof(fn), by_name);
+	return d->functions_len > 0 && bsearch(&fn, d->functions, d->functions_len, sizeof(fn), doctor_work_by_name);
 }
 
 /* ---- functions that jobs wait for --------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ void doctor_functions(struct doctor *d)
 		struct doctor_functions_row r = doctor_functions_row(res, i);
 		const char *fn = r.fn;
 
-		if (is_here(d, fn))
+		if (doctor_work_is_here(d, fn))
 			continue;
 		if (!r.has_offered_s) {
 			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, for function '%s', which %s",

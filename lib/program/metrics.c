@@ -53,17 +53,17 @@ static const char *fn_name(const char *fn)
 	return fn && strcmp(fn, "+") == 0 ? OTHER : fn;
 }
 
-static int compare(const char *x, const char *y)
+static int metrics_compare(const char *x, const char *y)
 {
 	return x && y ? strcmp(x, y) : (x != NULL) - (y != NULL);
 }
 
-static int by_name(const void *a, const void *b)
+static int metrics_by_name(const void *a, const void *b)
 {
 	const struct store_figure *x = a, *y = b;
-	int order = compare(x->queue, y->queue);
+	int order = metrics_compare(x->queue, y->queue);
 
-	return order ? order : compare(x->fn, y->fn);
+	return order ? order : metrics_compare(x->fn, y->fn);
 }
 
 /* Rows of the same name become one. */
@@ -71,11 +71,11 @@ static void merge(struct store_figures *f)
 {
 	size_t n = 0;
 
-	qsort(f->row, f->n, sizeof(*f->row), by_name);
+	qsort(f->row, f->n, sizeof(*f->row), metrics_by_name);
 	for (size_t i = 0; i < f->n; i++) {
 		struct store_figure *to = n > 0 ? &f->row[n - 1] : NULL, *from = &f->row[i];
 
-		if (!to || by_name(to, from) != 0) {
+		if (!to || metrics_by_name(to, from) != 0) {
 			f->row[n++] = *from;
 			continue;
 		}
@@ -114,7 +114,7 @@ static bool has_name(const struct store_figures *f, const char *queue, const cha
 {
 	struct store_figure wanted = { .queue = queue, .fn = fn };
 
-	return bsearch(&wanted, f->row, f->n, sizeof(*f->row), by_name) != NULL;
+	return bsearch(&wanted, f->row, f->n, sizeof(*f->row), metrics_by_name) != NULL;
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------ */
@@ -152,7 +152,7 @@ static void flow(struct exposition *out, const struct all *all)
 		histogram(out, all->queues.row[i].queue, NULL, &all->queues.row[i].wait, all->queues.row[i].wait_us);
 }
 
-static void work(struct exposition *out, const struct all *all)
+static void metrics_work(struct exposition *out, const struct all *all)
 {
 	exposition_metric(out, "deferred_run_seconds", "histogram", "Time from started to ended.");
 	for (size_t i = 0; i < all->functions.n; i++)
@@ -192,7 +192,7 @@ static void builds(struct exposition *out, const struct all *all, const char *na
 }
 
 /* A queue that was never used has a depth, and no name among those of the sums: it is told while there are few. */
-static bool told(const struct all *all, const struct store_depth *d)
+static bool metrics_told(const struct all *all, const struct store_depth *d)
 {
 	return has_name(&all->queues, d->queue, NULL) || all->queues.n < METRICS_QUEUES;
 }
@@ -211,7 +211,7 @@ static void depths(struct exposition *out, const struct all *all)
 		for (int s = JOB_IS_DELAYED; s <= JOB_IS_CLAIMED; s++) {
 			int64_t count = s == JOB_IS_READY ? n[0] : s == JOB_IS_DELAYED ? n[1] : n[2];
 
-			if (told(all, &d->row[i]) && strcmp(d->row[i].queue, OTHER) != 0) {
+			if (metrics_told(all, &d->row[i]) && strcmp(d->row[i].queue, OTHER) != 0) {
 				sample(out, "", d->row[i].queue, NULL, "state", job_state_text((enum job_state)s));
 				exposition_whole(out, count);
 			} else {
@@ -227,13 +227,13 @@ static void depths(struct exposition *out, const struct all *all)
 	exposition_metric(out, "deferred_oldest_ready_seconds", "gauge",
 			  "Time the longest waiting ready job has waited.");
 	for (size_t i = 0; i < d->n; i++)
-		if (told(all, &d->row[i])) {
+		if (metrics_told(all, &d->row[i])) {
 			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
 			exposition_whole(out, d->row[i].oldest_s > 0 ? d->row[i].oldest_s : 0);
 		}
 	exposition_metric(out, "deferred_queue_paused", "gauge", "1: nothing is taken from the queue.");
 	for (size_t i = 0; i < d->n; i++)
-		if (told(all, &d->row[i])) {
+		if (metrics_told(all, &d->row[i])) {
 			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
 			exposition_whole(out, d->row[i].paused);
 		}
@@ -311,7 +311,7 @@ static int read_builds(struct pg *pg, struct all *all, struct deferred_error *er
 	return 0;
 }
 
-static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
+static int metrics_read_all(struct pg *pg, struct all *all, struct deferred_error *err)
 {
 	int rc = store_figures(pg, &(struct store_figures_query){ .span = STORE_EVER, .by = STORE_BY_QUEUE },
 			       &all->queues, err);
@@ -332,7 +332,7 @@ static int read_all(struct pg *pg, struct all *all, struct deferred_error *err)
 }
 
 /* One form of what was read and named; text NULL: it is not wanted. */
-static int print(const struct all *all, bool open, char **text, struct deferred_error *err)
+static int metrics_print(const struct all *all, bool open, char **text, struct deferred_error *err)
 {
 	struct exposition out;
 
@@ -340,7 +340,7 @@ static int print(const struct all *all, bool open, char **text, struct deferred_
 		return 0;
 	if (exposition_begin(&out, open)) {
 		flow(&out, all);
-		work(&out, all);
+		metrics_work(&out, all);
 		depths(&out, all);
 		rest(&out, all);
 		*text = exposition_end(&out);
@@ -360,7 +360,7 @@ int metrics_text(struct pg *pg, char **text, char **open, struct deferred_error 
 	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL); /* a server in recovery refuses: then as they are */
 	rc = store_admin_look(pg, LOOK_MS, err);
 	if (rc == 0)
-		rc = read_all(pg, &all, err);
+		rc = metrics_read_all(pg, &all, err);
 	if (rc == 0)
 		rc = pg_command(pg, "commit", err);
 	else if (pg_in_transaction(pg))
@@ -369,10 +369,10 @@ int metrics_text(struct pg *pg, char **text, char **open, struct deferred_error 
 		name_rows(&all.queues, METRICS_QUEUES);
 		name_rows(&all.functions, METRICS_FUNCTIONS);
 		name_pairs(&all);
-		rc = print(&all, false, text, err);
+		rc = metrics_print(&all, false, text, err);
 	}
 	if (rc == 0)
-		rc = print(&all, true, open, err);
+		rc = metrics_print(&all, true, open, err);
 	if (rc < 0 && text) {
 		free(*text);
 		*text = NULL;

@@ -126,7 +126,7 @@ static void peak_of_log(struct outlook *o)
 }
 
 /* What arrived in the time of the history and has not begun is no part of the log yet. */
-static double missing(struct outlook *o, const struct hour *hours, size_t n)
+static double outlook_missing(struct outlook *o, const struct hour *hours, size_t n)
 {
 	const struct store_past *past = &o->past[0];
 	int64_t arrived = 0;
@@ -140,12 +140,12 @@ static double missing(struct outlook *o, const struct hour *hours, size_t n)
 	return 1 + (double)o->waiting / (double)past->history.len;
 }
 
-static int no_memory(struct deferred_error *err)
+static int outlook_no_memory(struct deferred_error *err)
 {
 	return error_set(err, DEFERRED_ENOMEM, "advise", "out of memory");
 }
 
-static int scale(struct outlook *o, size_t at, double factor, struct deferred_error *err)
+static int outlook_scale(struct outlook *o, size_t at, double factor, struct deferred_error *err)
 {
 	struct advice_history copy;
 
@@ -158,7 +158,7 @@ static int scale(struct outlook *o, size_t at, double factor, struct deferred_er
 	o->attempts += (int64_t)o->past[at].history.len; /* more of the same tell no more */
 	if (factor != 1) {
 		if (advice_scale(&o->past[at].history, factor, 7, &copy) < 0)
-			return no_memory(err);
+			return outlook_no_memory(err);
 		free(o->past[at].history.jobs);
 		o->past[at].history = copy;
 	}
@@ -236,19 +236,19 @@ int outlook_read(struct outlook *o, struct pg *pg, struct deferred_error *err)
 	int rc;
 
 	if (!hours)
-		return no_memory(err);
+		return outlook_no_memory(err);
 	/* As far as that goes: the sums are told as they are. */
 	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL);
 	rc = read_week(o, pg, hours, &n, err);
 	if (rc == 0) {
 		peak_of_log(o);
-		factor = o->scale * missing(o, hours, n);
+		factor = o->scale * outlook_missing(o, hours, n);
 	}
 	if (rc == 0 && n > 0)
 		rc = read_now(o, pg, hours, err);
 	free(hours);
 	for (size_t i = 0; i < 2 && rc == 0; i++)
-		rc = scale(o, i, factor, err);
+		rc = outlook_scale(o, i, factor, err);
 	rates(o, factor);
 	return rc;
 }
@@ -271,8 +271,8 @@ void outlook_lines_of(const struct advice *advice, struct crontab_line *lines, s
 }
 
 /* Of a history: ticks and groups are given. */
-static int make(const struct outlook *o, size_t at, const struct crontab_line *line, int64_t end_us,
-		struct forecast_line *to)
+static int outlook_make(const struct outlook *o, size_t at, const struct crontab_line *line, int64_t end_us,
+			struct forecast_line *to)
 {
 	const struct store_past *past = &o->past[at];
 	bool *serves = NULL;
@@ -301,7 +301,7 @@ static int make(const struct outlook *o, size_t at, const struct crontab_line *l
 }
 
 /* As advice_replay() has it. */
-static int64_t end_of(const struct outlook *o, size_t at, const struct outlook_lines *lines)
+static int64_t outlook_end_of(const struct outlook *o, size_t at, const struct outlook_lines *lines)
 {
 	const struct advice_history *h = &o->histories[at];
 	int64_t last = h->jobs[h->len - 1].ready_us, longest = 0;
@@ -318,13 +318,13 @@ static int replay(const struct outlook *o, size_t at, struct outlook_lines *line
 				      .seed = o->wanted.seed,
 				      .grace_us = GRACE_US,
 				      .groups = o->past[at].queues,
-				      .end_us = end_of(o, at, lines) };
+				      .end_us = outlook_end_of(o, at, lines) };
 	struct forecast_line *made = calloc(lines->n + 1, sizeof(*made));
 	struct forecast_result r = { 0 };
 	int rc = made ? 0 : -1;
 
 	for (size_t i = 0; i < lines->n && rc == 0; i++)
-		rc = make(o, at, &lines->line[i], rule.end_us, &made[i]);
+		rc = outlook_make(o, at, &lines->line[i], rule.end_us, &made[i]);
 	if (rc == 0)
 		rc = forecast_run(&rule, made, lines->n, o->histories[at].jobs, o->histories[at].len, &r);
 	for (size_t i = 0; made && i < lines->n; i++) {
@@ -347,7 +347,7 @@ int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct 
 		int rc = replay(o, i, lines);
 
 		if (rc < 0)
-			return rc == -1 ? no_memory(err)
+			return rc == -1 ? outlook_no_memory(err)
 					: error_set(err, DEFERRED_EINVAL, "advise",
 						    "lines and history do not fit together");
 	}
@@ -420,7 +420,7 @@ static double served(const struct outlook *o, const struct outlook_lines *lines)
 }
 
 /* Of the places, while the histories lasted. */
-static double busy(const struct outlook *o, const struct outlook_lines *lines)
+static double outlook_busy(const struct outlook *o, const struct outlook_lines *lines)
 {
 	double s = 0;
 	int places = 0;
@@ -473,7 +473,7 @@ void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, co
 		     strcmp(keeps, "yes") == 0  ? ""
 		     : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows"
 						: ", which is less than arrives then",
-		     100 * busy(o, lines));
+		     100 * outlook_busy(o, lines));
 	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s",
 		     o->attempts, outlook_days(o), moment(b, o->past[0].from_us), outlook_us(a, o->past[0].run_us),
 		     o->n == 2 ? ", and of the busiest hours" : "",
@@ -503,7 +503,7 @@ void outlook_json(const struct outlook *o, const struct outlook_lines *lines, st
 	params_number(t, "skipped", (double)lines->result.skipped);
 	params_number(t, "lost", (double)lines->result.lost);
 	params_number(t, "not_begun", (double)lines->result.left);
-	params_number(t, "busy", busy(o, lines));
+	params_number(t, "busy", outlook_busy(o, lines));
 	params_number(t, "arrive_hour", o->wanted.rate * HOUR_S);
 	params_number(t, "arrive_now_hour", o->now_rate >= 0 ? o->now_rate * HOUR_S : NAN);
 	params_number(t, "arrive_peak_hour", o->wanted.peak_rate * HOUR_S);

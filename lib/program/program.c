@@ -95,7 +95,7 @@ size_t program_add_options(struct option *longs, size_t used, const struct progr
 	return used;
 }
 
-static void print_help(const struct program *p)
+static void program_print_help(const struct program *p)
 {
 	printf("usage: %s [OPTION...]\n%s\n"
 	       "Options override the settings of the config file. Defaults are in parentheses.\n\n",
@@ -107,7 +107,7 @@ static void print_help(const struct program *p)
 }
 
 /* --queue a --queue b is one setting: a,b. */
-static int give(struct program_line *line, int i, const char *value)
+static int program_give(struct program_line *line, int i, const char *value)
 {
 	const struct program *p = line->program;
 	bool adds = line->given[i] && p->list && strcmp(p->options[i].name, p->list) == 0;
@@ -170,7 +170,7 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			break;
 		case OPT_HELP:
 		case 'h':
-			print_help(program);
+			program_print_help(program);
 			return 0;
 		case OPT_VERSION:
 			printf("%s %s, schema %s\n", program->name, DEFERRED_VERSION, migrate_versions());
@@ -180,15 +180,15 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			bad_option(program->name, opt, argv[optind - 1], meant);
 			return EX_USAGE;
 		default:
-			if (give(line, opt, optarg ? optarg : "1") < 0)
+			if (program_give(line, opt, optarg ? optarg : "1") < 0)
 				return EX_OSERR;
 			if (optarg && strcmp(program->options[opt].setting, "database.conninfo") == 0)
 				secret_hide_argument(optarg);
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "%s: argument '%s' is not expected\nhint: %s --help shows the options\n",
-			program->name, argv[optind], program->name);
+		fprintf(stderr, "%s: argument '%s' is not expected\nhint: %s --help shows the options\n", program->name,
+			argv[optind], program->name);
 		return EX_USAGE;
 	}
 	return -1;
@@ -201,7 +201,7 @@ void program_free_line(struct program_line *line)
 	*line = (struct program_line){ 0 };
 }
 
-static bool given(const struct program_line *line, const char *setting)
+static bool program_given(const struct program_line *line, const char *setting)
 {
 	for (size_t i = 0; line->program->options[i].name; i++)
 		if (line->given[i] && strcmp(line->program->options[i].setting, setting) == 0)
@@ -225,11 +225,11 @@ int program_load_config(const struct program_line *line, struct config **config,
 		if (line->given[i] && config_override(*config, o->setting, line->given[i], option, err) < 0)
 			return EX_USAGE;
 	}
-	if (given(line, "database.shard") && given(line, "database.conninfo")) {
+	if (program_given(line, "database.shard") && program_given(line, "database.conninfo")) {
 		error_set(err, DEFERRED_ECONFIG, "config", "options --db and --shard name two databases");
 		return EX_USAGE;
 	}
-	if (given(line, "database.shard"))
+	if (program_given(line, "database.shard"))
 		return config_use_shard(*config, err) < 0 ? EX_CONFIG : 0;
 	if (!config_by_shards(*config))
 		return 0;

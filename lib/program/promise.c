@@ -56,7 +56,7 @@ void promise_json_too_little(const struct outlook *o, struct params_text *t)
 
 /* ---- lines ------------------------------------------------------------------------------------ */
 
-static void when(char buf[32], int64_t interval_us)
+static void promise_when(char buf[32], int64_t interval_us)
 {
 	if (interval_us == 60 * MINUTE)
 		snprintf(buf, 32, "0 * * * *");
@@ -97,7 +97,7 @@ void promise_line(const struct outlook *o, const struct advice *a, int line, con
 		snprintf(buf, size, "%s", words);
 		return;
 	}
-	when(ticks, s->interval_us);
+	promise_when(ticks, s->interval_us);
 	snprintf(buf, size, "%-12s  root   %s 2>>/var/log/deferred.log", ticks, words);
 }
 

@@ -256,8 +256,7 @@ def test_d9_a_new_start_refuses_an_old_primary_once_it_has_worked_for_the_new_on
     refused = db.run(args, env={"DEFERRED_DB": pair.first.conninfo(db.name)})
     assert refused.returncode == 69, refused.stderr
     assert (
-        f"the server is on timeline 1 of system {system}, and '{pidfile}.server' knows of timeline 2"
-        in refused.stderr
+        f"the server is on timeline 1 of system {system}, and '{pidfile}.server' knows of timeline 2" in refused.stderr
     )
     assert "make it a standby of the new primary" in refused.stderr
     assert len(recorded.starts()) == 2, "nothing ran there again"

@@ -8,6 +8,7 @@
 - No folder of lib, bin, sql or cron has more than 40 files of its own.
 - The Makefile has at most 250 lines.
 - Columns of a result are read by name.
+- No two C files define a static function of one name, except as often as SHARED_NAMES_MAX says.
 """
 
 import collections
@@ -34,6 +35,20 @@ LIB = {
 }
 FILES_MAX, MAKEFILE_MAX = 40, 250
 NUMBERED = re.compile(r"\bpg_(?:int|text|bool|null|float|tid)\([^;]*?, *\d+(?:, NULL)?\)")
+# How many static functions of a folder have a name that another file uses too. A number may only fall.
+SHARED_NAMES_MAX = {
+    "bin/deferred_backtrace": 1,
+    "bin/deferred_http": 42,
+    "bin/deferred_runner": 12,
+    "bin/deferred_web": 31,
+    "lib/api": 5,
+    "lib/engine": 25,
+    "lib/http": 19,
+    "lib/port": 25,
+    "lib/run": 12,
+    "lib/store": 23,
+}
+STATIC_FUNCTION = re.compile(r"(?m)^static (?!__attribute__)[^;=\n()]*?\b((?!__)\w+)\(")
 # Each program may include all of the library; the HTTP front has floors of its own.
 HTTP = {"protocol": (), "front": ("protocol",)}
 
@@ -131,6 +146,23 @@ def numbered():
                     yield f"{os.path.relpath(path, TOP)}: reads {len(found)} columns by number; name them"
 
 
+def same_names():
+    """Static functions that cannot be found by their name alone: another file has one of the same name, too."""
+    files = collections.defaultdict(set)
+    for folder in ("lib", "bin"):
+        for path in glob.glob(os.path.join(TOP, folder, "**", "*.c"), recursive=True):
+            with open(path) as f:
+                for name in STATIC_FUNCTION.findall(f.read()):
+                    files[name].add(os.path.relpath(path, TOP))
+    shared = [(path, name) for name, paths in files.items() if len(paths) > 1 for path in paths]
+    folders = collections.Counter("/".join(path.split("/")[:2]) for path, _ in shared)
+    for folder, n in sorted(folders.items()):
+        most = SHARED_NAMES_MAX.get(folder, 0)
+        if n > most:
+            names = ", ".join(sorted({name for path, name in shared if path.startswith(folder + "/")}))
+            yield f"{folder}: another file has a function of that name; {n} are such, at most {most} may be: {names}"
+
+
 def main():
     found = [
         *crowded(),
@@ -139,6 +171,7 @@ def main():
         *untested(),
         *misnamed(),
         *numbered(),
+        *same_names(),
     ]
     found += [
         f"{os.path.relpath(path, TOP)}: lies on no floor" for path in glob.glob(os.path.join(TOP, "lib", "*.[ch]"))

@@ -1458,15 +1458,15 @@ static bool seen_add(const struct state *s, uint32_t from, uint32_t action)
 	X(BEGIN, "begins, takes an xid, writes") \
 	X(COMMIT, "commits") \
 	X(ROLLBACK, "rolls back") \
-	X(CLAIM, "claim: the statement that locks the lane begins") X( \
-		CLAIM_LOCK, "claim: locks the lane and reads the place, or finds it busy") X(CLAIM_CUR, \
-											     "claim: takes cur") \
-		X(CLAIM_ROWS, "claim: reads rows") X(CLAIM_COMMIT, "claim: writes lease and place, commits") X( \
-			CLAIM_LEASE, "claim: commits its lease") X(RECORD, "records: the statement begins") \
-			X(RECORD_LOCK, "records: has the row's lock") X(RECORD_COMMIT, "records: commits") X( \
-				EXTEND_, "extends: the statement begins") X(EXTEND_COMMIT, "extends: commits") \
-				X(LOST, "lost: locks an expired lease") X(LOST_ROWS, "lost: makes its jobs ready") X( \
-					LOST_COMMIT, "lost: commits") X(DIE, "dies") \
+	X(CLAIM, "claim: the statement that locks the lane begins") \
+	X(CLAIM_LOCK, "claim: locks the lane and reads the place, or finds it busy") \
+	X(CLAIM_CUR, "claim: takes cur") X(CLAIM_ROWS, "claim: reads rows") X( \
+		CLAIM_COMMIT, "claim: writes lease and place, commits") X(CLAIM_LEASE, "claim: commits its lease") \
+		X(RECORD, "records: the statement begins") X(RECORD_LOCK, "records: has the row's lock") \
+			X(RECORD_COMMIT, "records: commits") X(EXTEND_, "extends: the statement begins") X( \
+				EXTEND_COMMIT, "extends: commits") X(LOST, "lost: locks an expired lease") \
+				X(LOST_ROWS, "lost: makes its jobs ready") X(LOST_COMMIT, "lost: commits") X(DIE, \
+													     "dies") \
 					X(EXPIRE, "time: a lease expires") X(FLUSH, "server: the log is flushed") \
 						X(SERVER_CRASH, "server: crashes") X(CANCEL, "cancels") \
 							X(RETRY, "retries by hand") X(REPAIR_, "repair: looks") \

@@ -114,9 +114,10 @@ def test_the_name_has_to_be_typed_and_nobody_but_an_operator_clears(start_web, d
     assert (
         web.ask("/queues/none/clear")[0] == 404 == web.ask("/queues/%3Cscript%3E/clear")[0] and web.ask(path)[0] == 405
     )
-    assert "queue &#39;none&#39; does not exist" in web.ask(
-        "/queues/none/clear/step", "opal", "POST", {**fields, "typed": "none"}
-    )[2]
+    assert (
+        "queue &#39;none&#39; does not exist"
+        in web.ask("/queues/none/clear/step", "opal", "POST", {**fields, "typed": "none"})[2]
+    )
     looking = start_web("read_only = 1")
     assert "Clear this queue" not in looking.page("/queues/bulk") and looking.ask("/queues/bulk/clear")[0] == 403
     with pytest.raises(psycopg2.errors.InsufficientPrivilege), db.connect(

@@ -12,7 +12,7 @@
 
 enum { OPT_SHARE = PAST_OWN, OPT_WITHIN, OPT_HEADROOM, OPT_MAX_RUNNERS, OPT_SERVICE, OPT_LINE };
 
-static bool option(struct outlook *o, const struct cli *cli, int c)
+static bool advise_option(struct outlook *o, const struct cli *cli, int c)
 {
 	int64_t n;
 
@@ -61,7 +61,7 @@ static const char *program(char path[PATH_MAX])
 	return path;
 }
 
-static int print_json(const struct outlook *o, struct cli *cli, const struct advice *a)
+static int advise_print_json(const struct outlook *o, struct cli *cli, const struct advice *a)
 {
 	struct deferred_error err = { 0 };
 	struct params_text t = { 0 };
@@ -97,7 +97,7 @@ static void print_lines(const struct outlook *o, const struct advice *a)
 	putchar('\n');
 }
 
-static int print(const struct outlook *o, const struct cli *cli, const struct advice *a)
+static int advise_print(const struct outlook *o, const struct cli *cli, const struct advice *a)
 {
 	struct crontab_line lines[FORECAST_LINES];
 	struct deferred_error err = { 0 };
@@ -144,11 +144,11 @@ static int advise(struct outlook *o, struct lines *lines, struct cli *cli)
 		return cli_fail(cli, &err);
 	if (advice_seek(&o->wanted, o->histories, o->n, &a) < 0)
 		return EX_OSERR;
-	rc = cli->json ? print_json(o, cli, &a) : print(o, cli, &a);
+	rc = cli->json ? advise_print_json(o, cli, &a) : advise_print(o, cli, &a);
 	return rc == 0 && a.answer != ADVICE_FOUND ? CLI_NOT_DONE : rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_advise_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option own[] = {
 		{ "share", "PERCENT", "share of the jobs that begin in time", OPT_SHARE, "95" },
@@ -170,7 +170,7 @@ static int run(struct cli *cli, int argc, char **argv)
 			return EX_OK;
 		if (c == OPT_LINE)
 			rc = past_line(&lines, cli, optarg, of_service(optarg));
-		else if (c == CLI_OPT_BAD || !option(&o, cli, c))
+		else if (c == CLI_OPT_BAD || !advise_option(&o, cli, c))
 			rc = EX_USAGE;
 	}
 	if (rc == 0 && optind < argc)
@@ -188,5 +188,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_advise = {
-	"advise", "[OPTION...]", "recommend crontab lines", run, "deferred_viewer",
+	"advise", "[OPTION...]", "recommend crontab lines", cmd_advise_run, "deferred_viewer",
 };

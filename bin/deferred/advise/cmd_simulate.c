@@ -40,7 +40,7 @@ static int add_scale(struct question *q, const struct cli *cli, char *text)
 	return 0;
 }
 
-static int option(struct question *q, const struct cli *cli, int c)
+static int simulate_option(struct question *q, const struct cli *cli, int c)
 {
 	switch (c) {
 	case OPT_LINE:
@@ -56,7 +56,7 @@ static int option(struct question *q, const struct cli *cli, int c)
 
 /* ---- the answer ------------------------------------------------------------------------------- */
 
-static int print_json(const struct question *q, const struct cli *cli)
+static int simulate_print_json(const struct question *q, const struct cli *cli)
 {
 	struct params_text t = { 0 };
 
@@ -80,7 +80,7 @@ static int print_json(const struct question *q, const struct cli *cli)
 	return past_print(cli, &t, 0, NULL);
 }
 
-static void print(const struct question *q)
+static void simulate_print(const struct question *q)
 {
 	const struct forecast_result *r = &q->lines.of.result;
 
@@ -115,12 +115,12 @@ static int simulate(struct question *q, struct cli *cli)
 	if (outlook_replay(&q->o, &q->lines.of, &err) < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		return print_json(q, cli);
-	print(q);
+		return simulate_print_json(q, cli);
+	simulate_print(q);
 	return 0;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_simulate_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option own[] = {
 		{ "line", "LINE", "a crontab line; may be repeated", OPT_LINE, "*/2 * * * *" },
@@ -136,7 +136,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	while (rc == 0 && (c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
 		if (c == CLI_OPT_HELP)
 			return EX_OK;
-		rc = c == CLI_OPT_BAD ? EX_USAGE : option(&q, cli, c);
+		rc = c == CLI_OPT_BAD ? EX_USAGE : simulate_option(&q, cli, c);
 	}
 	if (rc == 0 && optind < argc)
 		rc = cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
@@ -152,5 +152,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_simulate = {
-	"simulate", "[OPTION...]", "replay the history with other crontab lines", run, "deferred_viewer",
+	"simulate", "[OPTION...]", "replay the history with other crontab lines", cmd_simulate_run, "deferred_viewer",
 };

@@ -26,7 +26,7 @@ bool past_real(const struct cli *cli, const char *what, const char *text, double
 	return false;
 }
 
-static bool span(const struct cli *cli, const char *what, const char *text, int64_t max_ms, int64_t *us)
+static bool past_span(const struct cli *cli, const char *what, const char *text, int64_t max_ms, int64_t *us)
 {
 	int64_t ms;
 
@@ -49,16 +49,16 @@ bool past_option(struct outlook *o, const struct cli *cli, int c)
 		o->queue = optarg;
 		return true;
 	case PAST_SINCE:
-		if (!span(cli, "--since", optarg, 400 * DAY_MS, &us))
+		if (!past_span(cli, "--since", optarg, 400 * DAY_MS, &us))
 			return false;
 		o->since_ms = us / 1000;
 		return true;
 	case PAST_SCALE:
 		return past_real(cli, "--scale", optarg, 0.01, 100, &o->scale);
 	case PAST_START:
-		return span(cli, "--start", optarg, HOUR_MS, &o->wanted.start_us);
+		return past_span(cli, "--start", optarg, HOUR_MS, &o->wanted.start_us);
 	case PAST_BETWEEN:
-		return span(cli, "--between", optarg, HOUR_MS, &o->wanted.between_us);
+		return past_span(cli, "--between", optarg, HOUR_MS, &o->wanted.between_us);
 	default:
 		return false;
 	}
@@ -90,13 +90,13 @@ int past_line(struct lines *lines, const struct cli *cli, const char *text, bool
 
 /* ---- how it is printed ------------------------------------------------------------------------ */
 
-static void print_line(void *data, const char *name, const char *text)
+static void past_print_line(void *data, const char *name, const char *text)
 {
 	(void)data;
 	printf("%s%s%s\n", name ? name : "", !name ? "" : *name ? ": " : "      ", text);
 }
 
-const struct outlook_sink past_lines = { .line = print_line };
+const struct outlook_sink past_lines = { .line = past_print_line };
 
 static void print_wait(void *data, const struct outlook_wait *w)
 {

@@ -32,12 +32,12 @@ struct adding {
 	bool progress;
 };
 
-static int no_memory(struct deferred_error *err)
+static int add_lines_no_memory(struct deferred_error *err)
 {
 	return error_set(err, DEFERRED_ENOMEM, "add", "out of memory");
 }
 
-static void show_progress(const struct adding *a)
+static void add_lines_show_progress(const struct adding *a)
 {
 	static const char bar[] = "########################################";
 
@@ -61,11 +61,11 @@ int added_append(struct added *added, int64_t id, int64_t line, struct deferred_
 		int64_t *ids = realloc(added->ids, cap * sizeof(*ids)), *lines;
 
 		if (!ids)
-			return no_memory(err);
+			return add_lines_no_memory(err);
 		added->ids = ids;
 		lines = realloc(added->lines, cap * sizeof(*lines));
 		if (!lines)
-			return no_memory(err);
+			return add_lines_no_memory(err);
 		added->lines = lines;
 		added->cap = cap;
 	}
@@ -119,7 +119,7 @@ static int send_chunk(struct adding *a, struct deferred_error *err)
 
 	if (a->lines == 0)
 		return 0;
-	a->json[a->len] = ']'; /* add_line() left room */
+	a->json[a->len] = ']'; /* add_lines_add_line() left room */
 	a->start[a->lines] = a->len + 1;
 	rc = pg_command(a->pg, "savepoint chunk", err);
 	if (rc == 0)
@@ -132,7 +132,7 @@ static int send_chunk(struct adding *a, struct deferred_error *err)
 	else if (!pg_broken(a->pg))
 		find_bad_line(a, err);
 	a->lines = a->len = 0;
-	show_progress(a);
+	add_lines_show_progress(a);
 	return rc;
 }
 
@@ -150,7 +150,7 @@ static int no_object(const char *json, size_t len, struct deferred_error *err)
 	return DEFERRED_EINVAL;
 }
 
-static int check(const char *line, size_t len, size_t blank, int64_t number, struct deferred_error *err)
+static int add_lines_check(const char *line, size_t len, size_t blank, int64_t number, struct deferred_error *err)
 {
 	int rc;
 
@@ -167,7 +167,7 @@ static int check(const char *line, size_t len, size_t blank, int64_t number, str
 	return rc;
 }
 
-static int add_line(void *data, const char *line, size_t len, int64_t number, struct deferred_error *err)
+static int add_lines_add_line(void *data, const char *line, size_t len, int64_t number, struct deferred_error *err)
 {
 	struct adding *a = data;
 
@@ -176,7 +176,7 @@ static int add_line(void *data, const char *line, size_t len, int64_t number, st
 		char *json = realloc(a->json, cap);
 
 		if (!json)
-			return no_memory(err);
+			return add_lines_no_memory(err);
 		a->json = json;
 		a->cap = cap;
 	}
@@ -202,7 +202,7 @@ int add_lines_read(FILE *fp, add_lines_fn *f, void *data, struct deferred_error 
 		number++;
 		if (blank == (size_t)len)
 			continue;
-		rc = check(line, (size_t)len, blank, number, err);
+		rc = add_lines_check(line, (size_t)len, blank, number, err);
 		if (rc == 0)
 			rc = f(data, line, (size_t)len, number, err);
 	}
@@ -241,7 +241,7 @@ int add_lines_store(struct cli *cli, FILE *fp, struct added *added)
 	int rc;
 
 	if (!a) {
-		no_memory(&err);
+		add_lines_no_memory(&err);
 		return cli_fail(cli, &err);
 	}
 	a->pg = cli->pg;
@@ -251,7 +251,7 @@ int add_lines_store(struct cli *cli, FILE *fp, struct added *added)
 	a->total = fstat(fileno(fp), &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
 	rc = pg_begin(a->pg, "", &err);
 	if (rc == 0)
-		rc = add_lines_read(fp, add_line, a, &err);
+		rc = add_lines_read(fp, add_lines_add_line, a, &err);
 	if (rc == 0)
 		rc = send_chunk(a, &err);
 	if (rc == 0)

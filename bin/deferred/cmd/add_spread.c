@@ -150,7 +150,7 @@ static int put_lines(struct spread *s, FILE *fp, struct deferred_error *err)
 /* ---- storing them ------------------------------------------------------------------------------- */
 
 /* Writes the number of each line and the id it got. */
-static int store(struct cli *cli, struct shard *shard, int fd)
+static int add_spread_store(struct cli *cli, struct shard *shard, int fd)
 {
 	struct added added = { 0 };
 	FILE *to = fdopen(fd, "w");
@@ -167,7 +167,7 @@ static int store(struct cli *cli, struct shard *shard, int fd)
 }
 
 /* Both in the order of lines. Returns how many ids came. */
-static int64_t take_ids(struct added *added, char *text)
+static int64_t add_spread_take_ids(struct added *added, char *text)
 {
 	int64_t got = 0;
 	size_t at = 0;
@@ -195,15 +195,14 @@ static int store_in(struct spread *s, struct shard *shard)
 	size_t len;
 
 	if (pid == 0)
-		_exit(store(s->cli, shard, fd));
+		_exit(add_spread_store(s->cli, shard, fd));
 	exit_code = pid < 0 ? EX_OSERR : cli_end_child(pid, fd, &text, &len);
 	if (exit_code == EX_OK && text)
-		missing -= take_ids(&s->added, text);
+		missing -= add_spread_take_ids(&s->added, text);
 	free(text);
 	if (missing > 0)
 		fprintf(stderr,
-			"deferred: shard '%s' returned no ids for %" PRId64 " line%s, the first is line %" PRId64
-			"\n",
+			"deferred: shard '%s' returned no ids for %" PRId64 " line%s, the first is line %" PRId64 "\n",
 			shard->section->name, missing, plural(missing), shard->first);
 	return exit_code == EX_OK && missing > 0 ? EX_OSERR : exit_code;
 }

@@ -19,12 +19,12 @@ static int not_read(struct deferred_error *err)
 		       : error_errno(err, DEFERRED_ESYSTEM, "archive", "write");
 }
 
-static int write_row(void *command, const char *row, size_t len, struct deferred_error *err)
+static int archive_write_row(void *command, const char *row, size_t len, struct deferred_error *err)
 {
 	return fwrite(row, 1, len, command) == len ? 0 : not_read(err);
 }
 
-static int ended(int status, struct deferred_error *err)
+static int archive_ended(int status, struct deferred_error *err)
 {
 	if (status == 0)
 		return 0;
@@ -54,10 +54,10 @@ static int feed(struct pg *pg, const char *aside, const char *command, const cha
 	if (setenv("NAME", name, 1) < 0 || !(to = popen(command, "we")))
 		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot run '%.64s'", command);
 	sigaction(SIGPIPE, &no_end, &before);
-	rc = store_admin_copy_out(pg, aside, write_row, to, rows, &why);
+	rc = store_admin_copy_out(pg, aside, archive_write_row, to, rows, &why);
 	if (rc == 0 && fflush(to) != 0)
 		rc = not_read(&why);
-	end = ended(pclose(to), err); /* why it ended says more than that it has */
+	end = archive_ended(pclose(to), err); /* why it ended says more than that it has */
 	sigaction(SIGPIPE, &before, NULL);
 	if (end == 0)
 		*err = why;

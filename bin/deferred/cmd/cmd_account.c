@@ -27,7 +27,7 @@ static bool is_account_name(const char *s)
 /* ---- keys ------------------------------------------------------------------------------------- */
 
 /* Keys of another service, a line each: they are not to stand on a command line. */
-static int read_keys(struct keys *keys, FILE *fp, const char *path, struct deferred_error *err)
+static int account_read_keys(struct keys *keys, FILE *fp, const char *path, struct deferred_error *err)
 {
 	char line[ACCOUNT_KEY_TEXT + 2];
 
@@ -51,7 +51,7 @@ static int given_keys(struct keys *keys, const char *path, struct deferred_error
 
 	if (!fp)
 		return error_errno(err, DEFERRED_EINVAL, "account", "cannot open '%s'", path);
-	rc = read_keys(keys, fp, standard_input ? "standard input" : path, err);
+	rc = account_read_keys(keys, fp, standard_input ? "standard input" : path, err);
 	if (!standard_input)
 		fclose(fp);
 	return rc;
@@ -171,7 +171,7 @@ static void print_keys(const struct cli *cli, const char *name, const struct key
 
 /* ---- verbs ------------------------------------------------------------------------------------ */
 
-static int add(struct cli *cli, const char *name, const char *keys_path, const char *endpoint)
+static int cmd_account_add(struct cli *cli, const char *name, const char *keys_path, const char *endpoint)
 {
 	unsigned char master[ACCOUNT_MASTER_BYTES], cipher[2][ACCOUNT_CIPHER_MAX];
 	const unsigned char *const ciphers[2] = { cipher[0], cipher[1] };
@@ -234,7 +234,7 @@ static void print_accounts(const struct account_row *rows, size_t n)
 }
 
 /* Their names need no escapes. */
-static void print_functions(const char *functions)
+static void account_print_functions(const char *functions)
 {
 	fputs(", \"functions\": [", stdout);
 	for (const char *p = functions; *p; p += strspn(p, " ")) {
@@ -246,7 +246,7 @@ static void print_functions(const char *functions)
 	putchar(']');
 }
 
-static int ls(struct cli *cli)
+static int cmd_account_ls(struct cli *cli)
 {
 	struct deferred_error err = { 0 };
 	struct account_row *rows;
@@ -261,7 +261,7 @@ static int ls(struct cli *cli)
 			       "\"%s\", \"key2_since\": \"%s\"",
 			       i ? ",\n " : "", rows[i].name, rows[i].enabled ? "true" : "false", rows[i].created,
 			       rows[i].key_since[0], rows[i].key_since[1]);
-			print_functions(rows[i].functions);
+			account_print_functions(rows[i].functions);
 			putchar('}');
 		}
 		puts("]");
@@ -272,7 +272,7 @@ static int ls(struct cli *cli)
 	return EX_OK;
 }
 
-static int change(struct cli *cli, const char *verb, const char *name)
+static int cmd_account_change(struct cli *cli, const char *verb, const char *name)
 {
 	struct deferred_error err = { 0 };
 	int rc = strcmp(verb, "rm") == 0 ? account_rm_exec(cli->pg, name, &err)
@@ -297,7 +297,7 @@ static int allow(struct cli *cli, const char *name, bool may, int argc, char **a
 		return cli_fail(cli, &err);
 	if (cli->json) {
 		printf("{\"account\": \"%s\"", name);
-		print_functions(now);
+		account_print_functions(now);
 		puts("}");
 	}
 	free(now);
@@ -322,8 +322,8 @@ struct line {
 };
 
 /* False: the word ends with *rc. */
-static bool read_line(struct cli *cli, int argc, char **argv, const struct program_option *options, struct line *line,
-		      int *rc)
+static bool account_read_line(struct cli *cli, int argc, char **argv, const struct program_option *options,
+			      struct line *line, int *rc)
 {
 	int c, most = line->takes_functions ? INT_MAX : 1;
 	const char *name;
@@ -368,9 +368,9 @@ static int account_add(struct cli *cli, int argc, char **argv)
 	struct line line = { 0 };
 	int rc;
 
-	if (!read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!account_read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return add(cli, argv[optind], line.keys, line.endpoint);
+	return cmd_account_add(cli, argv[optind], line.keys, line.endpoint);
 }
 
 static int account_ls(struct cli *cli, int argc, char **argv)
@@ -379,7 +379,7 @@ static int account_ls(struct cli *cli, int argc, char **argv)
 
 	if (!cli_no_words(cli, argc, argv, &rc))
 		return rc;
-	return (rc = cli_connect(cli, true)) != 0 ? rc : ls(cli);
+	return (rc = cli_connect(cli, true)) != 0 ? rc : cmd_account_ls(cli);
 }
 
 static int account_rotate(struct cli *cli, int argc, char **argv)
@@ -392,7 +392,7 @@ static int account_rotate(struct cli *cli, int argc, char **argv)
 	struct line line = { 0 };
 	int rc;
 
-	if (!read_line(cli, argc, argv, options, &line, &rc))
+	if (!account_read_line(cli, argc, argv, options, &line, &rc))
 		return rc;
 	if (line.number == 0)
 		return cli_misuse(cli, "write deferred account rotate NAME --key 1 or --key 2", "--key is missing");
@@ -406,9 +406,9 @@ static int account_change(struct cli *cli, int argc, char **argv)
 	struct line line = { 0 };
 	int rc;
 
-	if (!read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!account_read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return change(cli, argv[0], argv[optind]);
+	return cmd_account_change(cli, argv[0], argv[optind]);
 }
 
 static int account_allow(struct cli *cli, int argc, char **argv)
@@ -416,12 +416,12 @@ static int account_allow(struct cli *cli, int argc, char **argv)
 	struct line line = { .takes_functions = true };
 	int rc;
 
-	if (!read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!account_read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
 	return allow(cli, argv[optind], argv[0][0] == 'a', argc - optind - 1, argv + optind + 1);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_account_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
 		{ "add", account_add },
@@ -447,7 +447,7 @@ const struct cmd cmd_account = {
 	"allow|disallow NAME FN...\n"
 	"rm NAME",
 	"manage accounts of the HTTP front",
-	run,
+	cmd_account_run,
 	"deferred_owner",
 	"add, ls, rotate, enable, disable, allow, disallow and rm",
 };

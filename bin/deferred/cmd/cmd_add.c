@@ -209,7 +209,7 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_add_run(struct cli *cli, int argc, char **argv)
 {
 	const char *tags[CLI_TAGS_MAX + 1] = { NULL };
 	struct deferred_after after[AFTER_MAX] = { 0 };
@@ -257,5 +257,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_add = {
-	"add", "FN [JSON|-] [OPTION...]\n--stdin", "defer calls", run, "deferred_producer", NULL, SHARDS_ONE,
+	"add", "FN [JSON|-] [OPTION...]\n--stdin", "defer calls", cmd_add_run, "deferred_producer", NULL, SHARDS_ONE,
 };

@@ -12,7 +12,7 @@
 
 enum { OPT_LIST = 1, OPT_PRINT };
 
-static void print_line(const char *text, const char *mend, const char *more)
+static void alert_print_line(const char *text, const char *mend, const char *more)
 {
 	char *clean = table_clean(text, 0, TABLE_ONE_LINE);
 
@@ -20,7 +20,7 @@ static void print_line(const char *text, const char *mend, const char *more)
 	free(clean);
 }
 
-static int list(struct cli *cli)
+static int alert_list(struct cli *cli)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
@@ -37,7 +37,7 @@ static int list(struct cli *cli)
 
 		snprintf(more, sizeof(more), " (for %s%s)", table_age(age, r.since_s),
 			 !r.has_reported_s ? ", not told" : "");
-		print_line(r.text, r.mend, more);
+		alert_print_line(r.text, r.mend, more);
 	}
 	pg_result_free(res);
 	return EX_OK;
@@ -51,7 +51,7 @@ static void on_told(void *data, const struct store_alert *a)
 	if (!json) {
 		if (a->note[0])
 			snprintf(note, sizeof(note), " (%s)", a->note);
-		print_line(a->text, a->mend, note);
+		alert_print_line(a->text, a->mend, note);
 		return;
 	}
 	params_open(json, NULL, '{');
@@ -62,7 +62,7 @@ static void on_told(void *data, const struct store_alert *a)
 	params_close(json, '}');
 }
 
-static int tell(struct cli *cli, bool print)
+static int alert_tell(struct cli *cli, bool print)
 {
 	struct deferred_error err = { 0 }, unnoticed = { 0 };
 	struct params_text t = { 0 };
@@ -91,7 +91,7 @@ static int tell(struct cli *cli, bool print)
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_alert_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option own[] = {
 		{ "list", NULL, "print the present problems", OPT_LIST },
@@ -117,9 +117,9 @@ static int run(struct cli *cli, int argc, char **argv)
 		cli->role = "deferred_viewer";
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return stands ? list(cli) : tell(cli, print);
+	return stands ? alert_list(cli) : alert_tell(cli, print);
 }
 
 const struct cmd cmd_alert = {
-	"alert", "[--list|--print]", "find problems and report them", run, "deferred_worker",
+	"alert", "[--list|--print]", "find problems and report them", cmd_alert_run, "deferred_worker",
 };

@@ -25,7 +25,7 @@ static int cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 }
 
 static const char *const states[] = { "ready", "delayed", "waiting", "claimed", NULL };
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_cancel_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		FILTER_OPTIONS(states, NULL),
@@ -37,5 +37,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_cancel = {
-	"cancel", "ID...\n[--dry-run] FILTER...", "cancel jobs", run, "deferred_producer",
+	"cancel", "ID...\n[--dry-run] FILTER...", "cancel jobs", cmd_cancel_run, "deferred_producer",
 };

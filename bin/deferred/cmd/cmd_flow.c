@@ -31,7 +31,7 @@ static bool one_id(struct cli *cli, int argc, char **argv, int64_t *id)
 
 typedef int store_make_fn(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err);
 
-static int make(struct cli *cli, const char *flow, store_make_fn *store)
+static int flow_make(struct cli *cli, const char *flow, store_make_fn *store)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *jobs = NULL;
@@ -72,7 +72,7 @@ static int make_of_file(struct cli *cli, int argc, char **argv, store_make_fn *s
 	if (flow)
 		rc = cli_connect(cli, true);
 	if (flow && rc == 0)
-		rc = make(cli, flow, store);
+		rc = flow_make(cli, flow, store);
 	free(given);
 	return rc;
 }
@@ -149,7 +149,7 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 
 /* ---- show ------------------------------------------------------------------------------------- */
 
-static void print_head(const struct pg_result *res)
+static void flow_print_head(const struct pg_result *res)
 {
 	struct flow_head_row r = flow_head_row(res, 0);
 	char *label = table_clean(r.label, LABEL_MAX, TABLE_ONE_LINE);
@@ -188,7 +188,7 @@ static void print_jobs(const struct pg_result *res, bool more)
 		puts("... and perhaps more: see --limit");
 }
 
-static int show(struct cli *cli, int64_t id, int limit)
+static int cmd_flow_show(struct cli *cli, int64_t id, int limit)
 {
 	struct pg_result *head = NULL, *jobs = NULL;
 	struct deferred_error err = { 0 };
@@ -207,7 +207,7 @@ static int show(struct cli *cli, int64_t id, int limit)
 		putchar('\n');
 	} else {
 		if (pg_rows(head) > 0)
-			print_head(head);
+			flow_print_head(head);
 		print_jobs(jobs, pg_rows(jobs) == (size_t)limit);
 	}
 	pg_result_free(head);
@@ -234,13 +234,13 @@ static int flow_show(struct cli *cli, int argc, char **argv)
 		return EX_USAGE;
 	cli->role = "deferred_viewer";
 	rc = cli_connect(cli, true);
-	return rc != 0 ? rc : show(cli, id, (int)limit);
+	return rc != 0 ? rc : cmd_flow_show(cli, id, (int)limit);
 }
 
 /* ---- what is done to one ---------------------------------------------------------------------- */
 
 /* The one id is read, and there is a connection. False: *rc is what to return. */
-static bool begin(struct cli *cli, int argc, char **argv, int64_t *id, int *rc)
+static bool flow_begin(struct cli *cli, int argc, char **argv, int64_t *id, int *rc)
 {
 	if (!cli_no_options(cli, argc, argv, rc))
 		return false;
@@ -259,7 +259,7 @@ static int flow_cancel(struct cli *cli, int argc, char **argv)
 	int64_t id, cancelled;
 	int rc;
 
-	if (!begin(cli, argc, argv, &id, &rc))
+	if (!flow_begin(cli, argc, argv, &id, &rc))
 		return rc;
 	rc = store_flow_cancel(cli->pg, id, &cancelled, &err);
 	if (rc < 0 && cancelled > 0)
@@ -275,15 +275,15 @@ static int flow_cancel(struct cli *cli, int argc, char **argv)
 typedef int store_act_fn(struct pg *pg, int64_t flow, bool *done, struct deferred_error *err);
 
 /* json: what the member is called that says whether it was done now. */
-static int act(struct cli *cli, int argc, char **argv, store_act_fn *store, const char *json, const char *done_now,
-	       const char *done_before)
+static int flow_act(struct cli *cli, int argc, char **argv, store_act_fn *store, const char *json, const char *done_now,
+		    const char *done_before)
 {
 	struct deferred_error err = { 0 };
 	bool done;
 	int64_t id;
 	int rc;
 
-	if (!begin(cli, argc, argv, &id, &rc))
+	if (!flow_begin(cli, argc, argv, &id, &rc))
 		return rc;
 	if (store(cli->pg, id, &done, &err) < 0)
 		return cli_fail(cli, &err);
@@ -296,14 +296,14 @@ static int act(struct cli *cli, int argc, char **argv, store_act_fn *store, cons
 
 static int flow_close(struct cli *cli, int argc, char **argv)
 {
-	return act(cli, argc, argv, store_flow_close, "closed", "it ends with the last of its jobs",
-		   "it was closed already");
+	return flow_act(cli, argc, argv, store_flow_close, "closed", "it ends with the last of its jobs",
+			"it was closed already");
 }
 
 static int flow_retry(struct cli *cli, int argc, char **argv)
 {
-	return act(cli, argc, argv, store_flow_retry, "noted", "the next worker begins it again",
-		   "it is being begun again already");
+	return flow_act(cli, argc, argv, store_flow_retry, "noted", "the next worker begins it again",
+			"it is being begun again already");
 }
 
 /* ---- release ---------------------------------------------------------------------------------- */
@@ -315,7 +315,7 @@ static int flow_release(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli->role = "deferred_worker";
-	if (!begin(cli, argc, argv, &id, &rc))
+	if (!flow_begin(cli, argc, argv, &id, &rc))
 		return rc;
 	if (store_flow_release(cli->pg, id, &err) < 0)
 		return cli_fail(cli, &err);
@@ -325,7 +325,7 @@ static int flow_release(struct cli *cli, int argc, char **argv)
 
 /* ---- the group -------------------------------------------------------------------------------- */
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_flow_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
 		{ "add", flow_add },     { "open", flow_open },       { "close", flow_close },
@@ -347,7 +347,7 @@ const struct cmd cmd_flow = {
 	"retry ID\n"
 	"release ID",
 	"defer, show and control flows of jobs",
-	run,
+	cmd_flow_run,
 	"deferred_producer",
 	"add, open, close, ls, show, cancel, retry and release",
 };

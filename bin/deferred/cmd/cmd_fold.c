@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_fold_run(struct cli *cli, int argc, char **argv)
 {
 	enum { OPT_ANEW };
 	static const struct program_option own[] = {
@@ -47,5 +47,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_fold = {
-	"fold", "[--anew]", "bring the sums behind figures up to date", run, "deferred_worker",
+	"fold", "[--anew]", "bring the sums behind figures up to date", cmd_fold_run, "deferred_worker",
 };

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void print_functions(const struct pg_result *res)
+static void function_print_functions(const struct pg_result *res)
 {
 	static const char *const headers[] = { "FUNCTION", ">RUNNING",   ">MAX",   ">RATE",
 					       ">BURST",   "PAUSED FOR", "ON DEAD" };
@@ -31,7 +31,7 @@ static void print_functions(const struct pg_result *res)
 	table_end(&t);
 }
 
-static int ls(struct cli *cli, const char *fn)
+static int cmd_function_ls(struct cli *cli, const char *fn)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
@@ -42,13 +42,13 @@ static int ls(struct cli *cli, const char *fn)
 		cli_print_json_array(res);
 		putchar('\n');
 	} else if (pg_rows(res) > 0) {
-		print_functions(res);
+		function_print_functions(res);
 	}
 	pg_result_free(res);
 	return EX_OK;
 }
 
-static int set(struct cli *cli, const char *fn, const struct settings *s)
+static int cmd_function_set(struct cli *cli, const char *fn, const struct settings *s)
 {
 	struct deferred_error err = { 0 };
 	int64_t marked = 0;
@@ -59,10 +59,10 @@ static int set(struct cli *cli, const char *fn, const struct settings *s)
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	cli_warn_unoffered(cli, fn);
-	return cli->json ? ls(cli, fn) : EX_OK;
+	return cli->json ? cmd_function_ls(cli, fn) : EX_OK;
 }
 
-static int rm(struct cli *cli, const char *fn)
+static int cmd_function_rm(struct cli *cli, const char *fn)
 {
 	static const struct settings none = { .name = { "max_running", "rate", "burst", "on_dead" }, .n = 4 };
 	struct deferred_error err = { 0 };
@@ -77,10 +77,10 @@ static int rm(struct cli *cli, const char *fn)
 		error_set(&err, DEFERRED_ENOTFOUND, "function", "function '%.64s' has no limits", fn);
 		return cli_fail(cli, &err);
 	}
-	return set(cli, fn, &none);
+	return cmd_function_set(cli, fn, &none);
 }
 
-static int resume(struct cli *cli, const char *fn)
+static int cmd_function_resume(struct cli *cli, const char *fn)
 {
 	struct deferred_error err = { 0 };
 	bool paused;
@@ -88,14 +88,14 @@ static int resume(struct cli *cli, const char *fn)
 	if (store_admin_function_resume(cli->pg, fn, &paused, &err) < 0)
 		return cli_fail(cli, &err);
 	if (paused)
-		return cli->json ? ls(cli, fn) : EX_OK;
+		return cli->json ? cmd_function_ls(cli, fn) : EX_OK;
 	error_set(&err, DEFERRED_ENOTFOUND, "function", "function '%.64s' is not paused", fn);
 	return cli_fail(cli, &err);
 }
 
 /* Options and the function of a word. False: the word ends with *rc. */
-static bool read_line(struct cli *cli, int argc, char **argv, const struct program_option *options,
-		      struct settings *settings, int *rc)
+static bool function_read_line(struct cli *cli, int argc, char **argv, const struct program_option *options,
+			       struct settings *settings, int *rc)
 {
 	int c;
 
@@ -121,9 +121,9 @@ static int function_ls(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli->role = "deferred_viewer";
-	if (!read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!function_read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return ls(cli, argv[optind]);
+	return cmd_function_ls(cli, argv[optind]);
 }
 
 static int function_set(struct cli *cli, int argc, char **argv)
@@ -133,34 +133,34 @@ static int function_set(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	settings_options(SETTINGS_FUNCTION, options, 0);
-	if (!read_line(cli, argc, argv, options, &settings, &rc))
+	if (!function_read_line(cli, argc, argv, options, &settings, &rc))
 		return rc;
 	if (settings.n == 0)
 		return cli_usage(cli, "a setting is missing");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return set(cli, argv[optind], &settings);
+	return cmd_function_set(cli, argv[optind], &settings);
 }
 
 static int function_rm(struct cli *cli, int argc, char **argv)
 {
 	int rc;
 
-	if (!read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!function_read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return rm(cli, argv[optind]);
+	return cmd_function_rm(cli, argv[optind]);
 }
 
 static int function_resume(struct cli *cli, int argc, char **argv)
 {
 	int rc;
 
-	if (!read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!function_read_line(cli, argc, argv, NULL, NULL, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return resume(cli, argv[optind]);
+	return cmd_function_resume(cli, argv[optind]);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_function_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
 		{ "ls", function_ls },
@@ -180,7 +180,7 @@ const struct cmd cmd_function = {
 	"rm FN\n"
 	"resume FN",
 	"set limits of functions",
-	run,
+	cmd_function_run,
 	"deferred_worker",
 	"ls, set, rm and resume",
 };

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void print_functions(const struct pg_result *res)
+static void functions_print_functions(const struct pg_result *res)
 {
 	static const char *const headers[] = { "FUNCTION", "PLUGIN", "VERSION", ">TIMEOUT", ">TRIES",
 					       ">MAX",     ">RATE",  ">HOSTS",  ">SEEN",    "ON" };
@@ -35,7 +35,7 @@ static void print_functions(const struct pg_result *res)
 	table_end(&t);
 }
 
-static void print_unknown(const struct pg_result *res)
+static void functions_print_unknown(const struct pg_result *res)
 {
 	printf("\njobs wait for functions that no worker has%s:\n",
 	       admin_functions_unknown_row(res, 0).more ? ", among those looked at" : "");
@@ -49,7 +49,7 @@ static void print_unknown(const struct pg_result *res)
 	}
 }
 
-static int ls(struct cli *cli, const char *fn)
+static int functions_ls(struct cli *cli, const char *fn)
 {
 	struct pg_result *res = NULL, *unknown = NULL;
 	struct deferred_error err = { 0 };
@@ -74,18 +74,18 @@ static int ls(struct cli *cli, const char *fn)
 		puts("}");
 	} else {
 		if (pg_rows(res) > 0)
-			print_functions(res);
+			functions_print_functions(res);
 		else
 			puts("no worker has said yet what it has: one does when it has work");
 		if (unknown && pg_rows(unknown) > 0)
-			print_unknown(unknown);
+			functions_print_unknown(unknown);
 	}
 	pg_result_free(res);
 	pg_result_free(unknown);
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_functions_run(struct cli *cli, int argc, char **argv)
 {
 	int rc;
 
@@ -94,9 +94,9 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (argc - optind > 1)
 		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
 	rc = cli_connect(cli, true);
-	return rc != 0 ? rc : ls(cli, optind < argc ? argv[optind] : NULL);
+	return rc != 0 ? rc : functions_ls(cli, optind < argc ? argv[optind] : NULL);
 }
 
 const struct cmd cmd_functions = {
-	"functions", "[FN]", "list the functions that workers offer", run, "deferred_viewer",
+	"functions", "[FN]", "list the functions that workers offer", cmd_functions_run, "deferred_viewer",
 };

@@ -18,7 +18,7 @@
 #define INDENT_MAX 40 /* blanks; a chain may be longer than any line */
 
 /* Its name in the flow, or its function. */
-static const char *name_of(const struct pg_result *jobs, size_t row)
+static const char *graph_name_of(const struct pg_result *jobs, size_t row)
 {
 	struct flow_show_row r = flow_show_row(jobs, row);
 	const char *name = r.name;
@@ -57,7 +57,7 @@ static void levels_of(const struct pg_result *jobs, const struct pg_result *edge
 	}
 }
 
-static int print_text(const struct cli *cli, const struct pg_result *jobs, const struct pg_result *edges)
+static int graph_print_text(const struct cli *cli, const struct pg_result *jobs, const struct pg_result *edges)
 {
 	int *level = calloc(pg_rows(jobs) + 1, sizeof(*level));
 
@@ -70,7 +70,7 @@ static int print_text(const struct cli *cli, const struct pg_result *jobs, const
 	levels_of(jobs, edges, level);
 	for (size_t i = 0; i < pg_rows(jobs); i++) {
 		struct flow_show_row r = flow_show_row(jobs, i);
-		char *name = table_clean(name_of(jobs, i), LABEL_MAX, TABLE_ONE_LINE);
+		char *name = table_clean(graph_name_of(jobs, i), LABEL_MAX, TABLE_ONE_LINE);
 		const char *waits = r.waits_for;
 		int indent = 2 * level[i] < INDENT_MAX ? 2 * level[i] : INDENT_MAX;
 
@@ -144,7 +144,7 @@ static int graph(struct cli *cli, int64_t id, int limit, bool dot)
 	} else if (dot) {
 		print_dot(jobs, edges);
 	} else {
-		rc = print_text(cli, jobs, edges);
+		rc = graph_print_text(cli, jobs, edges);
 		if (pg_rows(jobs) == (size_t)limit)
 			puts("... and perhaps more: see --limit");
 	}
@@ -153,7 +153,7 @@ static int graph(struct cli *cli, int64_t id, int limit, bool dot)
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_graph_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "dot", NULL, "print input for dot", 'd' },
@@ -180,5 +180,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_graph = {
-	"graph", "ID [OPTION...]", "draw which jobs wait for which", run, "deferred_viewer",
+	"graph", "ID [OPTION...]", "draw which jobs wait for which", cmd_graph_run, "deferred_viewer",
 };

@@ -20,7 +20,7 @@
 
 /* ---- add and rm --------------------------------------------------------------------------------- */
 
-static void say(const struct cli *cli, const struct pg_result *next)
+static void index_say(const struct cli *cli, const struct pg_result *next)
 {
 	struct index_next_row r = index_next_row(next, 0);
 	const char *what = r.what, *part = r.part;
@@ -37,7 +37,7 @@ static void say(const struct cli *cli, const struct pg_result *next)
 }
 
 /* Until nothing is left to do. */
-static int steps(const struct cli *cli, const char *term, struct deferred_error *err)
+static int index_steps(const struct cli *cli, const char *term, struct deferred_error *err)
 {
 	struct pg_result *last = NULL, *next;
 	int same = 0, rc;
@@ -49,7 +49,7 @@ static int steps(const struct cli *cli, const char *term, struct deferred_error 
 			     strcmp(index_next_row(last, 0).part, r.part) == 0;
 
 		if (!again || !waits)
-			say(cli, next);
+			index_say(cli, next);
 		same = again && !waits ? same + 1 : 0;
 		pg_result_free(last);
 		last = next;
@@ -87,7 +87,7 @@ static int size(const struct cli *cli, const char *term, int64_t *bytes, int64_t
 	return rc;
 }
 
-static int begin(struct cli *cli, int argc, char **argv)
+static int index_begin(struct cli *cli, int argc, char **argv)
 {
 	int rc;
 
@@ -103,17 +103,17 @@ static int begin(struct cli *cli, int argc, char **argv)
 	return 0;
 }
 
-static int add(struct cli *cli, int argc, char **argv)
+static int index_add(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_error err = { 0 };
 	int64_t bytes = 0, jobs = 0;
-	int rc = begin(cli, argc, argv);
+	int rc = index_begin(cli, argc, argv);
 
 	if (rc != 0)
 		return rc < 0 ? EX_OK : rc;
 	rc = index_add_exec(cli->pg, argv[optind], &err);
 	if (rc == 0)
-		rc = steps(cli, argv[optind], &err);
+		rc = index_steps(cli, argv[optind], &err);
 	if (rc == 0)
 		rc = size(cli, argv[optind], &bytes, &jobs, &err);
 	if (rc < 0)
@@ -128,11 +128,11 @@ static int add(struct cli *cli, int argc, char **argv)
 	return EX_OK;
 }
 
-static int rm(struct cli *cli, int argc, char **argv)
+static int index_rm(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_error err = { 0 };
 	bool found = false;
-	int rc = begin(cli, argc, argv);
+	int rc = index_begin(cli, argc, argv);
 
 	if (rc != 0)
 		return rc < 0 ? EX_OK : rc;
@@ -140,7 +140,7 @@ static int rm(struct cli *cli, int argc, char **argv)
 	if (rc == 0 && !found)
 		rc = error_set(&err, DEFERRED_ENOTFOUND, "index", "search term '%.64s' has no index", argv[optind]);
 	if (rc == 0)
-		rc = steps(cli, argv[optind], &err);
+		rc = index_steps(cli, argv[optind], &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	puts(cli->json ? "true" : "it is gone");
@@ -149,7 +149,7 @@ static int rm(struct cli *cli, int argc, char **argv)
 
 /* ---- ls ----------------------------------------------------------------------------------------- */
 
-static void print_table(const struct pg_result *res)
+static void index_print_table(const struct pg_result *res)
 {
 	static const char *const headers[] = { "TERM", "STATE", ">PARTITIONS", ">BYTES", ">JOBS", ">BYTES A JOB" };
 	struct table t;
@@ -172,7 +172,7 @@ static void print_table(const struct pg_result *res)
 	table_end(&t);
 }
 
-static int ls(struct cli *cli, int argc, char **argv)
+static int index_ls(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
@@ -188,15 +188,15 @@ static int ls(struct cli *cli, int argc, char **argv)
 		cli_print_json_array(res);
 		putchar('\n');
 	} else if (pg_rows(res) > 0) {
-		print_table(res);
+		index_print_table(res);
 	}
 	pg_result_free(res);
 	return EX_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_index_run(struct cli *cli, int argc, char **argv)
 {
-	static const struct cli_word words[] = { { "add", add }, { "ls", ls }, { "rm", rm }, { 0 } };
+	static const struct cli_word words[] = { { "add", index_add }, { "ls", index_ls }, { "rm", index_rm }, { 0 } };
 
 	return cli_run_word(cli, words, argc, argv);
 }
@@ -207,7 +207,7 @@ const struct cmd cmd_index = {
 	"ls\n"
 	"rm TERM",
 	"index labels or params for searches",
-	run,
+	cmd_index_run,
 	"deferred_viewer",
 	"add, ls and rm",
 };

@@ -20,7 +20,7 @@ static const char *const states[] = {
 		NULL
 };
 
-static void print_table(const struct pg_result *res, size_t n)
+static void ls_print_table(const struct pg_result *res, size_t n)
 {
 	static const char *const headers[] = { ">ID",    "STATE", "QUEUE", "FUNCTION", ">PRIO",
 					       ">TRIES", ">AGE",  ">WHEN", "LAST",     "LABEL" };
@@ -46,7 +46,7 @@ static void print_table(const struct pg_result *res, size_t n)
 	table_end(&t);
 }
 
-static void print_running(const struct pg_result *res, size_t n)
+static void ls_print_running(const struct pg_result *res, size_t n)
 {
 	static const char *const headers[] = { ">ID",   "QUEUE",  "FUNCTION", ">TRY", ">FOR",
 					       "LEASE", "WORKER", "PROGRESS", "LABEL" };
@@ -91,8 +91,8 @@ static size_t count_rows(const struct pg_result *res, const struct store_admin_f
 	return n - (pg_rows(res) == n && r.last && !r.fits);
 }
 
-static void print(const struct cli *cli, const struct store_admin_filter *filter, int limit,
-		  const struct pg_result *res)
+static void ls_print(const struct cli *cli, const struct store_admin_filter *filter, int limit,
+		     const struct pg_result *res)
 {
 	int64_t after;
 	size_t n = count_rows(res, filter, limit, &after);
@@ -101,7 +101,7 @@ static void print(const struct cli *cli, const struct store_admin_filter *filter
 		cli_print_json_rows(res, n);
 		putchar('\n');
 	} else if (n > 0) {
-		(filter->running ? print_running : print_table)(res, n);
+		(filter->running ? ls_print_running : ls_print_table)(res, n);
 	} else if (after == 0 && isatty(STDOUT_FILENO)) {
 		puts("no jobs");
 	}
@@ -110,7 +110,7 @@ static void print(const struct cli *cli, const struct store_admin_filter *filter
 		fprintf(cli->json ? stderr : stdout, "there may be more: the same with --after %" PRId64 "\n", after);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_ls_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		FILTER_OPTIONS(states, NULL),
@@ -164,11 +164,11 @@ static int run(struct cli *cli, int argc, char **argv)
 		rc = store_admin_ls(cli->pg, &filter.jobs, &res, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
-	print(cli, &filter.jobs, (int)limit, res);
+	ls_print(cli, &filter.jobs, (int)limit, res);
 	pg_result_free(res);
 	return EX_OK;
 }
 
 const struct cmd cmd_ls = {
-	"ls", "[OPTION...]", "list jobs", run, "deferred_viewer", NULL, SHARDS_ALL,
+	"ls", "[OPTION...]", "list jobs", cmd_ls_run, "deferred_viewer", NULL, SHARDS_ALL,
 };

@@ -49,7 +49,7 @@ static int write_file(const char *path, const char *text, size_t len)
 	return failed ? EX_CANTCREAT : EX_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_metrics_run(struct cli *cli, int argc, char **argv)
 {
 	enum { OPT_TEXTFILE, OPT_OPENMETRICS };
 	static const struct program_option own[] = {
@@ -90,5 +90,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_metrics = {
-	"metrics", "[OPTION...]", "print figures for Prometheus", run, "deferred_viewer", NULL, SHARDS_ONE,
+	"metrics", "[OPTION...]", "print figures for Prometheus", cmd_metrics_run, "deferred_viewer", NULL, SHARDS_ONE,
 };

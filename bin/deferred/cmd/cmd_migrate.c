@@ -13,7 +13,7 @@ struct progress {
 	int items, sources;
 };
 
-static void print_json(const struct migrate_item *item, bool first)
+static void migrate_print_json(const struct migrate_item *item, bool first)
 {
 	fputs(first ? "" : ", ", stdout);
 	if (item->version)
@@ -46,7 +46,7 @@ static void on_item(void *data, const struct migrate_item *item)
 	bool first = progress->items++ == 0, first_source = !item->version && progress->sources++ == 0;
 
 	if (progress->json)
-		print_json(item, first);
+		migrate_print_json(item, first);
 	else if (progress->dry_run)
 		print_sql(item, first, first_source);
 	else if (item->version)
@@ -89,7 +89,7 @@ static int number_shard(struct cli *cli, struct deferred_error *err)
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_migrate_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "dry-run", NULL, "print the SQL and change nothing", 'n' },
@@ -132,5 +132,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_migrate = {
-	"migrate", "[--dry-run]", "create or upgrade the tables of deferred", run, NULL,
+	"migrate", "[--dry-run]", "create or upgrade the tables of deferred", cmd_migrate_run, NULL,
 };

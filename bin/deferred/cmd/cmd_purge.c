@@ -27,7 +27,7 @@ struct purge {
 	char *in_use; /* partitions that go as a whole the next time: "{name,name}" */
 };
 
-static void tell(struct purge *p, const char *partition, int64_t rows)
+static void purge_tell(struct purge *p, const char *partition, int64_t rows)
 {
 	if (p->cli->json)
 		printf("%s\"%s\"", p->partitions ? ", " : "", partition);
@@ -39,7 +39,7 @@ static void tell(struct purge *p, const char *partition, int64_t rows)
 	p->partitions++;
 }
 
-static int leave(struct purge *p, const char *partition, struct deferred_error *err)
+static int purge_leave(struct purge *p, const char *partition, struct deferred_error *err)
 {
 	char *list;
 
@@ -67,9 +67,9 @@ static int drop_partitions(struct purge *p, struct deferred_error *err)
 		r = admin_purge_partition_row(res, 0);
 		more = r.name != NULL;
 		if (more && r.dropped)
-			tell(p, r.name, 0);
+			purge_tell(p, r.name, 0);
 		else if (more)
-			rc = leave(p, r.name, err);
+			rc = purge_leave(p, r.name, err);
 		pg_result_free(res);
 	}
 	return rc;
@@ -92,7 +92,7 @@ static int archive_partitions(struct purge *p, struct deferred_error *err)
 		aside = admin_purge_aside_row(res, 0).name;
 		more = aside != NULL;
 		if (more && (rc = archive_table(p->cli->pg, aside, p->command, name, &rows, err)) == 0)
-			tell(p, name, rows);
+			purge_tell(p, name, rows);
 		else if (more)
 			error_hint(err, "deferred.%s stays until a purge with --archive has archived it", aside);
 		pg_result_free(res);
@@ -170,7 +170,7 @@ static int purge(struct purge *p, struct deferred_error *err)
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_purge_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "older-than", "SPAN", "delete what ended longer ago", 'o' },
@@ -235,5 +235,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_purge = {
-	"purge", "--older-than SPAN [OPTION...]", "delete or archive old history", run, "deferred_purger",
+	"purge", "--older-than SPAN [OPTION...]", "delete or archive old history", cmd_purge_run, "deferred_purger",
 };

@@ -42,7 +42,7 @@ static const char *const rare[] = { ">MIN BACK-OFF", ">MAX BACK-OFF", ">EXPONENT
 				    ">MAX PARAMS",   "METADATA",      "ON DEAD" };
 #define RARE (sizeof(rare) / sizeof(rare[0]))
 
-static const char *number_text(char text[SETTINGS_RATE_SIZE], int64_t n)
+static const char *queue_number_text(char text[SETTINGS_RATE_SIZE], int64_t n)
 {
 	snprintf(text, SETTINGS_RATE_SIZE, "%" PRId64, n);
 	return text;
@@ -62,9 +62,9 @@ static const char *rare_text(char text[SETTINGS_RATE_SIZE], const struct admin_q
 		snprintf(text, SETTINGS_RATE_SIZE, "%g", r->backoff_exponent);
 		return text;
 	case 3:
-		return r->has_max_dequeue ? number_text(text, r->max_dequeue) : NULL;
+		return r->has_max_dequeue ? queue_number_text(text, r->max_dequeue) : NULL;
 	case 4:
-		return r->has_params_max_bytes ? number_text(text, r->params_max_bytes) : NULL;
+		return r->has_params_max_bytes ? queue_number_text(text, r->params_max_bytes) : NULL;
 	case 5:
 		return r->metadata;
 	default:
@@ -72,7 +72,7 @@ static const char *rare_text(char text[SETTINGS_RATE_SIZE], const struct admin_q
 	}
 }
 
-static void print_queues(const struct pg_result *res)
+static void queue_print_queues(const struct pg_result *res)
 {
 	const char *headers[10 + RARE] = { "QUEUE",  "PAUSED", ">RUNNING", ">RATE",   ">MAX LENGTH",
 					   ">LEASE", ">TTL",   ">TRIES",   ">WEIGHT", "FUNCTION" };
@@ -113,7 +113,7 @@ static void print_queues(const struct pg_result *res)
 	table_end(&t);
 }
 
-static int ls(struct cli *cli, const char *queue)
+static int cmd_queue_ls(struct cli *cli, const char *queue)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
@@ -129,7 +129,7 @@ static int ls(struct cli *cli, const char *queue)
 		cli_print_json_array(res);
 		putchar('\n');
 	} else {
-		print_queues(res);
+		queue_print_queues(res);
 	}
 	pg_result_free(res);
 	return rc;
@@ -137,7 +137,7 @@ static int ls(struct cli *cli, const char *queue)
 
 /* ---- set, pause, resume */
 
-static int set(struct cli *cli, const char *queue, const struct settings *s, bool create)
+static int cmd_queue_set(struct cli *cli, const char *queue, const struct settings *s, bool create)
 {
 	struct deferred_error err = { 0 };
 	int64_t marked = 0;
@@ -148,7 +148,7 @@ static int set(struct cli *cli, const char *queue, const struct settings *s, boo
 		rc = store_admin_mark(cli->pg, &marked, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
-	return cli->json ? ls(cli, queue) : EX_OK;
+	return cli->json ? cmd_queue_ls(cli, queue) : EX_OK;
 }
 
 static int set_paused(struct cli *cli, char **queues, int n, bool paused)
@@ -184,7 +184,7 @@ static bool confirmed(const char *queue, int64_t hot)
 	return fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int refuse(const char *queue, int64_t hot, const char *hint)
+static int queue_refuse(const char *queue, int64_t hot, const char *hint)
 {
 	fprintf(stderr, "deferred: queue '%s' holds %" PRId64 "%s job%s still to be run\nhint: %s\n", queue, hot,
 		hot == STORE_ADMIN_COUNT_MAX ? "+" : "", plural(hot), hint);
@@ -200,10 +200,10 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (hot > 0 && rm && !force)
-		return refuse(queue, hot, "'deferred queue rm --force' cancels them");
+		return queue_refuse(queue, hot, "'deferred queue rm --force' cancels them");
 	if (hot > 0 && !yes && !(rm && force)) {
 		if (!isatty(STDIN_FILENO))
-			return refuse(queue, hot, "--yes cancels them");
+			return queue_refuse(queue, hot, "--yes cancels them");
 		if (!confirmed(queue, hot))
 			return CLI_NOT_DONE;
 	}
@@ -233,15 +233,15 @@ struct line {
 };
 
 /* A name that could not be one is wrong usage; whether there is such a queue only the database knows. */
-static bool is_queue_name(const char *s)
+static bool queue_is_queue_name(const char *s)
 {
 	return s[0] && strlen(s) <= 88 && s[0] != '.' && s[0] != '-' &&
 	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
 }
 
 /* False: the word ends with *rc. */
-static bool read_line(struct cli *cli, int argc, char **argv, const struct program_option *options, struct line *line,
-		      int *rc)
+static bool queue_read_line(struct cli *cli, int argc, char **argv, const struct program_option *options,
+			    struct line *line, int *rc)
 {
 	int c, n;
 
@@ -265,7 +265,7 @@ static bool read_line(struct cli *cli, int argc, char **argv, const struct progr
 		return false;
 	}
 	for (int i = optind; i < argc; i++)
-		if (!is_queue_name(argv[i])) {
+		if (!queue_is_queue_name(argv[i])) {
 			cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
 				   "queue name '%.64s' is invalid", argv[i]);
 			return false;
@@ -279,9 +279,9 @@ static int queue_ls(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli->role = "deferred_viewer";
-	if (!read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!queue_read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return ls(cli, argv[optind]);
+	return cmd_queue_ls(cli, argv[optind]);
 }
 
 static int queue_set(struct cli *cli, int argc, char **argv)
@@ -293,13 +293,13 @@ static int queue_set(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	settings_options(SETTINGS_QUEUE, options, 1);
-	if (!read_line(cli, argc, argv, options, &line, &rc))
+	if (!queue_read_line(cli, argc, argv, options, &line, &rc))
 		return rc;
 	if (line.settings.n == 0 && !line.settings.metadata && !line.given)
 		return cli_usage(cli, "a setting is missing");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
-	return set(cli, argv[optind], &line.settings, line.given & OPT_CREATE);
+	return cmd_queue_set(cli, argv[optind], &line.settings, line.given & OPT_CREATE);
 }
 
 static int queue_pause(struct cli *cli, int argc, char **argv)
@@ -307,7 +307,7 @@ static int queue_pause(struct cli *cli, int argc, char **argv)
 	struct line line = { .least = 1, .most = INT_MAX };
 	int rc;
 
-	if (!read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!queue_read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
 	return set_paused(cli, argv + optind, argc - optind, argv[0][0] == 'p');
 }
@@ -321,7 +321,7 @@ static int queue_clear(struct cli *cli, int argc, char **argv)
 	struct line line = { .least = 1, .most = 1 };
 	int rc;
 
-	if (!read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!queue_read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
 	return clear_or_remove(cli, argv[optind], false, line.given & OPT_YES, false);
 }
@@ -336,12 +336,12 @@ static int queue_rm(struct cli *cli, int argc, char **argv)
 	struct line line = { .least = 1, .most = 1 };
 	int rc;
 
-	if (!read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!queue_read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
 		return rc;
 	return clear_or_remove(cli, argv[optind], true, line.given & OPT_YES, line.given & OPT_FORCE);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_queue_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
 		{ "ls", queue_ls },
@@ -364,7 +364,7 @@ const struct cmd cmd_queue = {
 	"clear QUEUE [--yes]\n"
 	"rm QUEUE [--force]",
 	"set, pause and clear queues",
-	run,
+	cmd_queue_run,
 	"deferred_worker",
 	"ls, set, pause, resume, clear and rm",
 };

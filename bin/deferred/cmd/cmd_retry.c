@@ -2,7 +2,7 @@
 #include "filter.h"
 
 static const char *const states[] = { "dead", "delayed", "cancelled", "expired", NULL };
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_retry_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		FILTER_OPTIONS(states, "dead and delayed"),
@@ -15,5 +15,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_retry = {
-	"retry", "ID...\n[--dry-run] FILTER...", "run jobs again", run, "deferred_worker",
+	"retry", "ID...\n[--dry-run] FILTER...", "run jobs again", cmd_retry_run, "deferred_worker",
 };

@@ -112,7 +112,7 @@ static bool add_option(const struct cli *cli, int c, struct adding *a)
 	return ok;
 }
 
-static int store(struct cli *cli, struct adding *a, bool from_stdin)
+static int rule_store(struct cli *cli, struct adding *a, bool from_stdin)
 {
 	struct deferred_error err = { 0 };
 	char *query = NULL, *opts = NULL;
@@ -192,7 +192,7 @@ static int rule_add(struct cli *cli, int argc, char **argv)
 	a.rule.name = argv[optind];
 	a.rule.fn = argv[optind + 1];
 	a.rule.query = argv[optind + 2];
-	return store(cli, &a, strcmp(a.rule.query, "-") == 0);
+	return rule_store(cli, &a, strcmp(a.rule.query, "-") == 0);
 }
 
 /* ---- ls --------------------------------------------------------------------------------------- */
@@ -343,7 +343,7 @@ static int rule_rm(struct cli *cli, int argc, char **argv)
 
 /* ---- the group -------------------------------------------------------------------------------- */
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_rule_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
 		{ "add", rule_add },
@@ -365,7 +365,7 @@ const struct cmd cmd_rule = {
 	"run [--flow ID] [NAME...]\n"
 	"rm NAME...",
 	"make jobs of the rows of stored queries",
-	run,
+	cmd_rule_run,
 	"deferred_producer",
 	"add, ls, test, run and rm",
 };

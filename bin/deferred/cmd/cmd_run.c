@@ -19,7 +19,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-static void print_json(const struct attempt *a)
+static void run_print_json(const struct attempt *a)
 {
 	struct params_text t = { 0 };
 	char *text;
@@ -37,9 +37,9 @@ static void print_json(const struct attempt *a)
 }
 
 /* In words of a function, which may be anything. */
-static void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void run_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-static void complain(const char *fmt, ...)
+static void run_complain(const char *fmt, ...)
 {
 	char *text = NULL, *clean;
 	va_list ap;
@@ -55,19 +55,19 @@ static void complain(const char *fmt, ...)
 }
 
 /* How the attempt ended, as an exit code. */
-static int report(const struct cli *cli, const struct attempt *a)
+static int run_report(const struct cli *cli, const struct attempt *a)
 {
 	if (cli->json) {
-		print_json(a);
+		run_print_json(a);
 	} else {
 		if (a->result)
 			printf("%s\n", a->result);
 		if (a->outcome != JOB_OK)
-			complain("%s %s: %s", a->job->fn, job_outcome_text(a->outcome),
-				 a->error ? a->error : "no reason given");
+			run_complain("%s %s: %s", a->job->fn, job_outcome_text(a->outcome),
+				     a->error ? a->error : "no reason given");
 	}
 	for (const struct runner_call *c = a->follow; c && a->outcome == JOB_OK; c = c->next)
-		complain("not deferred, there being no queue: %s %s", c->fn, c->params);
+		run_complain("not deferred, there being no queue: %s %s", c->fn, c->params);
 	return a->outcome == JOB_OK ? EX_OK : CLI_NOT_DONE;
 }
 
@@ -95,11 +95,11 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		unknown = pool_take_unknown(pool);
 	}
 	if (a) {
-		rc = report(cli, a);
+		rc = run_report(cli, a);
 		for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
 			pool_remove_file(pool, p->path);
 	} else if (unknown && pool_clash(pool, fn)) {
-		complain("%s: refused", pool_clash(pool, fn));
+		run_complain("%s: refused", pool_clash(pool, fn));
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
 		fprintf(stderr,
@@ -170,7 +170,7 @@ static int run_here(struct cli *cli, const char *fn, const char *params, const c
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_run_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option own[] = {
 		{ "plugin-dir", "DIR", "folder of the plugins", 'p', "the setting" },
@@ -201,5 +201,5 @@ const struct cmd cmd_run = {
 	"run",
 	"FN [JSON|-] [OPTION...]",
 	"run a function here and now",
-	run,
+	cmd_run_run,
 };

@@ -287,7 +287,7 @@ static int schedule_backfill(struct cli *cli, int argc, char **argv)
 
 /* ---- the group -------------------------------------------------------------------------------- */
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_schedule_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
 		{ "set", schedule_set },
@@ -316,7 +316,7 @@ const struct cmd cmd_schedule = {
 	"backfill NAME --from TIME --to TIME [OPTION...]\n"
 	"sync FILE... [OPTION...]",
 	"manage recurring jobs",
-	run,
+	cmd_schedule_run,
 	"deferred_producer",
 	"set, ls, show, next, pause, resume, run, rm, backfill and sync",
 };

@@ -15,8 +15,8 @@
 /* ---- ls ----------------------------------------------------------------------------------------- */
 
 /* Whether it answers, and as what. */
-static int look(const struct cli *cli, const struct config_shard *shard, struct store_shard *found,
-		struct deferred_error *err)
+static int shard_look(const struct cli *cli, const struct config_shard *shard, struct store_shard *found,
+		      struct deferred_error *err)
 {
 	struct cli one = {
 		.cmd = cli->cmd, .config = cli->config, .answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms
@@ -62,7 +62,7 @@ static void print_one_json(const struct config_shard *shard, const struct store_
 	free(clean);
 }
 
-static int ls(struct cli *cli, int argc, char **argv)
+static int shard_ls(struct cli *cli, int argc, char **argv)
 {
 	static const char *const headers[] = { "SHARD", ">NUMBER", "ACCEPTS", ">READY", ">WORKERS", "ERROR" };
 	const struct config_shard *shards;
@@ -81,7 +81,7 @@ static int ls(struct cli *cli, int argc, char **argv)
 		struct deferred_error err = { 0 };
 		struct store_shard found = { 0 };
 
-		if (look(cli, &shards[i], &found, &err) < 0)
+		if (shard_look(cli, &shards[i], &found, &err) < 0)
 			exit_code = EX_UNAVAILABLE;
 		if (cli->json) {
 			print_one_json(&shards[i], &found, &err, i == 0);
@@ -126,14 +126,14 @@ static int for_route(struct cli *cli, int argc, char **argv)
 	return EX_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_shard_run(struct cli *cli, int argc, char **argv)
 {
-	static const struct cli_word words[] = { { "ls", ls }, { "for", for_route }, { 0 } };
+	static const struct cli_word words[] = { { "ls", shard_ls }, { "for", for_route }, { 0 } };
 
 	return cli_run_word(cli, words, argc, argv);
 }
 
 const struct cmd cmd_shard = {
-	"shard",      "ls\nfor ROUTE", "list several databases and find the one of a route", run, NULL,
+	"shard",      "ls\nfor ROUTE", "list several databases and find the one of a route", cmd_shard_run, NULL,
 	"ls and for", SHARDS_ONE,
 };

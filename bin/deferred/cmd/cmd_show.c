@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What has several lines stands below its first one; a name or label has one, whatever is in it. */
-static void print_text(const char *name, const char *value, int indent)
+static void show_print_text(const char *name, const char *value, int indent)
 {
 	char *text;
 
@@ -21,9 +21,9 @@ static void print_text(const char *name, const char *value, int indent)
 	free(text);
 }
 
-static void print_line(const char *name, const char *value)
+static void show_print_line(const char *name, const char *value)
 {
-	print_text(name, value, TABLE_ONE_LINE);
+	show_print_text(name, value, TABLE_ONE_LINE);
 }
 
 static void print_job(const struct pg_result *res)
@@ -34,30 +34,30 @@ static void print_job(const struct pg_result *res)
 								 *who = table_clean(r.created_by, 0, TABLE_ONE_LINE);
 
 	printf("job         %" PRId64 "\n", r.id);
-	print_line("state", state);
-	print_line("function", r.fn);
+	show_print_line("state", state);
+	show_print_line("function", r.fn);
 	printf("queue       %s, priority %" PRId64 "\n", queue, r.priority);
 	printf("deferred    %s by %s, %s ago\n", r.created, who, table_age(age, r.age_s));
 	free(queue);
 	free(who);
 	if (r.visible)
-		print_line(strcmp(state, "claimed") == 0 ? "lease ends"
-			   : strcmp(state, "ready") == 0 ? "ready since"
-							 : "due",
-			   r.visible);
-	print_line("held by", r.held_by);
-	print_line("label", r.label);
-	print_line("key", r.key);
-	print_line("rule", r.rule);
-	print_line("tags", r.tags);
-	print_line("trace", r.traceparent);
-	print_line("run at", r.run_at);
-	print_line("expires", r.expires);
-	print_line("limits", r.limits);
-	print_line("worker", r.worker);
-	print_line("progress", table_progress(progress, r.has_done ? &r.done : NULL, r.has_total ? &r.total : NULL,
-					      r.text, r.has_reported_s ? &r.reported_s : NULL));
-	print_text("params", r.params, 12);
+		show_print_line(strcmp(state, "claimed") == 0 ? "lease ends"
+				: strcmp(state, "ready") == 0 ? "ready since"
+							      : "due",
+				r.visible);
+	show_print_line("held by", r.held_by);
+	show_print_line("label", r.label);
+	show_print_line("key", r.key);
+	show_print_line("rule", r.rule);
+	show_print_line("tags", r.tags);
+	show_print_line("trace", r.traceparent);
+	show_print_line("run at", r.run_at);
+	show_print_line("expires", r.expires);
+	show_print_line("limits", r.limits);
+	show_print_line("worker", r.worker);
+	show_print_line("progress", table_progress(progress, r.has_done ? &r.done : NULL, r.has_total ? &r.total : NULL,
+						   r.text, r.has_reported_s ? &r.reported_s : NULL));
+	show_print_text("params", r.params, 12);
 }
 
 static void cell_us(struct table *t, bool known, int64_t us)
@@ -137,7 +137,7 @@ static void print_edges(const struct pg_result *res, bool above)
 	}
 }
 
-static int show(struct cli *cli, int64_t id)
+static int cmd_show_job(struct cli *cli, int64_t id)
 {
 	struct pg_result *job = NULL, *attempts = NULL, *edges = NULL;
 	struct deferred_error err = { 0 };
@@ -170,7 +170,7 @@ static int show(struct cli *cli, int64_t id)
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_show_run(struct cli *cli, int argc, char **argv)
 {
 	int64_t id;
 	int rc;
@@ -184,9 +184,9 @@ static int run(struct cli *cli, int argc, char **argv)
 	rc = cli_shard_of(cli, id);
 	if (rc == 0)
 		rc = cli_connect(cli, true);
-	return rc != 0 ? rc : show(cli, id);
+	return rc != 0 ? rc : cmd_show_job(cli, id);
 }
 
 const struct cmd cmd_show = {
-	"show", "ID", "show one job", run, "deferred_reader",
+	"show", "ID", "show one job", cmd_show_run, "deferred_reader",
 };

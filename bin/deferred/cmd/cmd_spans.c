@@ -57,7 +57,7 @@ struct spans {
 
 static volatile sig_atomic_t ended;
 
-static void on_signal(int number)
+static void spans_on_signal(int number)
 {
 	(void)number;
 	ended = 1;
@@ -66,7 +66,7 @@ static void on_signal(int number)
 /* A line that was begun is ended. */
 static void catch_signals(void)
 {
-	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
+	struct sigaction action = { .sa_handler = spans_on_signal, .sa_flags = SA_RESETHAND };
 
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
@@ -86,7 +86,7 @@ static int write_batch(struct spans *s, struct deferred_error *err)
 }
 
 /* What some other hand has stored is no trace context. */
-static int write_row(struct spans *s, const struct pg_result *res, size_t row, struct deferred_error *err)
+static int spans_write_row(struct spans *s, const struct pg_result *res, size_t row, struct deferred_error *err)
 {
 	struct spans_row r = spans_row(res, row);
 	int outcome = job_outcome_of(r.outcome);
@@ -126,7 +126,7 @@ static int read_slice(struct spans *s, int64_t *at, int64_t end, struct deferred
 		s->slice = (to - *at) / 4 > 1 ? (to - *at) / 4 : 1;
 	} else if (rc == 0) {
 		for (size_t row = 1; rc == 0 && row < pg_rows(res); row++)
-			rc = write_row(s, res, row, err);
+			rc = spans_write_row(s, res, row, err);
 		if (rc == 0)
 			rc = write_batch(s, err);
 		if (spans_row(res, 0).job < STORE_SPANS_ROWS / 8 && to < end && s->slice < SLICE_MAX)
@@ -154,7 +154,7 @@ static int read_to(struct spans *s, int64_t *at, int64_t end, struct deferred_er
 }
 
 /* What may be read again is remembered for as long as that takes. */
-static void remember(struct spans *s, int64_t now)
+static void spans_remember(struct spans *s, int64_t now)
 {
 	if (now - s->turned < OLDEST + 10 * 60 * S)
 		return;
@@ -162,7 +162,7 @@ static void remember(struct spans *s, int64_t now)
 	s->turned = now;
 }
 
-static int follow(struct spans *s, struct deferred_error *err)
+static int spans_follow(struct spans *s, struct deferred_error *err)
 {
 	struct store_spans_now now;
 	int rc = 0;
@@ -174,7 +174,7 @@ static int follow(struct spans *s, struct deferred_error *err)
 		for (size_t i = 0; rc == 0 && i < PASSES; i++)
 			if (now.now_us - passes[i].age - s->at[i] >= passes[i].every)
 				rc = read_to(s, &s->at[i], now.now_us - passes[i].age, err);
-		remember(s, now.now_us);
+		spans_remember(s, now.now_us);
 		if (rc == 0 && !ended && !output_ends())
 			poll(&out, 1, POLL_MS);
 	}
@@ -194,7 +194,7 @@ static void tell_end(const struct spans *s)
 			text);
 }
 
-static int read_all(struct spans *s, const struct store_spans_now *now, struct deferred_error *err)
+static int spans_read_all(struct spans *s, const struct store_spans_now *now, struct deferred_error *err)
 {
 	int64_t since_us = now->since_us > 0 ? now->since_us : 0; /* no attempt ended before 2000 */
 
@@ -203,10 +203,10 @@ static int read_all(struct spans *s, const struct store_spans_now *now, struct d
 	s->at[0] = since_us;
 	for (size_t i = 1; i < PASSES; i++)
 		s->at[i] = since_us > now->now_us - passes[i].age ? since_us : now->now_us - passes[i].age;
-	return s->follow ? follow(s, err) : read_to(s, &s->at[0], now->now_us, err);
+	return s->follow ? spans_follow(s, err) : read_to(s, &s->at[0], now->now_us, err);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_spans_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "since", "TIME", "start at this time, or so long ago", 's', "1h" },
@@ -246,7 +246,7 @@ static int run(struct cli *cli, int argc, char **argv)
 	if (rc < 0 && since)
 		return cli_fail_time(cli, "--since", since, &err);
 	if (rc == 0)
-		rc = read_all(&s, &now, &err);
+		rc = spans_read_all(&s, &now, &err);
 	seen_clear(&s.seen);
 	if (s.follow)
 		tell_end(&s);
@@ -254,5 +254,6 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_spans = {
-	"spans", "[OPTION...]", "write attempts as OpenTelemetry spans", run, "deferred_viewer", NULL, SHARDS_ONE,
+	"spans", "[OPTION...]", "write attempts as OpenTelemetry spans", cmd_spans_run, "deferred_viewer",
+	NULL,    SHARDS_ONE,
 };

@@ -18,7 +18,7 @@ static void cell_count(struct table *t, int64_t n, bool more)
 	table_cell(t, "%" PRId64 "%s", n, more ? "+" : "");
 }
 
-static void print_queues(const struct pg_result *res)
+static void status_print_queues(const struct pg_result *res)
 {
 	static const char *const headers[] = { "QUEUE", ">READY", ">DELAYED", ">CLAIMED", ">OLDEST", "HELD BY" };
 	char age[TABLE_AGE_SIZE];
@@ -102,7 +102,7 @@ static void print_outcomes(const struct pg_result *res)
 }
 
 /* The first of them; `deferred functions` has the rest. */
-static void print_unknown(const struct pg_result *res)
+static void status_print_unknown(const struct pg_result *res)
 {
 	size_t shown = pg_rows(res) < 5 ? pg_rows(res) : 5;
 
@@ -149,7 +149,7 @@ static void print_durability(const struct pg_result *res)
 	free(told);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_status_run(struct cli *cli, int argc, char **argv)
 {
 	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL,
 			 *absent = NULL, *durability = NULL;
@@ -205,10 +205,10 @@ static int run(struct cli *cli, int argc, char **argv)
 		putchar('\n');
 		print_gone(all);
 		print_absent(absent);
-		print_queues(queues);
+		status_print_queues(queues);
 		print_dead(dead);
 		print_outcomes(outcomes);
-		print_unknown(unknown);
+		status_print_unknown(unknown);
 		print_alerts(alerts);
 	}
 	pg_result_free(all);
@@ -223,5 +223,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_status = {
-	"status", "", "show queues, workers and recent outcomes", run, "deferred_viewer", NULL, SHARDS_ALL,
+	"status", "", "show queues, workers and recent outcomes", cmd_status_run, "deferred_viewer", NULL, SHARDS_ALL,
 };

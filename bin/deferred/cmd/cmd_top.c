@@ -31,7 +31,7 @@ enum { OPT_QUEUE = 1, OPT_INTERVAL, OPT_ONCE };
 
 /* ---- what is shown -------------------------------------------------------------------------------- */
 
-static void clear(struct top *top)
+static void top_clear(struct top *top)
 {
 	store_why_clear(&top->why);
 	pg_result_free(top->recent);
@@ -43,11 +43,11 @@ static void clear(struct top *top)
 
 /* Each statement is bounded and takes no lock; between two looks no transaction is open, so that nothing is kept from
  * being vacuumed. */
-static int look(struct top *top, struct pg *pg, struct deferred_error *err)
+static int top_look(struct top *top, struct pg *pg, struct deferred_error *err)
 {
 	int rc;
 
-	clear(top);
+	top_clear(top);
 	if ((rc = store_why_backlog(pg, top->queue, &top->why, err)) < 0)
 		return rc;
 	store_why_missed(pg, &top->missed, &top->why);
@@ -65,7 +65,7 @@ static int look(struct top *top, struct pg *pg, struct deferred_error *err)
 	return rc;
 }
 
-static int print_json(const struct cli *cli, const struct top *top)
+static int top_print_json(const struct cli *cli, const struct top *top)
 {
 	struct top_arrivals_row r;
 	struct deferred_error err = { 0 };
@@ -96,12 +96,12 @@ static int print_json(const struct cli *cli, const struct top *top)
 static int once(struct cli *cli, struct top *top)
 {
 	struct deferred_error err = { 0 };
-	int rc = look(top, cli->pg, &err);
+	int rc = top_look(top, cli->pg, &err);
 
 	if (rc < 0)
 		return cli_fail(cli, &err);
 	if (cli->json)
-		return print_json(cli, top);
+		return top_print_json(cli, top);
 	top_frame(top, stdout, 0, 0, false);
 	return EX_OK;
 }
@@ -110,7 +110,7 @@ static int once(struct cli *cli, struct top *top)
 
 static volatile sig_atomic_t stopped, resized;
 
-static void on_signal(int number)
+static void top_on_signal(int number)
 {
 	if (number == SIGWINCH)
 		resized = 1;
@@ -123,7 +123,7 @@ struct terminal {
 	sigset_t while_waiting;
 };
 
-static void put(const char *text, size_t len)
+static void top_put(const char *text, size_t len)
 {
 	while (len > 0) {
 		ssize_t n = write(STDOUT_FILENO, text, len);
@@ -143,7 +143,7 @@ static void put(const char *text, size_t len)
 static bool terminal_begin(struct terminal *t)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGWINCH };
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = top_on_signal };
 	struct termios raw;
 	sigset_t blocked;
 
@@ -159,18 +159,18 @@ static bool terminal_begin(struct terminal *t)
 	raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO);
 	raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* stopped, it would leave the terminal as it is */
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
-	put("\x1b[?1049h\x1b[?25l", 14);
+	top_put("\x1b[?1049h\x1b[?25l", 14);
 	return true;
 }
 
 static void terminal_end(const struct terminal *t)
 {
-	put("\x1b[?25h\x1b[?1049l", 14);
+	top_put("\x1b[?25h\x1b[?1049l", 14);
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &t->before);
 	sigprocmask(SIG_SETMASK, &t->while_waiting, NULL);
 }
 
-static void draw(const struct top *top)
+static void top_draw(const struct top *top)
 {
 	struct winsize size = { 0 };
 	char *text = NULL;
@@ -184,12 +184,12 @@ static void draw(const struct top *top)
 	top_frame(top, out, size.ws_row ? size.ws_row : 24, size.ws_col ? size.ws_col : 80, true);
 	fputs("\x1b[J", out);
 	if (fclose(out) == 0)
-		put(text, len);
+		top_put(text, len);
 	free(text);
 }
 
 /* A key; 0: the time has come, -1: a signal or the end of the terminal. */
-static int key(const struct terminal *t, int64_t wait_ms)
+static int top_key(const struct terminal *t, int64_t wait_ms)
 {
 	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
 	struct timespec ts = { wait_ms / 1000, wait_ms % 1000 * 1000000 };
@@ -222,12 +222,12 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 		int64_t now = clock_ms();
 
 		if (!held && now >= next) {
-			if ((rc = look(top, cli->pg, &err)) < 0)
+			if ((rc = top_look(top, cli->pg, &err)) < 0)
 				break;
 			next = clock_ms() + interval_ms;
-			draw(top);
+			top_draw(top);
 		}
-		pressed = key(&t, held ? -1 : next > now ? next - now : 0);
+		pressed = top_key(&t, held ? -1 : next > now ? next - now : 0);
 		switch (pressed) {
 		case 'q':
 			stopped = 1;
@@ -237,7 +237,7 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 			break;
 		case 's':
 			top->sort = (top->sort + 1) % TOP_SORTS_LEN;
-			draw(top);
+			top_draw(top);
 			break;
 		case 'l':
 		case CTRL_L:
@@ -246,7 +246,7 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 			break;
 		default:
 			if (resized)
-				draw(top);
+				top_draw(top);
 			resized = 0;
 		}
 	}
@@ -254,7 +254,7 @@ static int live(struct cli *cli, struct top *top, int64_t interval_ms)
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_top_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option own[] = {
 		{ "queue", "NAME", "show this queue", OPT_QUEUE, "all queues" },
@@ -291,10 +291,11 @@ static int run(struct cli *cli, int argc, char **argv)
 		return rc;
 	rc = one || cli->json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) ? once(cli, &top)
 										 : live(cli, &top, interval_ms);
-	clear(&top);
+	top_clear(&top);
 	return rc;
 }
 
 const struct cmd cmd_top = {
-	"top", "[OPTION...]", "watch queues, functions and running jobs", run, "deferred_viewer", NULL, SHARDS_ONE,
+	"top", "[OPTION...]", "watch queues, functions and running jobs", cmd_top_run, "deferred_viewer",
+	NULL,  SHARDS_ONE,
 };

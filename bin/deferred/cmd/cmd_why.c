@@ -12,7 +12,7 @@
 
 enum { OPT_QUEUE = 1, OPT_ALL };
 
-static void print_line(const char *label, const char *value)
+static void why_print_line(const char *label, const char *value)
 {
 	char *clean = table_clean(value, 0, TABLE_ONE_LINE);
 
@@ -21,16 +21,16 @@ static void print_line(const char *label, const char *value)
 	free(clean);
 }
 
-static void print(const struct cause *causes, size_t n)
+static void why_print(const struct cause *causes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		print_line("", causes[i].why);
-		print_line("    figure: ", causes[i].figure);
-		print_line("    do: ", causes[i].mend);
+		why_print_line("", causes[i].why);
+		why_print_line("    figure: ", causes[i].figure);
+		why_print_line("    do: ", causes[i].mend);
 	}
 }
 
-static int print_json(const struct cli *cli, const struct cause *causes, size_t n)
+static int why_print_json(const struct cli *cli, const struct cause *causes, size_t n)
 {
 	struct deferred_error err = { 0 };
 	struct params_text t = { 0 };
@@ -53,7 +53,7 @@ static int print_json(const struct cli *cli, const struct cause *causes, size_t 
 	return EX_OK;
 }
 
-static int tell(struct cli *cli, int64_t id, const char *queue, bool all)
+static int why_tell(struct cli *cli, int64_t id, const char *queue, bool all)
 {
 	struct cause causes[CAUSES_MAX];
 	struct deferred_error err = { 0 };
@@ -71,9 +71,9 @@ static int tell(struct cli *cli, int64_t id, const char *queue, bool all)
 		if (!all)
 			n = 1;
 		if (cli->json)
-			rc = print_json(cli, causes, n);
+			rc = why_print_json(cli, causes, n);
 		else
-			print(causes, n);
+			why_print(causes, n);
 		if (rc == EX_OK && id && !why.job.there && !why.job.table.name)
 			rc = CLI_NOT_DONE;
 	}
@@ -81,7 +81,7 @@ static int tell(struct cli *cli, int64_t id, const char *queue, bool all)
 	return rc;
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_why_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option own[] = {
 		{ "queue", "NAME", "explain this queue", OPT_QUEUE, "all queues" },
@@ -115,9 +115,9 @@ static int run(struct cli *cli, int argc, char **argv)
 	rc = id > 0 ? cli_shard_of(cli, id) : 0;
 	if (rc == 0)
 		rc = cli_connect(cli, true);
-	return rc != 0 ? rc : tell(cli, id, queue, all);
+	return rc != 0 ? rc : why_tell(cli, id, queue, all);
 }
 
 const struct cmd cmd_why = {
-	"why", "[ID|--queue NAME] [--all]", "explain why jobs are not done yet", run, "deferred_viewer",
+	"why", "[ID|--queue NAME] [--all]", "explain why jobs are not done yet", cmd_why_run, "deferred_viewer",
 };

@@ -33,7 +33,7 @@ static void attribute_close(struct params_text *t)
 	params_close(t, '}');
 }
 
-static void text(struct params_text *t, const char *key, const char *value)
+static void otlp_text(struct params_text *t, const char *key, const char *value)
 {
 	if (!value)
 		return;
@@ -42,7 +42,7 @@ static void text(struct params_text *t, const char *key, const char *value)
 	attribute_close(t);
 }
 
-static void number_text(struct params_text *t, const char *key, int64_t value)
+static void otlp_number_text(struct params_text *t, const char *key, int64_t value)
 {
 	char digits[24];
 
@@ -50,10 +50,10 @@ static void number_text(struct params_text *t, const char *key, int64_t value)
 	params_string(t, key, digits);
 }
 
-static void number(struct params_text *t, const char *key, int64_t value)
+static void otlp_number(struct params_text *t, const char *key, int64_t value)
 {
 	attribute_open(t, key);
-	number_text(t, "intValue", value);
+	otlp_number_text(t, "intValue", value);
 	attribute_close(t);
 }
 
@@ -70,24 +70,24 @@ static void attributes(struct params_text *t, const struct otlp_span *s)
 
 	snprintf(id, sizeof(id), "%" PRId64, s->job);
 	params_open(t, "attributes", '[');
-	text(t, "messaging.system", "deferred");
-	text(t, "messaging.operation.name", "process");
-	text(t, "messaging.operation.type", "process");
-	text(t, "messaging.destination.name", s->queue);
-	text(t, "messaging.message.id", id);
-	text(t, "error.type", s->failed ? s->outcome : NULL);
-	text(t, "deferred.function", s->fn);
-	number(t, "deferred.attempt", s->attempt);
-	text(t, "deferred.outcome", s->outcome);
+	otlp_text(t, "messaging.system", "deferred");
+	otlp_text(t, "messaging.operation.name", "process");
+	otlp_text(t, "messaging.operation.type", "process");
+	otlp_text(t, "messaging.destination.name", s->queue);
+	otlp_text(t, "messaging.message.id", id);
+	otlp_text(t, "error.type", s->failed ? s->outcome : NULL);
+	otlp_text(t, "deferred.function", s->fn);
+	otlp_number(t, "deferred.attempt", s->attempt);
+	otlp_text(t, "deferred.outcome", s->outcome);
 	flag(t, "deferred.final", s->final);
 	if (s->wait_us >= 0)
-		number(t, "deferred.wait_us", s->wait_us);
+		otlp_number(t, "deferred.wait_us", s->wait_us);
 	if (s->worker)
-		number(t, "deferred.worker", s->worker);
+		otlp_number(t, "deferred.worker", s->worker);
 	params_close(t, ']');
 }
 
-static void span(struct params_text *t, const struct otlp_span *s)
+static void otlp_one_span(struct params_text *t, const struct otlp_span *s)
 {
 	char hex[33], name[512];
 	size_t queue_len = strnlen(s->queue, sizeof(name) - sizeof("process "));
@@ -102,8 +102,8 @@ static void span(struct params_text *t, const struct otlp_span *s)
 	snprintf(name, sizeof(name), "process %.*s", (int)utf8_prefix(s->queue, queue_len), s->queue);
 	params_string(t, "name", name);
 	params_number(t, "kind", KIND_CONSUMER);
-	number_text(t, "startTimeUnixNano", s->start_us * 1000);
-	number_text(t, "endTimeUnixNano", s->end_us * 1000);
+	otlp_number_text(t, "startTimeUnixNano", s->start_us * 1000);
+	otlp_number_text(t, "endTimeUnixNano", s->end_us * 1000);
 	attributes(t, s);
 	if (s->failed) {
 		params_open(t, "status", '{');
@@ -124,7 +124,7 @@ int otlp_line(const struct otlp_span *spans, size_t n, char **line, struct defer
 	params_open(&t, NULL, '{');
 	params_open(&t, "resource", '{');
 	params_open(&t, "attributes", '[');
-	text(&t, "service.name", "deferred");
+	otlp_text(&t, "service.name", "deferred");
 	params_close(&t, ']');
 	params_close(&t, '}');
 	params_open(&t, "scopeSpans", '[');
@@ -135,7 +135,7 @@ int otlp_line(const struct otlp_span *spans, size_t n, char **line, struct defer
 	params_close(&t, '}');
 	params_open(&t, "spans", '[');
 	for (size_t i = 0; i < n; i++)
-		span(&t, &spans[i]);
+		otlp_one_span(&t, &spans[i]);
 	params_close(&t, ']');
 	params_close(&t, '}');
 	params_close(&t, ']');

@@ -18,7 +18,7 @@ struct progress {
 	bool shown;
 };
 
-static void show_progress(void *data, double queued, double stored, double estimate)
+static void rule_run_show_progress(void *data, double queued, double stored, double estimate)
 {
 	static const char bar[] = "########################################";
 	struct progress *p = data;
@@ -33,7 +33,7 @@ static void show_progress(void *data, double queued, double stored, double estim
 	p->shown = true;
 }
 
-static void print_json(const char *name, const struct store_rule_run *run, int64_t ms)
+static void rule_run_print_json(const char *name, const struct store_rule_run *run, int64_t ms)
 {
 	struct rule_run_row r;
 
@@ -77,8 +77,8 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 	int rc, exit_code;
 
 	if (isatty(STDERR_FILENO)) {
-		run.on_progress = show_progress;
-		show_progress(&progress, 0, 0, 0);
+		run.on_progress = rule_run_show_progress;
+		rule_run_show_progress(&progress, 0, 0, 0);
 	}
 	rc = store_rule_run(cli->pg, name, &run, &err);
 	ms = (clock_ns() - start_ns) / 1000000;
@@ -93,7 +93,7 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 		return exit_code;
 	}
 	if (cli->json)
-		print_json(name, &run, ms);
+		rule_run_print_json(name, &run, ms);
 	else
 		printf("%s: %" PRId64 " queued, %" PRId64 " skipped, %" PRId64 " failed, %.1f s\n", name, run.queued,
 		       run.skipped, run.failed, (double)ms / 1000);
@@ -110,7 +110,7 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 }
 
 /* Names of all rules one may run. res holds them. */
-static int list(struct cli *cli, struct pg_result **res, const char ***names, int *n)
+static int rule_run_list(struct cli *cli, struct pg_result **res, const char ***names, int *n)
 {
 	struct deferred_error err = { 0 };
 
@@ -155,7 +155,7 @@ int rule_run(struct cli *cli, int argc, char **argv)
 		names = (const char *const *)(argv + optind);
 		n = argc - optind;
 	} else {
-		rc = list(cli, &res, &all, &n);
+		rc = rule_run_list(cli, &res, &all, &n);
 		if (rc != EX_OK)
 			return rc;
 		names = all;

@@ -58,7 +58,7 @@ int schedule_fail(const struct cli *cli, bool zone, struct deferred_error *err)
 	return cli_fail(cli, err);
 }
 
-static int store(struct cli *cli, char **argv, const char *params, const char *opts, bool zone)
+static int schedule_set_store(struct cli *cli, char **argv, const char *params, const char *opts, bool zone)
 {
 	struct schedule_set_row r;
 	struct deferred_error err = { 0 };
@@ -128,7 +128,7 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 	if (params && params_check(params, strlen(params), &err) < 0)
 		rc = cli_fail(cli, &err);
 	else if (params)
-		rc = store(cli, argv + optind, params, opts, zone);
+		rc = schedule_set_store(cli, argv + optind, params, opts, zone);
 	free(given);
 	free(opts);
 	return rc;

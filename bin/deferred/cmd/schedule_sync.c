@@ -22,7 +22,8 @@ static const char *key_of(const char *member)
 	return NULL;
 }
 
-static int missing(const struct config *config, const struct config_section *s, struct deferred_error *err)
+static int schedule_sync_missing(const struct config *config, const struct config_section *s,
+				 struct deferred_error *err)
 {
 	for (size_t i = 0; i < 2; i++) {
 		bool found = false;
@@ -49,7 +50,7 @@ static int write_schedules(const struct config *config, char **json, struct defe
 		const struct config_section *s = &schedules[i];
 		bool zone = false;
 
-		rc = missing(config, s, err);
+		rc = schedule_sync_missing(config, s, err);
 		params_open(&t, NULL, '{');
 		params_string(&t, "name", s->name);
 		for (size_t k = 0; k < s->len; k++)

@@ -38,10 +38,10 @@ put(struct frame *f, bool bold, const char *fmt, va_list ap)
 	free(text);
 }
 
-static void line(struct frame *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void top_frame_line(struct frame *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void head(struct frame *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void line(struct frame *f, const char *fmt, ...)
+static void top_frame_line(struct frame *f, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -64,7 +64,7 @@ static void head(struct frame *f, const char *fmt, ...)
 #define ROWS(res) ((res) ? pg_rows(res) : 0)
 
 /* The row of a queue, or of a function; with neither that of all. */
-static size_t find(const struct top *top, const char *queue, const char *fn)
+static size_t top_frame_find(const struct top *top, const char *queue, const char *fn)
 {
 	size_t i = 0;
 
@@ -84,12 +84,12 @@ static struct top_recent_row recent_of(const struct top *top, size_t row)
 	return row < ROWS(top->recent) ? top_recent_row(top->recent, row) : (struct top_recent_row){ 0 };
 }
 
-static void print_head(struct frame *f, const struct top *top)
+static void top_frame_print_head(struct frame *f, const struct top *top)
 {
 	struct top_arrivals_row r;
 	const struct cause_backlog *b = &top->why.backlog;
 	int64_t ready = 0, late = 0, running = 0, ended, failed;
-	struct top_recent_row all = recent_of(top, find(top, NULL, NULL));
+	struct top_recent_row all = recent_of(top, top_frame_find(top, NULL, NULL));
 	char age[TABLE_AGE_SIZE];
 	bool more = false;
 
@@ -106,10 +106,11 @@ static void print_head(struct frame *f, const struct top *top)
 	head(f, "%s%s%s  live workers: %" PRId64 "  ready: %" PRId64 "%s  late by: %s  claimed: %" PRId64, r.as_of,
 	     top->queue ? "  queue " : "", top->queue ? top->queue : "", r.workers, ready, more ? "+" : "",
 	     table_age(age, late), running);
-	line(f, "a minute, over the last 1, 5, 15: arrived %.1f %.1f %.1f%s  ended %.1f %.1f %.1f%s  failed %.1f %%",
-	     (double)r.arrived_1, (double)r.arrived_5 / 5, (double)r.arrived_15 / 15, r.more ? "+" : "",
-	     (double)all.ended_1, (double)all.ended_5 / 5, (double)ended / 15, all.more ? "+" : "",
-	     ended ? 100.0 * (double)failed / (double)ended : 0);
+	top_frame_line(
+		f, "a minute, over the last 1, 5, 15: arrived %.1f %.1f %.1f%s  ended %.1f %.1f %.1f%s  failed %.1f %%",
+		(double)r.arrived_1, (double)r.arrived_5 / 5, (double)r.arrived_15 / 15, r.more ? "+" : "",
+		(double)all.ended_1, (double)all.ended_5 / 5, (double)ended / 15, all.more ? "+" : "",
+		ended ? 100.0 * (double)failed / (double)ended : 0);
 }
 
 /* ---- queues, the latest first --------------------------------------------------------------------- */
@@ -130,7 +131,7 @@ void top_sort_queues(struct top *top)
 		qsort(b->queues, b->queues_len, sizeof(*b->queues), later);
 }
 
-static void print_queues(struct frame *f, const struct top *top, int max)
+static void top_frame_print_queues(struct frame *f, const struct top *top, int max)
 {
 	const struct cause_backlog *b = &top->why.backlog;
 	char age[TABLE_AGE_SIZE], wait[TABLE_AGE_SIZE];
@@ -139,15 +140,15 @@ static void print_queues(struct frame *f, const struct top *top, int max)
 	     "WAIT", "HELD BY");
 	for (size_t i = 0; i < b->queues_len && (max < 0 || i < (size_t)max); i++) {
 		const struct cause_queue *q = &b->queues[i];
-		struct top_recent_row r = recent_of(top, find(top, q->name, NULL));
+		struct top_recent_row r = recent_of(top, top_frame_find(top, q->name, NULL));
 
-		line(f, "%-*.*s %7" PRId64 "%s %8" PRId64 " %8" PRId64 " %6s %8" PRId64 " %8s  %s", f->name, f->name,
-		     q->name, q->ready, q->more ? "+" : " ", q->running, q->delayed,
-		     q->ready > 0 ? table_age(age, q->oldest_s) : "", r.ended_5,
-		     r.has_wait_us ? table_us(wait, r.wait_us) : "",
-		     q->paused          ? "paused"
-		     : q->limit_used_up ? "limits"
-					: "");
+		top_frame_line(f, "%-*.*s %7" PRId64 "%s %8" PRId64 " %8" PRId64 " %6s %8" PRId64 " %8s  %s", f->name,
+			       f->name, q->name, q->ready, q->more ? "+" : " ", q->running, q->delayed,
+			       q->ready > 0 ? table_age(age, q->oldest_s) : "", r.ended_5,
+			       r.has_wait_us ? table_us(wait, r.wait_us) : "",
+			       q->paused          ? "paused"
+			       : q->limit_used_up ? "limits"
+						  : "");
 	}
 }
 
@@ -194,7 +195,7 @@ static double sort_key(const struct top *top, size_t row)
 	}
 }
 
-static void print_functions(struct frame *f, const struct top *top, int max)
+static void top_frame_print_functions(struct frame *f, const struct top *top, int max)
 {
 	static const char *const words[] = {
 #define X(name, word) word,
@@ -221,7 +222,7 @@ static void print_functions(struct frame *f, const struct top *top, int max)
 			fn->longest_s = r.claimed_s;
 	}
 	for (size_t i = 0; i < n; i++) {
-		functions[i].row = find(top, NULL, functions[i].fn);
+		functions[i].row = top_frame_find(top, NULL, functions[i].fn);
 		functions[i].key = sort_key(top, functions[i].row);
 	}
 	qsort(functions, n, sizeof(*functions), by_key);
@@ -233,15 +234,16 @@ static void print_functions(struct frame *f, const struct top *top, int max)
 
 		if (cpu ? r.has_cpu_us : r.has_run_us)
 			mean = table_us(run, cpu ? r.cpu_us : r.run_us);
-		line(f, "%-*.*s %8" PRId64 " %8s %8" PRId64 " %8" PRId64 " %8s", f->name, f->name, fn->fn, fn->running,
-		     fn->running ? table_age(age, fn->longest_s) : "", r.ended_5, r.failed_15, mean);
+		top_frame_line(f, "%-*.*s %8" PRId64 " %8s %8" PRId64 " %8" PRId64 " %8s", f->name, f->name, fn->fn,
+			       fn->running, fn->running ? table_age(age, fn->longest_s) : "", r.ended_5, r.failed_15,
+			       mean);
 	}
 	free(functions);
 }
 
 /* ---- jobs that workers have ----------------------------------------------------------------------- */
 
-static void print_running(struct frame *f, const struct top *top, int max)
+static void top_frame_print_running(struct frame *f, const struct top *top, int max)
 {
 	char age[TABLE_AGE_SIZE], lease[TABLE_AGE_SIZE];
 
@@ -251,9 +253,9 @@ static void print_running(struct frame *f, const struct top *top, int max)
 		struct top_running_row r = top_running_row(top->running, i);
 		const char *progress = r.progress;
 
-		line(f, "%12" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", r.id, f->name, f->name, r.fn,
-		     f->name - 4, f->name - 4, r.queue, table_age(age, r.claimed_s), table_age(lease, r.lease_s),
-		     r.host, r.pid, progress[0] ? ", " : "", progress);
+		top_frame_line(f, "%12" PRId64 " %-*.*s %-*.*s %6s %6s  %s pid %" PRId64 "%s%s", r.id, f->name, f->name,
+			       r.fn, f->name - 4, f->name - 4, r.queue, table_age(age, r.claimed_s),
+			       table_age(lease, r.lease_s), r.host, r.pid, progress[0] ? ", " : "", progress);
 	}
 }
 
@@ -278,16 +280,16 @@ void top_frame(const struct top *top, FILE *out, int rows, int cols, bool termin
 		queues = at_most(top->why.backlog.queues_len, room - functions - at_most(ROWS(top->running), room / 3));
 		running = room - queues - functions;
 	}
-	print_head(&f, top);
+	top_frame_print_head(&f, top);
 	if (c) {
-		line(&f, "why: %s", c->why);
-		line(&f, "     %s", c->figure);
-		line(&f, "do:  %s", c->mend[0] ? c->mend : "nothing");
+		top_frame_line(&f, "why: %s", c->why);
+		top_frame_line(&f, "     %s", c->figure);
+		top_frame_line(&f, "do:  %s", c->mend[0] ? c->mend : "nothing");
 	}
-	line(&f, "%s", terminal ? "q quit, space hold, s sort, l refresh" : "");
-	print_queues(&f, top, queues);
-	line(&f, "%s", "");
-	print_functions(&f, top, functions);
-	line(&f, "%s", "");
-	print_running(&f, top, running);
+	top_frame_line(&f, "%s", terminal ? "q quit, space hold, s sort, l refresh" : "");
+	top_frame_print_queues(&f, top, queues);
+	top_frame_line(&f, "%s", "");
+	top_frame_print_functions(&f, top, functions);
+	top_frame_line(&f, "%s", "");
+	top_frame_print_running(&f, top, running);
 }

@@ -65,7 +65,7 @@ void doctor_connection(struct doctor *d)
 
 /* ---- what is found ------------------------------------------------------------------------------ */
 
-static void print(const char *label, const char *text)
+static void doctor_print(const char *label, const char *text)
 {
 	char *clean = table_clean(text, 0, TABLE_ONE_LINE);
 
@@ -83,11 +83,11 @@ static void print_finding(const struct doctor_finding *f)
 		return;
 	}
 	snprintf(label, sizeof(label), "%-7s %s: ", doctor_word(f->level), f->check);
-	print(label, f->what);
+	doctor_print(label, f->what);
 	if (f->why)
-		print("        why: ", f->why);
+		doctor_print("        why: ", f->why);
 	if (f->mend)
-		print("        do: ", f->mend);
+		doctor_print("        do: ", f->mend);
 }
 
 static void add_member(struct params_text *json, const char *name, const char *text)
@@ -101,7 +101,7 @@ static void add_member(struct params_text *json, const char *name, const char *t
 	free(clean);
 }
 
-static void take(void *data, const struct doctor_finding *f)
+static void cmd_doctor_take(void *data, const struct doctor_finding *f)
 {
 	struct doctor_host *host = data;
 
@@ -134,10 +134,10 @@ static void run_check(struct doctor *d, const struct doctor_check *check)
 	doctor_run(d, check, run);
 }
 
-static int run(struct cli *cli, int argc, char **argv)
+static int cmd_doctor_run(struct cli *cli, int argc, char **argv)
 {
 	struct doctor_host host = { .cli = cli };
-	struct doctor d = { .role = cli->cmd->role, .host = &host, .take = take, .data = &host };
+	struct doctor d = { .role = cli->cmd->role, .host = &host, .take = cmd_doctor_take, .data = &host };
 	char *text;
 	int rc;
 
@@ -157,5 +157,5 @@ static int run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_doctor = {
-	"doctor", "", "check the whole installation", run, "deferred_worker", NULL, SHARDS_ONE,
+	"doctor", "", "check the whole installation", cmd_doctor_run, "deferred_worker", NULL, SHARDS_ONE,
 };

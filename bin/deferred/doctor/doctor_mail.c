@@ -11,12 +11,12 @@
 
 static int out; /* of the child, where it tells */
 
-static const char *on_setting(const struct deferred_call *call, const char *name)
+static const char *doctor_mail_on_setting(const struct deferred_call *call, const char *name)
 {
 	return strcmp(name, "mail.timeout") == 0 ? TIMEOUT_MS : config_text(call->host_data, name);
 }
 
-static void on_error(const struct deferred_call *call, const char *text, size_t len)
+static void doctor_mail_on_error(const struct deferred_call *call, const char *text, size_t len)
 {
 	char line[1200];
 
@@ -25,9 +25,11 @@ static void on_error(const struct deferred_call *call, const char *text, size_t 
 	doctor_tell(out, 'e', line);
 }
 
-static void check(struct doctor *d, int fd)
+static void doctor_mail_check(struct doctor *d, int fd)
 {
-	static const struct deferred_host host = { .size = sizeof(host), .error = on_error, .setting = on_setting };
+	static const struct deferred_host host = { .size = sizeof(host),
+						   .error = doctor_mail_on_error,
+						   .setting = doctor_mail_on_setting };
 	struct deferred_call call = { .size = sizeof(call),
 				      .attempt = 1,
 				      .fn = "send_mail",
@@ -55,7 +57,7 @@ static void check(struct doctor *d, int fd)
 		doctor_tell(fd, 'p', "plugin send_mail is of another version, and cannot try the mail server");
 }
 
-static void take(struct doctor *d, char letter, const char *text)
+static void doctor_mail_take(struct doctor *d, char letter, const char *text)
 {
 	doctor_fail(d, "%s", text);
 	doctor_why(d, "no mail is sent from here while that is so");
@@ -82,6 +84,6 @@ void doctor_mail(struct doctor *d)
 		doctor_why(d, "a mail that names no sender itself cannot be sent");
 		doctor_do(d, "mail { from = \"Name <address>\" } in the config file");
 	}
-	if ((why = doctor_in_child(d, check, take)))
-		take(d, 'e', why);
+	if ((why = doctor_in_child(d, doctor_mail_check, doctor_mail_take)))
+		doctor_mail_take(d, 'e', why);
 }

@@ -14,14 +14,14 @@
 
 static int out; /* callbacks tell there */
 
-static bool on_loading(void *data, const char *file)
+static bool doctor_plugins_on_loading(void *data, const char *file)
 {
 	(void)data;
 	doctor_tell(out, 'l', file);
 	return true;
 }
 
-static void on_refused(void *data, const char *file, const char *text)
+static void doctor_plugins_on_refused(void *data, const char *file, const char *text)
 {
 	char both[1200];
 
@@ -30,21 +30,21 @@ static void on_refused(void *data, const char *file, const char *text)
 	doctor_tell(out, 'r', both);
 }
 
-static void on_function(void *data, const char *name, const struct plugin_function *fn)
+static void doctor_plugins_on_function(void *data, const char *name, const struct plugin_function *fn)
 {
 	(void)data;
 	(void)fn;
 	doctor_tell(out, 'f', name);
 }
 
-static void on_clash(void *data, const char *name, const char *text)
+static void doctor_plugins_on_clash(void *data, const char *name, const char *text)
 {
 	(void)data;
 	(void)name;
 	doctor_tell(out, 'c', text);
 }
 
-static void load(struct doctor *d, int fd)
+static void doctor_plugins_load(struct doctor *d, int fd)
 {
 	/* In the process that starts runners it is the owner of that process whose files are trusted: root here, if it
 	 * is root's. */
@@ -53,16 +53,17 @@ static void load(struct doctor *d, int fd)
 	struct plugin_set *set = NULL;
 
 	out = fd;
-	if (plugin_open_dir(&set, config_plugin_dir(d->host->cli->config), owner, on_refused, NULL, &err) < 0 ||
-	    plugin_load_all(set, on_loading, on_refused, NULL, &err) < 0) {
+	if (plugin_open_dir(&set, config_plugin_dir(d->host->cli->config), owner, doctor_plugins_on_refused, NULL,
+			    &err) < 0 ||
+	    plugin_load_all(set, doctor_plugins_on_loading, doctor_plugins_on_refused, NULL, &err) < 0) {
 		doctor_tell(fd, 'e', err.message);
 		if (err.hint[0])
 			doctor_tell(fd, 'h', err.hint);
 	}
 	doctor_tell(fd, 'l', "");
 	if (set && !err.code) {
-		plugin_each_clash(set, on_clash, NULL);
-		plugin_each(set, on_function, NULL);
+		plugin_each_clash(set, doctor_plugins_on_clash, NULL);
+		plugin_each(set, doctor_plugins_on_function, NULL);
 	}
 }
 
@@ -81,7 +82,7 @@ static void add_function(struct doctor *d, const char *name)
 		d->functions_len++;
 }
 
-static void take(struct doctor *d, char letter, const char *text)
+static void doctor_plugins_take(struct doctor *d, char letter, const char *text)
 {
 	switch (letter) {
 	case 'l':
@@ -110,7 +111,7 @@ static void take(struct doctor *d, char letter, const char *text)
 	}
 }
 
-static int by_name(const void *a, const void *b)
+static int doctor_plugins_by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -158,7 +159,7 @@ void doctor_plugins(struct doctor *d)
 		doctor_fail(d, "cannot use plugin folder '%s': %s", dir, strerror(errno));
 		doctor_why(d, "check_deferred does not start without it");
 		doctor_do(d, "set plugin_dir, --plugin-dir or DEFERRED_PLUGIN_DIR to the folder of the plugins");
-	} else if (stat(dir, &st) == 0 && (why = doctor_in_child(d, load, take))) {
+	} else if (stat(dir, &st) == 0 && (why = doctor_in_child(d, doctor_plugins_load, doctor_plugins_take))) {
 		doctor_fail(d, "%s%s%s", loading[0] ? loading : "the plugins",
 			    loading[0] ? ", when it is loaded, " : " ", why);
 		doctor_why(d, "a runner that loads it ends the same way");
@@ -166,6 +167,6 @@ void doctor_plugins(struct doctor *d)
 	}
 	add_commands(d);
 	if (d->functions_len > 0)
-		qsort(d->functions, d->functions_len, sizeof(*d->functions), by_name);
+		qsort(d->functions, d->functions_len, sizeof(*d->functions), doctor_plugins_by_name);
 	d->knows_functions = true;
 }

@@ -125,7 +125,8 @@ static size_t times(double factor, uint64_t *random)
 	return (size_t)whole + ((double)(random_next(random) >> 11) * 0x1p-53 < factor - whole);
 }
 
-static bool put(struct advice_history *to, size_t *cap, const struct forecast_job *job, int64_t ready_us, size_t n)
+static bool advice_put(struct advice_history *to, size_t *cap, const struct forecast_job *job, int64_t ready_us,
+		       size_t n)
 {
 	if (to->len + n > *cap) {
 		size_t more = 2 * *cap + n;
@@ -150,7 +151,7 @@ static int begin_copy(struct advice_history *copy, const struct advice_history *
 	return copy->jobs ? 0 : -1;
 }
 
-static int end_copy(struct advice_history *copy, bool good)
+static int advice_end_copy(struct advice_history *copy, bool good)
 {
 	if (good)
 		return 0;
@@ -165,11 +166,11 @@ int advice_scale(const struct advice_history *h, double factor, uint64_t seed, s
 	bool good = begin_copy(copy, h, &cap) == 0;
 
 	for (size_t i = 0; good && i < h->len; i++)
-		good = put(copy, &cap, &h->jobs[i], h->jobs[i].ready_us, times(factor, &seed));
-	return end_copy(copy, good);
+		good = advice_put(copy, &cap, &h->jobs[i], h->jobs[i].ready_us, times(factor, &seed));
+	return advice_end_copy(copy, good);
 }
 
-static int64_t apart(int64_t a, int64_t b, int64_t round)
+static int64_t advice_apart(int64_t a, int64_t b, int64_t round)
 {
 	int64_t d = llabs(a - b) % round;
 
@@ -193,14 +194,14 @@ static bool alike(const struct blocks *b, int64_t k, int64_t j)
 
 	if (b->length_us != HOUR)
 		return llabs(k - j) <= 2;
-	hours_apart = apart(k, j, 24);
+	hours_apart = advice_apart(k, j, 24);
 	if (b->n < 3 * 24)
 		return hours_apart <= 1;
 	return hours_apart == 0 && weekend(b->begin_us + k * HOUR) == weekend(b->begin_us + j * HOUR);
 }
 
 /* One of those, each as likely. */
-static int64_t draw(const struct blocks *b, int64_t k, uint64_t *random)
+static int64_t advice_draw(const struct blocks *b, int64_t k, uint64_t *random)
 {
 	int64_t drawn = k;
 	uint64_t n = 0;
@@ -227,14 +228,14 @@ int advice_resample(const struct advice_history *h, double factor, uint64_t seed
 		first[k] = (size_t)i;
 	}
 	for (int64_t k = 0; good && k < b.n; k++) {
-		int64_t j = draw(&b, k, &seed);
+		int64_t j = advice_draw(&b, k, &seed);
 
 		for (size_t i = first[j]; good && i < first[j + 1]; i++)
-			good = put(copy, &cap, &h->jobs[i], h->jobs[i].ready_us + (k - j) * b.length_us,
-				   times(factor, &seed));
+			good = advice_put(copy, &cap, &h->jobs[i], h->jobs[i].ready_us + (k - j) * b.length_us,
+					  times(factor, &seed));
 	}
 	free(first);
-	return end_copy(copy, good);
+	return advice_end_copy(copy, good);
 }
 
 /* ---- the search ------------------------------------------------------------------------------- */
@@ -277,7 +278,7 @@ static int64_t waited_us(struct search *s, const struct advice_setting *setting,
 	return worst;
 }
 
-static bool fits(struct search *s, const struct advice_setting *setting, int64_t limit_us)
+static bool advice_fits(struct search *s, const struct advice_setting *setting, int64_t limit_us)
 {
 	return s->rc == 0 && waited_us(s, setting, NULL) <= limit_us;
 }
@@ -335,7 +336,7 @@ static int fewest(struct search *s, int64_t interval_us, bool lines, int least, 
 		return 0;
 	for (;;) {
 		setting = of_places(interval_us, lines, high);
-		if (fits(s, &setting, s->wanted->within_us))
+		if (advice_fits(s, &setting, s->wanted->within_us))
 			break;
 		if (high == most || s->rc < 0)
 			return 0;
@@ -346,7 +347,7 @@ static int fewest(struct search *s, int64_t interval_us, bool lines, int least, 
 		int middle = low + (high - low) / 2;
 
 		setting = of_places(interval_us, lines, middle);
-		if (fits(s, &setting, s->wanted->within_us))
+		if (advice_fits(s, &setting, s->wanted->within_us))
 			high = middle;
 		else
 			low = middle;
@@ -409,14 +410,14 @@ static int64_t least_cnt(struct search *s, const struct advice *without)
 
 	while (high - low > 1) {
 		setting.cnt = low + (high - low) / 2;
-		if (serves(s->wanted, &setting) && fits(s, &setting, predicted))
+		if (serves(s->wanted, &setting) && advice_fits(s, &setting, predicted))
 			high = setting.cnt;
 		else
 			low = setting.cnt;
 	}
 	for (setting.cnt = (int64_t)ceil((double)high * s->wanted->headroom); setting.cnt <= 2 * most + 1 && s->rc == 0;
 	     setting.cnt += setting.cnt / 4 + 1)
-		if (serves(s->wanted, &setting) && fits(s, &setting, predicted) && holds(s, &setting, bound))
+		if (serves(s->wanted, &setting) && advice_fits(s, &setting, predicted) && holds(s, &setting, bound))
 			return setting.cnt;
 	return 0;
 }
@@ -436,7 +437,7 @@ static bool are_valid(const struct advice_wanted *w, const struct advice_history
 	       w->rate >= 0 && w->peak_rate >= 0;
 }
 
-static void judge(struct search *s, const struct advice_setting *setting, struct advice *a)
+static void advice_judge_setting(struct search *s, const struct advice_setting *setting, struct advice *a)
 {
 	a->setting = *setting;
 	a->result = (struct forecast_result){ 0 };
@@ -455,7 +456,7 @@ int advice_judge(const struct advice_wanted *w, const struct advice_setting *set
 	*a = (struct advice){ .answer = ADVICE_TOO_LATE };
 	if (!are_valid(w, histories, n))
 		return -2;
-	judge(&s, setting, a);
+	advice_judge_setting(&s, setting, a);
 	if (a->predicted_us <= w->within_us)
 		a->answer = ADVICE_FOUND;
 	return s.rc;
@@ -494,11 +495,11 @@ int advice_seek(const struct advice_wanted *w, const struct advice_history *hist
 		answer = ADVICE_FOUND;
 	else if (least > w->runners_max)
 		answer = ADVICE_TOO_MUCH;
-	judge(&s, &best, a);
+	advice_judge_setting(&s, &best, a);
 	if (answer == ADVICE_FOUND && best.interval_us > 0) {
 		best.cnt = least_cnt(&s, a);
 		if (best.cnt > 0 && s.rc == 0)
-			judge(&s, &best, a);
+			advice_judge_setting(&s, &best, a);
 	}
 	a->answer = answer;
 	a->replays = s.replays;

@@ -26,7 +26,7 @@ struct reader {
 };
 
 /* NULL: the end of what is for the program. */
-static char *next_word(struct reader *r)
+static char *crontab_next_word(struct reader *r)
 {
 	static const char blanks[] = " \t";
 	char *word = r->rest + strspn(r->rest, blanks);
@@ -39,7 +39,7 @@ static char *next_word(struct reader *r)
 	return word;
 }
 
-static int wrong(struct reader *r, const char *what, const char *word, const char *remedy)
+static int crontab_wrong(struct reader *r, const char *what, const char *word, const char *remedy)
 {
 	error_set(r->err, DEFERRED_EINVAL, WHERE, "line '%.200s': %s '%.64s'", r->text, what, word);
 	error_hint(r->err, "%s", remedy);
@@ -48,14 +48,15 @@ static int wrong(struct reader *r, const char *what, const char *word, const cha
 
 static int no_program(struct reader *r, const char *word)
 {
-	return wrong(r, "neither " PROGRAM " nor an option of it:", word,
-		     r->service ? "write it as 'runners 4', or as " PROGRAM " --loop --listen --runners 4"
-				: "write it as '*/2 * * * * --cnt 10 --runners 2', or as it stands in the crontab");
+	return crontab_wrong(
+		r, "neither " PROGRAM " nor an option of it:", word,
+		r->service ? "write it as 'runners 4', or as " PROGRAM " --loop --listen --runners 4"
+			   : "write it as '*/2 * * * * --cnt 10 --runners 2', or as it stands in the crontab");
 }
 
 /* ---- options ---------------------------------------------------------------------------------- */
 
-static bool number(const char *text, int64_t min, int64_t max, int64_t *value)
+static bool crontab_number(const char *text, int64_t min, int64_t max, int64_t *value)
 {
 	char *end;
 	long long n;
@@ -69,10 +70,10 @@ static bool number(const char *text, int64_t min, int64_t max, int64_t *value)
 static int on_cnt(struct reader *r, const char *value)
 {
 	r->cnt = true;
-	return number(value, 0, CNT_MAX, &r->line->cnt)
+	return crontab_number(value, 0, CNT_MAX, &r->line->cnt)
 		       ? 0
-		       : wrong(r, "--cnt is not a whole number from 0 to 1000000000:", value,
-			       "for example --cnt 10; 0 means until nothing is ready");
+		       : crontab_wrong(r, "--cnt is not a whole number from 0 to 1000000000:", value,
+				       "for example --cnt 10; 0 means until nothing is ready");
 }
 
 /* Of a range the replay has the upper end: it has as many once they are needed. */
@@ -81,9 +82,9 @@ static int on_runners(struct reader *r, const char *value)
 	const char *dots = strstr(value, "..");
 	int64_t n;
 
-	if (!number(dots ? dots + 2 : value, 1, FORECAST_RUNNERS, &n))
-		return wrong(r, "--runners is not a whole number from 1 to 64:", value,
-			     "for example --runners 4 or --runners 1..8");
+	if (!crontab_number(dots ? dots + 2 : value, 1, FORECAST_RUNNERS, &n))
+		return crontab_wrong(r, "--runners is not a whole number from 1 to 64:", value,
+				     "for example --runners 4 or --runners 1..8");
 	r->line->runners = (int)n;
 	return 0;
 }
@@ -93,13 +94,14 @@ static int on_if_running(struct reader *r, const char *value)
 	r->line->replace = strcmp(value, "replace") == 0;
 	return r->line->replace || strcmp(value, "skip") == 0
 		       ? 0
-		       : wrong(r, "--if-running is not replace or skip:", value, "for example --if-running=skip");
+		       : crontab_wrong(r, "--if-running is not replace or skip:", value,
+				       "for example --if-running=skip");
 }
 
 static int on_queue(struct reader *r, const char *value)
 {
 	if (r->line->queues == CRONTAB_QUEUES)
-		return wrong(r, "more than 32 queues:", value, "use --queue at most 32 times");
+		return crontab_wrong(r, "more than 32 queues:", value, "use --queue at most 32 times");
 	r->line->queue[r->line->queues++] = value;
 	return 0;
 }
@@ -133,12 +135,13 @@ static int on_other(struct reader *r, const char *value)
 
 static int on_balance(struct reader *r, const char *value)
 {
-	return wrong(r, "what a balance of workers does is not replayed, that of", value, "leave --balance out");
+	return crontab_wrong(r, "what a balance of workers does is not replayed, that of", value,
+			     "leave --balance out");
 }
 
 static int on_window(struct reader *r, const char *value)
 {
-	return wrong(r, "jobs are replayed as with --window 100, and not", value, "leave --window out");
+	return crontab_wrong(r, "jobs are replayed as with --window 100, and not", value, "leave --window out");
 }
 
 struct option {
@@ -179,7 +182,7 @@ static const struct option options[] = {
 };
 
 /* The value behind a = is cut off. */
-static const struct option *find(struct reader *r, char *word)
+static const struct option *crontab_find(struct reader *r, char *word)
 {
 	char *name = word + (strncmp(word, "--", 2) == 0 ? 2 : 0), *equals = strchr(name, '=');
 	size_t len = equals ? (size_t)(equals - name) : strlen(name);
@@ -195,17 +198,17 @@ static const struct option *find(struct reader *r, char *word)
 
 static int read_options(struct reader *r, char *word)
 {
-	for (; word; word = next_word(r)) {
-		const struct option *o = find(r, word);
+	for (; word; word = crontab_next_word(r)) {
+		const struct option *o = crontab_find(r, word);
 		int rc;
 
 		if (!o)
 			return no_program(r, word);
 		if (o->value && !r->value)
-			r->value = next_word(r);
+			r->value = crontab_next_word(r);
 		if (o->value != (r->value != NULL))
-			return wrong(r, o->value ? "a value is missing behind" : "no value goes with", word,
-				     "check_deferred --help lists its options");
+			return crontab_wrong(r, o->value ? "a value is missing behind" : "no value goes with", word,
+					     "check_deferred --help lists its options");
 		rc = o->on(r, r->value);
 		if (rc < 0)
 			return rc;
@@ -228,12 +231,13 @@ static int read_rule(struct reader *r, char *rule)
 	r->line->rule = rule;
 	*rule = '\0';
 	for (int i = 0; i < FIELDS; i++) {
-		char *word = next_word(r);
+		char *word = crontab_next_word(r);
 
 		if (!word)
-			return wrong(r, "fewer than five fields of time:", rule,
-				     "write minute hour day month weekday, such as '*/2 * * * *', or @hourly; a "
-				     "service is for --service");
+			return crontab_wrong(
+				r, "fewer than five fields of time:", rule,
+				"write minute hour day month weekday, such as '*/2 * * * *', or @hourly; a "
+				"service is for --service");
 		if (i > 0)
 			strcat(rule, " ");
 		strcat(rule, word);
@@ -251,21 +255,21 @@ static char *skip_to_program(struct reader *r)
 
 	for (const char *p = r->rest; (p = strstr(p, PROGRAM)); p += strlen(PROGRAM))
 		there |= (p == r->rest || strchr(" \t/", p[-1])) && strchr(" \t", p[strlen(PROGRAM)]);
-	word = next_word(r);
+	word = crontab_next_word(r);
 	there &= word && *word != '-';
 	while (there && word && !is_program(word))
-		word = next_word(r);
-	return word && is_program(word) ? next_word(r) : word;
+		word = crontab_next_word(r);
+	return word && is_program(word) ? crontab_next_word(r) : word;
 }
 
-static int check(struct reader *r)
+static int crontab_check(struct reader *r)
 {
 	if (r->service && r->loop && !r->listen)
-		return wrong(r, "a service that sleeps when nothing is ready is not replayed:", "--loop",
-			     "add --listen");
+		return crontab_wrong(r, "a service that sleeps when nothing is ready is not replayed:", "--loop",
+				     "add --listen");
 	if (!r->service && (r->loop || r->listen))
-		return wrong(r, "cron starts no service:", r->loop ? "--loop" : "--listen",
-			     "give it without the fields of time, as --service");
+		return crontab_wrong(r, "cron starts no service:", r->loop ? "--loop" : "--listen",
+				     "give it without the fields of time, as --service");
 	return 0;
 }
 
@@ -287,7 +291,7 @@ int crontab_read(const char *text, bool service, struct crontab_line *line, stru
 		rc = read_rule(&r, line->words);
 	if (rc == 0)
 		rc = read_options(&r, skip_to_program(&r));
-	return rc == 0 ? check(&r) : rc;
+	return rc == 0 ? crontab_check(&r) : rc;
 }
 
 void crontab_clear(struct crontab_line *line)
@@ -313,16 +317,16 @@ int crontab_apart(const struct crontab_line *lines, size_t n, struct deferred_er
 
 /* ---- ticks ------------------------------------------------------------------------------------ */
 
-static bool has(int64_t bits, int n)
+static bool crontab_has(int64_t bits, int n)
 {
 	return (uint64_t)bits >> n & 1;
 }
 
 static bool is_day(const struct crontab_when *w, const struct tm *tm)
 {
-	bool day = has(w->days, tm->tm_mday), weekday = has(w->weekdays, tm->tm_wday);
+	bool day = crontab_has(w->days, tm->tm_mday), weekday = crontab_has(w->weekdays, tm->tm_wday);
 
-	return has(w->months, tm->tm_mon + 1) && (w->both_days ? day && weekday : day || weekday);
+	return crontab_has(w->months, tm->tm_mon + 1) && (w->both_days ? day && weekday : day || weekday);
 }
 
 int64_t crontab_interval_us(const struct crontab_when *w)
@@ -351,7 +355,8 @@ int64_t *crontab_ticks(const struct crontab_when *w, int64_t begin_us, int64_t e
 		time_t t = EPOCH_2000 + minute * 60;
 		struct tm tm;
 
-		if (localtime_r(&t, &tm) && has(w->minutes, tm.tm_min) && has(w->hours, tm.tm_hour) && is_day(w, &tm))
+		if (localtime_r(&t, &tm) && crontab_has(w->minutes, tm.tm_min) && crontab_has(w->hours, tm.tm_hour) &&
+		    is_day(w, &tm))
 			ticks[(*n)++] = minute * MINUTE_US - begin_us;
 	}
 	return ticks;

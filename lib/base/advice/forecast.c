@@ -51,31 +51,31 @@ struct replay {
 	struct forecast_result result;
 };
 
-static bool is_time(int64_t us)
+static bool forecast_is_time(int64_t us)
 {
 	return us >= 0 && us <= FORECAST_MAX_US;
 }
 
-static bool is_line(const struct forecast_line *line)
+static bool forecast_is_line(const struct forecast_line *line)
 {
 	for (size_t i = 0; line->ticks_us && i < line->ticks_len; i++)
-		if (!is_time(line->ticks_us[i]) || (i > 0 && line->ticks_us[i] <= line->ticks_us[i - 1]))
+		if (!forecast_is_time(line->ticks_us[i]) || (i > 0 && line->ticks_us[i] <= line->ticks_us[i - 1]))
 			return false;
-	return line->runners >= 1 && line->runners <= FORECAST_RUNNERS && is_time(line->interval_us) &&
-	       line->cnt >= 0 && is_time(line->first_us) && (!line->ticks_us || line->interval_us > 0);
+	return line->runners >= 1 && line->runners <= FORECAST_RUNNERS && forecast_is_time(line->interval_us) &&
+	       line->cnt >= 0 && forecast_is_time(line->first_us) && (!line->ticks_us || line->interval_us > 0);
 }
 
 static bool valid(const struct forecast_rule *rule, const struct forecast_line *lines, size_t lines_len,
 		  const struct forecast_job *jobs, size_t jobs_len)
 {
-	if (!is_time(rule->start_us) || !is_time(rule->between_us) || !is_time(rule->end_us) ||
-	    !is_time(rule->grace_us) || lines_len > FORECAST_LINES)
+	if (!forecast_is_time(rule->start_us) || !forecast_is_time(rule->between_us) ||
+	    !forecast_is_time(rule->end_us) || !forecast_is_time(rule->grace_us) || lines_len > FORECAST_LINES)
 		return false;
 	for (size_t i = 0; i < lines_len; i++)
-		if (!is_line(&lines[i]) || (lines[i].serves && rule->groups < 1))
+		if (!forecast_is_line(&lines[i]) || (lines[i].serves && rule->groups < 1))
 			return false;
 	for (size_t i = 0; i < jobs_len; i++)
-		if (!is_time(jobs[i].run_us) || !is_time(jobs[i].ready_us) ||
+		if (!forecast_is_time(jobs[i].run_us) || !forecast_is_time(jobs[i].ready_us) ||
 		    (i > 0 && jobs[i].ready_us < jobs[i - 1].ready_us) ||
 		    (rule->groups > 0 && (jobs[i].group < 0 || jobs[i].group >= rule->groups)))
 			return false;
@@ -164,7 +164,7 @@ static void put_back(struct replay *r, struct pool *p, size_t job, int64_t at_us
 }
 
 /* What was cut off first: it is older than all that waits. */
-static void look(const struct replay *r, struct pool *p, int64_t now_us)
+static void forecast_look(const struct replay *r, struct pool *p, int64_t now_us)
 {
 	for (size_t i = 0; i < p->returned_len && p->ready < FORECAST_WINDOW;) {
 		if (p->returned[i].ready_us > now_us) {
@@ -181,7 +181,7 @@ static void look(const struct replay *r, struct pool *p, int64_t now_us)
 }
 
 /* False: none is ready. */
-static bool take(struct replay *r, size_t line, struct runner *runner, int64_t now_us)
+static bool forecast_take(struct replay *r, size_t line, struct runner *runner, int64_t now_us)
 {
 	struct pool *p = r->pools;
 	struct forecast_job *job;
@@ -189,7 +189,7 @@ static bool take(struct replay *r, size_t line, struct runner *runner, int64_t n
 
 	for (size_t i = 0; i < r->pools_len; i++)
 		if (r->pools[i].lines >> line & 1) {
-			look(r, &r->pools[i], now_us);
+			forecast_look(r, &r->pools[i], now_us);
 			all += r->pools[i].ready;
 		}
 	if (all == 0)
@@ -246,13 +246,13 @@ static bool is_service(const struct forecast_line *line)
 }
 
 /* Each free runner gets a job; a copy that has none in hand then is over. */
-static void fill(struct replay *r, const struct forecast_line *line, struct line_state *s, int64_t now_us)
+static void forecast_fill(struct replay *r, const struct forecast_line *line, struct line_state *s, int64_t now_us)
 {
 	bool working = false;
 
 	for (int i = 0; i < line->runners; i++) {
 		if (s->runner[i].busy_us == NEVER && (is_service(line) || line->cnt == 0 || s->taken < line->cnt) &&
-		    take(r, s->number, &s->runner[i], now_us)) {
+		    forecast_take(r, s->number, &s->runner[i], now_us)) {
 			r->result.runs += s->taken++ == 0 && !is_service(line);
 			if (!is_service(line) && s->taken > r->result.most)
 				r->result.most = s->taken;
@@ -282,7 +282,8 @@ static int64_t next_of(const struct replay *r, const struct forecast_line *line,
 }
 
 /* What still runs at the end of the grace is cut off, and ready again. Returns when the copy is gone. */
-static int64_t end_copy(struct replay *r, const struct forecast_line *line, struct line_state *s, int64_t now_us)
+static int64_t forecast_end_copy(struct replay *r, const struct forecast_line *line, struct line_state *s,
+				 int64_t now_us)
 {
 	int64_t until_us = now_us + r->rule->grace_us, gone_us = now_us;
 
@@ -318,19 +319,19 @@ static int64_t first_tick(const struct forecast_line *line)
 	return line->ticks_len > 0 ? line->ticks_us[0] : NEVER;
 }
 
-static void tick(struct replay *r, const struct forecast_line *line, struct line_state *s)
+static void forecast_tick(struct replay *r, const struct forecast_line *line, struct line_state *s)
 {
 	if (s->alive && !line->replace) {
 		r->result.skipped++;
 	} else {
-		s->begin_us = end_copy(r, line, s, s->tick_us) + r->rule->start_us;
+		s->begin_us = forecast_end_copy(r, line, s, s->tick_us) + r->rule->start_us;
 		s->alive = true;
 		s->taken = 0;
 	}
 	s->tick_us = tick_after(line, s);
 }
 
-static void step(struct replay *r, const struct forecast_line *line, struct line_state *s, int64_t now_us)
+static void forecast_step(struct replay *r, const struct forecast_line *line, struct line_state *s, int64_t now_us)
 {
 	bool again = is_service(line);
 
@@ -340,17 +341,17 @@ static void step(struct replay *r, const struct forecast_line *line, struct line
 			again = true;
 		}
 	if (s->tick_us <= now_us)
-		tick(r, line, s);
+		forecast_tick(r, line, s);
 	if (s->begin_us <= now_us) {
 		s->begin_us = NEVER;
 		again = true;
 	}
 	/* The copy that a start has ended looks no more, and the next one does not yet. */
 	if (again && s->begin_us == NEVER)
-		fill(r, line, s, now_us);
+		forecast_fill(r, line, s, now_us);
 }
 
-static void begin(const struct forecast_line *lines, size_t lines_len, struct line_state *states)
+static void forecast_begin(const struct forecast_line *lines, size_t lines_len, struct line_state *states)
 {
 	for (size_t i = 0; i < lines_len; i++) {
 		states[i].number = i;
@@ -361,11 +362,12 @@ static void begin(const struct forecast_line *lines, size_t lines_len, struct li
 	}
 }
 
-static void run(struct replay *r, const struct forecast_line *lines, size_t lines_len, struct line_state *states)
+static void forecast_replay(struct replay *r, const struct forecast_line *lines, size_t lines_len,
+			    struct line_state *states)
 {
 	int64_t now_us = 0;
 
-	begin(lines, lines_len, states);
+	forecast_begin(lines, lines_len, states);
 	while (is_more(r) && !r->no_memory) {
 		int64_t next_us = NEVER;
 		size_t who = 0;
@@ -381,7 +383,7 @@ static void run(struct replay *r, const struct forecast_line *lines, size_t line
 		if (next_us >= r->rule->end_us)
 			break;
 		now_us = next_us;
-		step(r, &lines[who], &states[who], now_us);
+		forecast_step(r, &lines[who], &states[who], now_us);
 	}
 }
 
@@ -397,7 +399,7 @@ int forecast_run(const struct forecast_rule *rule, const struct forecast_line *l
 		jobs[i].wait_us = -1;
 	states = calloc(lines_len + 1, sizeof(*states));
 	if (states && make_pools(&r, lines, lines_len))
-		run(&r, lines, lines_len, states);
+		forecast_replay(&r, lines, lines_len, states);
 	else
 		r.no_memory = true;
 	free(states);

@@ -204,7 +204,7 @@ static bool wants_login(const struct sending *s)
  * Nobody got it, or nobody knows. Final is only what the server refused with 5xx, and only about the
  * sender, the mail or every recipient: what happens before is about the server and may change.
  */
-static int judge(struct sending *s, CURLcode code)
+static int main_judge(struct sending *s, CURLcode code)
 {
 	bool temporary = false;
 	char *refused;
@@ -298,7 +298,7 @@ static int send_mail(const struct deferred_call *call)
 	if (rc == DEFERRED_OK) {
 		bool taken = s->message_sent && s->reply_ended && s->reply_code / 100 == 2;
 
-		rc = taken ? accepted(s) : judge(s, code);
+		rc = taken ? accepted(s) : main_judge(s, code);
 	}
 	if (rc != DEFERRED_OK)
 		call->host->error(call, s->why, strlen(s->why));

@@ -125,7 +125,7 @@ static bool add_text_header(struct curl_slist **list, const char *name, const ch
 }
 
 /* The name without the backslashes that its quoted string needed. Given: free(). NULL: out of memory. */
-static char *name_of(const struct address *a)
+static char *message_name_of(const struct address *a)
 {
 	char *name = strndup(a->label, a->label_len), *p = name;
 
@@ -142,7 +142,7 @@ static char *name_of(const struct address *a)
 static bool put_name(struct header *h, const struct address *a)
 {
 	static const char longest_header[] = "X-Deferred-To: ";
-	char *name = name_of(a);
+	char *name = message_name_of(a);
 	size_t len = name ? strlen(name) : 0;
 	bool fold = true;
 
@@ -197,7 +197,7 @@ static bool add_address_header(struct sending *s, const char *name, const struct
 	return end_header(&h, &s->headers) && written;
 }
 
-static bool add_date(struct sending *s)
+static bool message_add_date(struct sending *s)
 {
 	static const char days[][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat" };
 	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -253,13 +253,13 @@ static bool add_own_headers(struct sending *s)
 	return ok;
 }
 
-static bool add_headers(struct sending *s)
+static bool message_add_headers(struct sending *s)
 {
 	const struct addresses *from = &s->from, *reply_to = &s->reply_to, *to = &s->to, *cc = &s->cc;
 	const struct addresses *all[] = { &s->to, &s->cc, &s->bcc };
 	struct curl_slist **list = &s->headers;
 
-	return add_date(s) && add_message_id(s) && add_address_header(s, "From", &from, 1) &&
+	return message_add_date(s) && add_message_id(s) && add_address_header(s, "From", &from, 1) &&
 	       (!s->reply_to.len || add_address_header(s, "Reply-To", &reply_to, 1)) &&
 	       (!s->to.len || add_address_header(s, "To", &to, 1)) &&
 	       (s->to.len || s->cc.len || add_text_header(list, "To", "undisclosed-recipients:;")) &&
@@ -364,7 +364,7 @@ static char *encode_body(const char *body, enum encoding *encoding)
 	return encoded;
 }
 
-static bool add_line(struct curl_slist **list, const char *line)
+static bool message_add_line(struct curl_slist **list, const char *line)
 {
 	struct curl_slist *more = curl_slist_append(*list, line);
 
@@ -375,9 +375,9 @@ static bool add_line(struct curl_slist **list, const char *line)
 
 static bool add_encoding(struct curl_slist **list, enum encoding encoding)
 {
-	return add_line(list, encoding == SEVEN_BIT ? "Content-Transfer-Encoding: 7bit"
-			      : encoding == BASE64  ? "Content-Transfer-Encoding: base64"
-						    : "Content-Transfer-Encoding: quoted-printable");
+	return message_add_line(list, encoding == SEVEN_BIT ? "Content-Transfer-Encoding: 7bit"
+				      : encoding == BASE64  ? "Content-Transfer-Encoding: base64"
+							    : "Content-Transfer-Encoding: quoted-printable");
 }
 
 /* Encoded here, so that its size is known: libcurl announces that of the whole mail. */
@@ -507,7 +507,7 @@ static bool add_parts(struct sending *s, CURL *handle)
 	if (!bodies || (several && files && !(bodies = add_multipart(s->mime, "multipart/alternative", handle))))
 		return false;
 	/* Without a type of ours it is multipart/mixed. libcurl adds the boundary. */
-	if (!files && !add_line(&s->headers, type))
+	if (!files && !message_add_line(&s->headers, type))
 		return false;
 	return add_bodies(s, bodies, !files && !several, handle) && add_attachments(s, s->mime, false);
 }
@@ -521,7 +521,7 @@ static bool write_message(struct sending *s)
 	FILE *f;
 
 	snprintf(type, sizeof(type), "Content-Type: %s", s->text ? text_type : html_type);
-	if (body && add_line(&s->headers, "MIME-Version: 1.0") && add_line(&s->headers, type) &&
+	if (body && message_add_line(&s->headers, "MIME-Version: 1.0") && message_add_line(&s->headers, type) &&
 	    add_encoding(&s->headers, encoding) && (f = open_memstream(&s->message, &s->message_len))) {
 		for (const struct curl_slist *line = s->headers; line; line = line->next)
 			fprintf(f, "%s\r\n", line->data);
@@ -540,6 +540,6 @@ int compose(struct sending *s)
 
 	if (!handle)
 		return fail(s, DEFERRED_FAILED, "libcurl does not start");
-	ok = add_headers(s) && (single ? write_message(s) : add_parts(s, handle));
+	ok = message_add_headers(s) && (single ? write_message(s) : add_parts(s, handle));
 	return ok ? DEFERRED_OK : fail(s, DEFERRED_FAILED, "out of memory");
 }

@@ -239,9 +239,8 @@ static int open_attachment(struct sending *s, struct attachment *a)
 	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
 		return fail(s, DEFERRED_FAILED, "cannot read attachment '%.300s': %s", a->path, why);
 	if (a->fd < 0)
-		return fail(s, DEFERRED_DEAD,
-			    "cannot read attachment '%.300s' below mail.attachment_dir '%.200s': %s", a->path, dir,
-			    why);
+		return fail(s, DEFERRED_DEAD, "cannot read attachment '%.300s' below mail.attachment_dir '%.200s': %s",
+			    a->path, dir, why);
 	if (fstat(a->fd, &st) < 0)
 		return fail(s, DEFERRED_FAILED, "cannot read attachment '%.300s': %s", a->path, strerror(errno));
 	a->size = (size_t)st.st_size;
@@ -325,7 +324,7 @@ static int add_charset(struct sending *s, struct attachment *a)
 	return DEFERRED_OK;
 }
 
-static const char *repeated_cid(const struct sending *s, const char *cid)
+static const char *params_repeated_cid(const struct sending *s, const char *cid)
 {
 	for (size_t i = 0; i + 1 < s->attachments_len; i++)
 		if (s->attachments[i].cid && strcmp(s->attachments[i].cid, cid) == 0)
@@ -360,7 +359,7 @@ static int take_attachment(struct sending *s, const json_t *value)
 		return fail(s, DEFERRED_DEAD, "delete_after_send: neither true nor false");
 	wrong = mail_file_wrong(&(struct mail_file){ a->path, a->name, a->type, a->cid, text, base64, s->html });
 	if (!wrong && a->cid)
-		wrong = repeated_cid(s, a->cid);
+		wrong = params_repeated_cid(s, a->cid);
 	if (wrong)
 		return fail(s, DEFERRED_DEAD, "attachment '%.255s' %s",
 			    a->name   ? a->name

@@ -136,8 +136,7 @@ static int read_password(struct sending *s, char *password, size_t size)
 	if (!path)
 		return DEFERRED_OK;
 	if (!(f = fopen(path, "re")))
-		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file '%.300s': %s", path,
-			    strerror(errno));
+		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file '%.300s': %s", path, strerror(errno));
 	if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
 		fclose(f);
 		return fail(s, DEFERRED_UNREADY, "mail.password_file '%.300s' " SECRET_FILE_WRONG, path,
@@ -201,7 +200,7 @@ CURL *smtp_handle(void)
 	return curl;
 }
 
-static int set_up(struct sending *s, struct curl_slist *rcpt, FILE *message)
+static int smtp_set_up(struct sending *s, struct curl_slist *rcpt, FILE *message)
 {
 	const char *host = setting(s, "mail.host"), *tls = setting(s, "mail.tls");
 	const char *helo = setting(s, "mail.helo"), *user = setting(s, "mail.user"), *ca = setting(s, "mail.ca_file");
@@ -220,8 +219,8 @@ static int set_up(struct sending *s, struct curl_slist *rcpt, FILE *message)
 	v6 = strchr(host, ':') != NULL;
 	snprintf(s->where, sizeof(s->where), "%s%.250s%s:%ld", v6 ? "[" : "", host, v6 ? "]" : "", port);
 	if (!url_text_ok(host) || port < 1 || port > 65535 || (helo && !url_text_ok(helo)))
-		return fail(s, DEFERRED_UNREADY,
-			    "the settings mail.host, mail.port and mail.helo name no server: '%s'", s->where);
+		return fail(s, DEFERRED_UNREADY, "the settings mail.host, mail.port and mail.helo name no server: '%s'",
+			    s->where);
 	/* Neither on loopback: whoever gets the port first would get the password. */
 	if (user && !implicit && !starttls && setting_number(s, "mail.plain_login", 0) != 1)
 		return fail(s, DEFERRED_UNREADY,
@@ -305,7 +304,7 @@ int talk(struct sending *s, CURLcode *code)
 		else
 			rc = fail(s, DEFERRED_FAILED, "out of memory");
 	}
-	if (rc == DEFERRED_OK && (rc = set_up(s, rcpt, message)) == DEFERRED_OK) {
+	if (rc == DEFERRED_OK && (rc = smtp_set_up(s, rcpt, message)) == DEFERRED_OK) {
 		*code = perform_once(s, message);
 		curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &made);
 		/* The server had closed the connection kept from the last mail: that says nothing about this one. */
