@@ -6,8 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Comparisons are written so that NaN and infinity come out as a bound: they must never reach a conversion to an
- * integer, where they are undefined. */
+/* The comparisons turn NaN and infinity into a bound. Their conversion to an integer would be undefined. */
 
 double backoff_grow(double interval_ms, double exponent, int64_t ceiling_ms)
 {

@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A worker that serves is taken for gone when none came for that long and for three of its usual gaps: one start may
- * well be late. */
+/* A queue counts as unserved after this time and three usual gaps without a worker. One start may be late. */
 #define PATIENCE_S 300
 #define SERVICE_PATIENCE_S 150 /* a service says every 30 s that it lives */
 
@@ -314,8 +313,8 @@ static void say_unknown_function(struct cause *c, const char *fn, const char *ho
 	}
 	SAY(why, "no worker has function %s", fn);
 	SAY(mend,
-	    "install its plugin on a host that runs check_deferred, unless its log says why the plugin is not loaded; "
-	    "or, where the name is wrong: deferred cancel --fn %s",
+	    "if the name is wrong: deferred cancel --fn %s; "
+	    "if it is right: install the plugin where check_deferred runs, and read its log",
 	    fn);
 }
 
@@ -388,8 +387,8 @@ static void broken(struct list *list, const char *fn, int64_t for_s)
 	struct cause *c = cause_add(list, CAUSE_BREAKER);
 
 	SAY(why,
-	    "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, "
-	    "and when that does not crash the pause is over",
+	    "function %s is paused: its last attempts all crashed; a single job is tried now and then, "
+	    "until one does not crash",
 	    fn);
 	SAY(figure, "paused for %s", AGE(for_s));
 	SAY(mend, "deferred ls --fn %s; after the fix: deferred function resume %s", fn, fn);
@@ -830,7 +829,7 @@ static void database(struct list *list, const struct cause_backlog *b)
 	}
 }
 
-/* What would be told of each job of it: nothing is wrong. */
+/* Nothing is wrong: the same would be reported for each job of the queue. */
 static void under_way(struct list *list, const struct cause_backlog *b, const struct sums *s)
 {
 	const struct cause_rates *r = &b->rates;

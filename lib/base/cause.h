@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cause - why a job is not done yet, and why jobs wait: from what is known to a sentence, the figure that shows it, and
- * the command that mends it. Pure: who asks the database is store/why.h; `deferred why`, `deferred top` and the page of
- * a job say what is decided here.
+ * cause - why a job is not done yet, and why jobs wait. It makes a sentence of the facts, with the figure that shows
+ * the cause and the command that removes it. Pure: store/why.h reads the facts from the database. `deferred why`,
+ * `deferred top` and the page of a job print the result.
  *
- * What is known lies in a struct, texts borrowed. A text that is not known is NULL, a number CAUSE_UNKNOWN, and a
- * struct of zeros with these in it, as cause_job_init() and cause_backlog_init() make it, is one of which nothing is
- * known. Texts come out as they went in: who shows them to people has visible.h between.
+ * The facts lie in a struct; its texts are borrowed. An unknown text is NULL, an unknown number CAUSE_UNKNOWN.
+ * cause_job_init() and cause_backlog_init() make structs in which all is unknown. Texts are not escaped: the caller
+ * passes them through visible.h before it shows them.
  */
 #ifndef CAUSE_H
 #define CAUSE_H
@@ -99,7 +99,7 @@ struct cause_table {
 	struct cause_session holder;
 };
 
-/* Who serves a queue, as far as the newest registrations tell: only runs that had work register. */
+/* The workers of a queue, by the newest registrations. Only runs that had work register. */
 struct cause_serving {
 	bool alive;           /* one that serves it is at work */
 	bool others;          /* none does, and others are or were */
@@ -112,7 +112,7 @@ struct cause_serving {
 	const char *grants;   /* statements that give deferred_worker back what it needs; NULL: it has all */
 };
 
-/* What ended lately, and what arrived; of a queue or of all. Where nothing was looked at, minutes is 0. */
+/* The jobs that ended and arrived lately, of a queue or of all. If nothing was read, minutes is 0. */
 struct cause_rates {
 	double minutes;                    /* so far back */
 	int64_t ended, failed, superseded; /* attempts */
@@ -210,7 +210,7 @@ struct cause_queue {
 /* Lines and services that used to come, and are missed while others do. It is a copy, for it is not asked for each
  * time. */
 struct cause_absent {
-	int64_t n; /* so many; the others are of the one that went last */
+	int64_t n; /* how many; the other members describe the one that left last */
 	char host[65], pidfile[256];
 	bool service;
 	int64_t seen_s;          /* since it was seen */
@@ -239,7 +239,7 @@ struct cause_backlog {
 	const char *schedule_error;
 	int64_t schedule_s; /* since that tick; unknown: there was none */
 	int64_t schedule_job;
-	int64_t schedules; /* so many are like that */
+	int64_t schedules; /* how many are in this state */
 
 	const char *unknown_fn; /* that jobs wait for and no worker has: the one with most */
 	int64_t unknown_jobs, unknown_s;
@@ -264,7 +264,7 @@ struct cause_backlog {
 void cause_job_init(struct cause_job *job);
 void cause_backlog_init(struct cause_backlog *backlog);
 
-/* What applies, the cause first. Returns how many, 1 to CAUSES_MAX. */
+/* Fill in all that applies, the cause first. Returns how many, 1 to CAUSES_MAX. */
 size_t cause_of_job(const struct cause_job *job, struct cause causes[CAUSES_MAX]);
 size_t cause_of_backlog(const struct cause_backlog *backlog, struct cause causes[CAUSES_MAX]);
 

@@ -11,8 +11,8 @@ void error_clear(struct deferred_error *err)
 		memset(err, 0, sizeof(*err));
 }
 
-/* Text cut by a precision or a buffer may end within a character: one torn at the end is dropped, else it becomes a
- * question mark. */
+/* Text cut by a precision or a buffer may end within a character. A cut character at the end is dropped; elsewhere it
+ * becomes a question mark. */
 static void mend_utf8(char *text)
 {
 	char *to = text;

@@ -2,8 +2,8 @@
 /*
  * error - filling, prefixing and classing a struct deferred_error.
  *
- * The first cause is kept: error_set() leaves an error that is set already, callers on the way out
- * put context in front of it with error_prefix(). Every function accepts err == NULL.
+ * The first cause is kept: error_set() does not replace an error. Callers add context in front of it with
+ * error_prefix(). Every function accepts err == NULL.
  */
 #ifndef ERROR_H
 #define ERROR_H
@@ -43,12 +43,12 @@ void error_prefix(struct deferred_error *err, const char *fmt, ...) __attribute_
 void error_explain(struct deferred_error *err);
 void error_explain_as(struct deferred_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* What a failed statement means for who sent it, by sqlstate alone. */
+/* The meaning of a failed statement for its sender, by SQLSTATE alone. */
 enum error_class {
 	ERROR_PERMANENT,  /* the same again would fail again */
 	ERROR_TRANSIENT,  /* the transaction was rolled back and may be sent again */
 	ERROR_CONNECTION, /* the connection is gone or about to go; the outcome may be unknown */
-	ERROR_READ_ONLY,  /* this server is a standby: connect anew, to the primary */
+	ERROR_READ_ONLY,  /* this server is a standby: connect again, to the primary */
 	ERROR_SCHEMA,     /* table, column or function missing */
 	ERROR_PREPARED,   /* prepared statement unknown: a pooler is in between */
 };

@@ -2,8 +2,8 @@
 /*
  * job - a job in memory, and the words for its states and outcomes.
  *
- * Life of a job. What stands in brackets is where it shows: due_at is a column of
- * __deferred_hot, leases are in __deferred_lease, the outcomes are rows of __deferred_log.
+ * Life of a job. Brackets name where a state is stored: due_at is a column of __deferred_hot, leases are in
+ * __deferred_lease, outcomes are rows of __deferred_log.
  *
  *                     defer with delay                        defer
  *                            |                                  |
@@ -21,8 +21,8 @@
  *                  cancelled                      expired     done        dead
  *                                        [no hot row; final row in the log]
  *
- * One deferred to wait for others is waiting first [due_at infinity, a row in __deferred_wait]; from there it becomes
- * ready or delayed, or cancelled where one of them did not end as it must have.
+ * A job that waits for others is waiting first [due_at infinity, a row in __deferred_wait]. Then it becomes ready or
+ * delayed. It is cancelled if one of them did not end as required.
  *
  * `deferred retry` takes dead, cancelled and expired back to ready. An attempt is counted when it ends. Moves are made
  * in SQL only, each guarded by the lease where there is one (sql/functions/claim/__claim.sql).
@@ -123,7 +123,7 @@ struct job {
 	bool found_unbegun;   /* the first of a runner that died without having begun it, so that said */
 	bool limited;         /* claimed under limits: started ahead of others */
 	bool alone; /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
-	bool asks;  /* it may have waited for others: to be told how they ended, before it begins */
+	bool asks;  /* it may have waited for others: it gets their outcomes before it begins */
 	bool apart; /* nobody here has its function: given back, it is to be apart from the others */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
@@ -136,8 +136,8 @@ struct job {
 /* Allocate a job with room for its texts, which are copied. NULL: out of memory. */
 struct job *job_new(const char *queue, const char *fn, const char *label, const char *params, size_t params_len);
 
-/* The same job with that text as parents, in place of one that is in no list and nobody else knows; NULL: out of
- * memory, it is as it was. */
+/* The same job with that text as parents. It replaces job, which must be in no list and have no other reference. NULL:
+ * out of memory; job is unchanged. */
 struct job *job_add_parents(struct job *job, const char *parents, size_t len);
 
 /* Jobs are chained by `next`. */

@@ -126,7 +126,8 @@ static void add_number(struct line *line, const char *name, int64_t value)
 	add(line, "%lld", (long long)value);
 }
 
-/* In logfmt a word stands alone. What any reader of it could take for more than a word is quoted, as in JSON. */
+/* In logfmt a plain word is not quoted. Anything that a reader could take for more than a word is quoted, as in
+ * JSON. */
 static void log_add_string(struct line *line, const char *name, const char *value)
 {
 	static const char of_words[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/:";

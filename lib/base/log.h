@@ -4,16 +4,15 @@
  *
  *     2026-01-31T23:59:59.123Z check_deferred[4711] warning: job 17 send_mail attempt 2: failed: ...
  *
- * Under systemd (JOURNAL_STREAM names standard error) the line begins with <N> for the journal and
- * carries no time. A line is written by one write(2), and shows what visible.h makes of the text, so
- * that no text of a job can forge a line or split one. A process may have asked not to wait for that: then it may be
- * several.
+ * Under systemd (JOURNAL_STREAM names standard error) the line begins with <N> for the journal and carries no time. A
+ * line is written by one write(2). Its text passes through visible.h, so that no text of a job can forge or split a
+ * line. A process that does not wait for the reader may need several writes.
  *
- * Or one JSON object a line, at most 8 KiB: ts, level, program, pid, event; of a job that is tried job, queue, fn,
- * attempt, and its traceparent, if any; of an attempt that ended also outcome, final, wait_ms, run_ms and retry_ms; and
- * msg, the text that the line above has. Control characters, and bytes that are no UTF-8, are in there as in the text.
- * Or the same fields as logfmt, name=value with a blank between them, where all but words and numbers are quoted as in
- * JSON.
+ * The second form is one JSON object a line, at most 8 KiB. It has ts, level, program, pid, event and msg, the text of
+ * the first form. Lines about an attempt add job, queue, fn, attempt, and traceparent if there is one. Lines about its
+ * end add outcome, final, wait_ms, run_ms and retry_ms. Control characters, and bytes that are no UTF-8, are in there
+ * as in the text. The third form is logfmt: the same fields as name=value, separated by a space. All but words and
+ * numbers are quoted as in JSON.
  */
 #ifndef LOG_H
 #define LOG_H
@@ -32,8 +31,8 @@ bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * For a process that must not wait for who reads its log: a line that finds no room is kept, or lost when too much is;
- * how many are missing is said in the log as soon as there is room. For one thread; see outlet.h.
+ * For a process that must not wait for the reader of its log. A line that finds no room is kept, or lost when too much
+ * is kept. The log names the number of lost lines as soon as there is room. For one thread; see outlet.h.
  */
 void log_never_wait(void);
 int log_waits_fd(void);          /* lines are kept: to be polled for POLLOUT, then log_flush(); else -1 */
@@ -50,7 +49,8 @@ struct log_attempt {
 void log_attempt(enum log_level level, const struct log_attempt *attempt, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* And of one that has not ended, or whose end was told before: event job, and no outcome, final and times. */
+/* The same for an attempt that has not ended, or whose end is logged already: event job, without outcome, final and
+ * times. */
 struct job;
 void log_job(enum log_level level, const struct job *job, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outlet - lines written to a descriptor by a process that must never wait for who reads it: nobody may read a pipe,
- * and a terminal can be stopped. What finds no room is kept, up to OUTLET_KEPT bytes, and written as soon as there is
- * some; what finds none there either is counted.
+ * outlet - lines written to a descriptor by a process that must never wait for the reader. Nobody may read a pipe, and
+ * a terminal can be stopped. Lines that find no room are kept, up to OUTLET_KEPT bytes, and written later. Lines beyond
+ * that are counted and lost.
  *
- * A pipe is opened anew, for the flag that it is not to wait belongs to whoever shares the open file. Where that cannot
- * be, and for a moment nobody else may fill it between being asked and written to. A regular file is written to as
- * ever.
+ * A pipe is opened again, because O_NONBLOCK belongs to all who share the open file. If that fails, the pipe is polled
+ * before each write; nobody else may fill it in between. Writes to a regular file are not changed.
  *
  * For one thread at a time. All zero: not begun, and nothing is written.
  */
@@ -36,8 +35,8 @@ void outlet_put(struct outlet *out, const char *line, size_t len); /* whole, wit
 void outlet_flush(struct outlet *out, int patience_ms);            /* write what is kept, and wait so long for room */
 int outlet_fd(const struct outlet *out); /* something is kept: to be polled for POLLOUT, then outlet_flush(); else -1 */
 
-/* Lines that were lost, once what was kept before them is written; 0: none, or not yet. They are counted anew then.
- * why: errno. */
+/* The number of lost lines, once the lines kept before them are written, and 0 before that. Reading it resets it. why:
+ * errno. */
 uint64_t outlet_take_lost(struct outlet *out, int *why);
 void outlet_lost(struct outlet *out, uint64_t lines, int why); /* it could not be said */
 

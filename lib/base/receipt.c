@@ -7,9 +7,8 @@
 #include <string.h>
 
 /*
- * Two 64-bit halves: 48 bits, the version, 12 bits; then the variant in 2 bits and 62 bits. The id is spread over the
- * first 64 free bits by a mapping that can be undone, for ids that follow each other should not look alike to a reader;
- * the rest are the check.
+ * Two 64-bit halves: 48 bits, the version, 12 bits; then the variant in 2 bits and 62 bits. A reversible mapping
+ * spreads the id over the first 64 free bits, so that successive ids do not look alike. The other bits are the check.
  */
 #define SPREAD 0x6d65737361676531ull /* any number; another makes all GUIDs in the hands of clients invalid */
 #define CHECK 0x9e3779b97f4a7c15ull

@@ -2,9 +2,8 @@
 /*
  * message - how ids and receipts of messages are written for consumers that speak the queue protocol.
  *
- * A message id is a GUID made from the job id, and back: a version 8 UUID that carries the id and 58 bits that follow
- * from it, so that any other GUID is refused. Neither is a secret: a message is deleted by its receipt, and nobody is
- * let in by it.
+ * A message id is a GUID made from the job id: a version 8 UUID. It carries the id and 58 check bits, so that any other
+ * GUID is refused. Neither is a secret. A receipt deletes a message, but grants no access.
  */
 #ifndef MESSAGE_H
 #define MESSAGE_H

@@ -2,8 +2,8 @@
 /*
  * retry - when a failed job is due again: arithmetic, no I/O.
  *
- * The n-th failure waits floor * exponent^(n-1), at most ceiling; of that the last fifth is random, so
- * that jobs which failed together do not come back together.
+ * The wait after the n-th failure is floor * exponent^(n-1), at most ceiling. The last fifth of it is random, so that
+ * jobs which failed together do not return together.
  */
 #ifndef RETRY_H
 #define RETRY_H

@@ -4,8 +4,8 @@
  *
  * Where it goes: each shard gets a number from the route and its own name, and that with the largest one has the route.
  * So a shard that is added takes its share from all others, and nothing else moves. The number is FNV-1a (64 bits) of
- * the bytes of the route, a zero byte, and the bytes of the name, finished as splitmix64 does: 20 lines in any
- * language. tests/lib/route_test.c has what comes of it.
+ * the bytes of the route, a zero byte, and the bytes of the name. The last step of splitmix64 finishes it.
+ * tests/lib/route_test.c has expected values.
  *
  * Where it is: the database with number N gives out the ids from N * SHARD_IDS + 1 on.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * span - a time span as people write it: "200ms", "1.5h", a bare number of seconds; or as PostgreSQL writes an
- * interval: "5 minutes", "1 day 02:30:00", "01:30:00". sql/functions/admin/__ms.sql reads the same.
+ * span - a time span as people write it: "200ms", "1.5h", a bare number of seconds. Intervals in PostgreSQL's form are
+ * read too: "5 minutes", "1 day 02:30:00", "01:30:00". sql/functions/admin/__ms.sql reads the same forms.
  *
  * Years and months have no length, and are refused.
  */

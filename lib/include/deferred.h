@@ -19,15 +19,14 @@
  * of one's own: the functions named ..._conn(), which need no context. A mail: deferred_send_mail(),
  * deferred_send_mail_conn().
  *
- * Threads. A context and a connection are used by one thread at a time. defer() may be called by any
- * thread; its calls take turns on one connection.
+ * Threads. A context and a connection are used by one thread at a time. Any thread may call defer(); its calls take
+ * turns on one connection.
  *
- * Memory. Arguments are borrowed for the call. A `const char *` handed out is borrowed until the
- * next call on the same object; nothing the library hands out has to be freed but by the function
- * named beside it.
+ * Memory. Arguments are borrowed for the call. A `const char *` that the library returns is valid until the next call
+ * on the same object. Other results are freed by the function that their description names.
  *
- * Errors. Functions return 0 (or a positive id) on success and a negative DEFERRED_E... code on
- * failure; `err`, where not NULL, is then filled in. The library never prints, exits or aborts.
+ * Errors. Functions return 0 or a positive id on success, and a negative DEFERRED_E... code on failure. On failure they
+ * fill in `err`, unless it is NULL. The library never prints, exits or aborts.
  */
 
 #include <stddef.h>
@@ -79,7 +78,7 @@ struct deferred_error {
 	char hint[256];    /* what to do about it, else "" */
 };
 
-/* What to do when a hot job of the same queue, deferred by the same role, has the key already. */
+/* How to treat a key that an unfinished job of the same queue and role has already. */
 enum deferred_on_duplicate {
 	DEFERRED_DUPLICATE_SKIP = 0, /* store nothing, return the id of that job */
 	DEFERRED_DUPLICATE_ERROR,    /* DEFERRED_EDB, sqlstate 23505 */
@@ -165,9 +164,9 @@ struct deferred_open_opts {
 /*
  * deferred_open_with - the same, and say how long to wait. opts: NULL for defaults.
  *
- * Connecting is limited by connect_timeout of conninfo, 10 s for each address where it is silent; a connection that has
- * gone dead is noticed by tcp_user_timeout and keepalives, 30 s and 60 s. What lasts longer than answer_ms is
- * cancelled, in at most a second more, and the function that waited returns
+ * The limit for connecting is connect_timeout of conninfo, 10 s for each address by default. A dead connection is
+ * noticed by tcp_user_timeout after 30 s, and by keepalives after 60 s. A statement that lasts longer than answer_ms is
+ * cancelled, within another second. The function that waited returns
  *
  *     0                  it was done just then;
  *     DEFERRED_ETIMEOUT  it is known not to have been stored;
@@ -187,11 +186,9 @@ DEFERRED_API int deferred_open_with(struct deferred **d, const char *conninfo, c
  * route  any text: what is deferred with it stays together. NULL: any of those that accept jobs, by chance
  * name   receives the name of the shard, for deferred_open_opts; size bytes, 33 are enough
  *
- * The same route has the same shard as long as the same ones accept jobs. Of one that is added, or taken away, it is a
- * share of the routes that moves. What the name is computed from is told in deferred(3), so that programs in other
- * languages can do the same.
- * Returns 0, DEFERRED_ENOTFOUND (no shard accepts jobs), DEFERRED_EINVAL, DEFERRED_ECONFIG, DEFERRED_ENOMEM.
- * Source: lib/api/client.c.
+ * A route keeps its shard while the same shards accept jobs. Adding or removing a shard moves only its share of the
+ * routes. deferred(3) describes the computation for programs in other languages. Returns 0, DEFERRED_ENOTFOUND (no
+ * shard accepts jobs), DEFERRED_EINVAL, DEFERRED_ECONFIG, DEFERRED_ENOMEM. Source: lib/api/client.c.
  */
 DEFERRED_API int deferred_shard_for(const char *route, char *name, size_t size, struct deferred_error *err);
 
@@ -210,22 +207,21 @@ DEFERRED_API void deferred_close(struct deferred *d);
  * id      receives the job id (> 0) on success, else left alone; may be NULL. 0: the queue is full and has
  *         been told to drop what comes then.
  *
- * Returns 0. On failure a negative code and no job: DEFERRED_EINVAL (shape of an argument),
- * DEFERRED_EDB (err->sqlstate tells why), DEFERRED_ECONNECT (nothing was sent), DEFERRED_ENOMEM,
- * DEFERRED_ETIMEOUT (the server took too long, and has stored nothing: see deferred_open_with());
- * or DEFERRED_ELOST: the connection broke while the server worked on it, or no answer came in time, and the job may
- * have been stored; or the wait for a synchronous standby was cancelled, and it is stored on one server only. With a
- * key the call can be repeated safely.
- * Source: sql/queries/job/job_enqueue.sql.
+ * Returns 0. A negative code means that no job was stored. These are DEFERRED_EINVAL (shape of an argument),
+ * DEFERRED_EDB (see err->sqlstate), DEFERRED_ECONNECT (nothing was sent) and DEFERRED_ENOMEM. DEFERRED_ETIMEOUT: the
+ * server took too long and stored nothing; see deferred_open_with(). After DEFERRED_ELOST the job may have been stored:
+ * the connection broke, or no answer came in time. It is also the code if the wait for a synchronous standby was
+ * cancelled; one server has the job then. A call with a key can be repeated safely. Source:
+ * sql/queries/job/job_enqueue.sql.
  */
 DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *params,
 				const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
 
 /*
- * deferred_defer_conn - the same on the caller's connection: in a transaction the caller opened the
- * job exists exactly if that transaction commits. The connection must be idle (no result pending,
- * not in pipeline mode); nothing of its session is changed. What the server says of the commit, that a wait for a
- * synchronous standby was cancelled for instance, comes to the caller's own receiver of notices.
+ * deferred_defer_conn - the same on the caller's connection: in a transaction the caller opened the job exists exactly
+ * if that transaction commits. The connection must be idle (no result pending, not in pipeline mode); nothing of its
+ * session is changed. The caller's own notice receiver gets the server's messages about the commit, such as a cancelled
+ * wait for a standby.
  */
 DEFERRED_API int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params,
 				     const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
@@ -236,10 +232,10 @@ DEFERRED_API int deferred_defer_conn(struct pg_conn *conn, const char *fn, const
  * calls  array of n specs.
  * ids    receives n ids in the order of calls; may be NULL.
  *
- * Up to some thousands travel in one statement; beyond that they are sent by COPY where the role may
- * write the tables itself (deferred_owner or a member), else in several statements of one
- * transaction. Returns as deferred_defer(); a call that is refused before anything is sent is named in
- * err->message by its number from 0. Source: sql/queries/job/job_enqueue_many.sql.
+ * Up to some thousands are sent in one statement. More are sent by COPY if the role may write the tables itself
+ * (deferred_owner or a member). Other roles send several statements in one transaction. Returns as deferred_defer(). If
+ * a call is refused before anything is sent, err->message names its number, counted from 0. Source:
+ * sql/queries/job/job_enqueue_many.sql.
  */
 DEFERRED_API int deferred_defer_many(struct deferred *d, const struct deferred_call_spec *calls, size_t n, int64_t *ids,
 				     struct deferred_error *err);
@@ -252,11 +248,9 @@ DEFERRED_API int deferred_defer_many_conn(struct pg_conn *conn, const struct def
 /*
  * deferred_defer_flow - defer jobs that wait for each other, all or none of them.
  *
- * flow  UTF-8 text of one JSON object, as deferred.defer_flow() in SQL takes it: {"jobs": [{"name", "fn", "params",
- * "after": [names], ...}],
- *       "then": [...], "on_failure", "label"}. Borrowed.
- * id    receives the id of the flow (> 0) on success, by which deferred.flow_jobs() lists the ids of its jobs; may be
- * NULL.
+ * flow  UTF-8 text of one JSON object, as for deferred.defer_flow() in SQL. Borrowed.
+ *       {"jobs": [{"name", "fn", "params", "after": [names], ...}], "then": [...], "on_failure", "label"}
+ * id    receives the id of the flow (> 0) on success; may be NULL. SQL lists the ids of its jobs: deferred.flow_jobs().
  *
  * Returns as deferred_defer(). Source: sql/queries/flow/flow_add.sql.
  */
@@ -267,8 +261,8 @@ DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow
 					  struct deferred_error *err);
 
 /*
- * deferred_flow_open - begin a flow to which jobs are added one by one (opts.flow), also by its own jobs and in other
- * transactions, until it has ended: it was closed, and all its jobs have come to their ends.
+ * deferred_flow_open - begin a flow to which jobs are added one by one (opts.flow). Its own jobs and other transactions
+ * may add jobs too. The flow ends once it is closed and all its jobs have ended.
  *
  * flow  as of deferred_defer_flow(), but that "jobs" may be left out: "{}" at least. Borrowed.
  * id    receives the id of the flow (> 0) on success; may be NULL.
@@ -294,11 +288,11 @@ DEFERRED_API int deferred_flow_close(struct deferred *d, int64_t id, struct defe
 DEFERRED_API int deferred_flow_close_conn(struct pg_conn *conn, int64_t id, struct deferred_error *err);
 
 /*
- * deferred_cancel - take a job out of the queue. Its outcome is then `cancelled`, for good; of a cancel and a
- * success the one that is committed first counts. An attempt in progress is asked to stop by its worker, and killed
- * after the setting `kill_after`: a worker that listens learns of it at once, another one when it renews its leases, at
- * most 5 s later. Returns 0, or DEFERRED_ENOTFOUND where the job is unknown, belongs to somebody else or has finished.
- * Source: sql/queries/job/job_cancel.sql.
+ * deferred_cancel - take a job out of the queue. Its final outcome is `cancelled`. Of a cancel and a success, the one
+ * that commits first counts. The worker asks an attempt in progress to stop, and kills it after the setting
+ * `kill_after`. A worker that listens learns of the cancel at once, others within 5 s, when they renew their leases.
+ * Returns 0, or DEFERRED_ENOTFOUND where the job is unknown, belongs to somebody else or has finished. Source:
+ * sql/queries/job/job_cancel.sql.
  */
 DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err);
 
@@ -308,35 +302,31 @@ DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred
  * deferred_finish_conn - record the attempt as ok in the caller's transaction: its work and the success commit
  * together, or neither does.
  *
- * conn     connection of the caller's, idle, with the rights of deferred_producer. In a transaction the caller opened
- *          the success holds exactly if that commits; outside one at once. Best the last statement: from here to the
- *          commit the lease cannot be renewed, so at most the lease less 5 s may pass.
+ * conn     connection of the caller, idle, with the rights of deferred_producer. In a transaction of the caller the
+ *          success holds only if that commits; outside one it holds at once. Best the last statement: the lease cannot
+ *          be renewed until the commit, so the commit must come 5 s before the lease ends.
  * id       of the job, as in struct deferred_call.
  * receipt  as there: good for this job alone.
  * result   text for the log, UTF-8, at most 8192 bytes; NULL: none. Copied.
  *
- * Returns 0. Once that is committed, what the function returns does not matter, nor does its death; until then it does,
- * so return DEFERRED_FAILED unless the commit is known to have worked. Calls handed to host->defer are lost: defer them
- * on
- * `conn` instead. DEFERRED_ESTALE: the claim is not valid any more, because the job was cancelled, or
- * the lease ended; a transaction the caller opened is aborted and can but be rolled back, and the job is done by
- * another attempt, if at all. Else DEFERRED_EDB (with sqlstate 40001 where isolation is repeatable read and the lease
- * was renewed since: repeat the transaction), DEFERRED_ELOST (as with any commit: it may have been stored),
- * DEFERRED_EINVAL.
- * Source: sql/queries/claim/job_finish_self.sql.
+ * Returns 0. After the commit, neither the result nor the death of the function changes the outcome. Before it they do:
+ * return DEFERRED_FAILED unless the commit is known to have worked. Calls given to host->defer are lost: defer them on
+ * `conn` instead. DEFERRED_ESTALE: the claim is no longer valid, because the job was cancelled or the lease ended. A
+ * transaction that the caller opened is then aborted and must be rolled back. Another attempt does the job, unless it
+ * was cancelled. DEFERRED_EDB: see sqlstate. 40001 means that the lease was renewed since a repeatable read transaction
+ * began: repeat the transaction. DEFERRED_ELOST: the commit may have been stored. DEFERRED_EINVAL. Source:
+ * sql/queries/claim/job_finish_self.sql.
  */
 DEFERRED_API int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, const char *result,
 				      struct deferred_error *err);
 
 /*
- * deferred_extend_conn - have the lease last longer. The worker renews it anyway while it has its server; a function
- * that must not be interrupted by a server that is away for a while, or by a worker that is stopped, asks for more
- * before.
+ * deferred_extend_conn - extend the lease. The worker renews it while it can reach the server. Call this before work
+ * that must survive an absent server or a stopped worker.
  *
  * conn      as above; not inside a long transaction, which would keep the worker from renewing.
- * lease_ms  milliseconds from now on, 1 to 604800000 (7 days); a lease that lasts longer already is left as it is. So
- * long
- *           nobody else takes the job, should the host die.
+ * lease_ms  milliseconds from now on, 1 to 604800000 (7 days). A longer lease is not shortened. If the host dies,
+ *           nobody else takes the job before that time.
  *
  * Returns 0, DEFERRED_ESTALE as above, DEFERRED_EINVAL, DEFERRED_EDB, DEFERRED_ELOST. Source:
  * sql/queries/claim/job_extend.sql.
@@ -384,8 +374,8 @@ DEFERRED_API const char *deferred_version(void);
 /* ---- back-off --------------------------------------------------------------------------------- */
 
 /*
- * How long a loop that polls sleeps: arithmetic only, no clock, no random part, no I/O. The interval starts at
- * the floor; each poll that found nothing makes it longer; a hit takes it back to the floor, or a step down.
+ * How long a polling loop sleeps: arithmetic only, no clock, no random part, no I/O. The interval starts at the floor.
+ * Each poll without work makes it longer. A hit takes it back to the floor, or a step down.
  *
  *     struct deferred_backoff b = DEFERRED_BACKOFF_DEFAULTS;
  *
@@ -479,11 +469,11 @@ struct deferred_mail {
  * opts  options of the job; opts->label, if set, wins over mail->label. NULL for defaults.
  * id    receives the job id, or 0 when the mail was sent at once; may be NULL.
  *
- * With `defer = 1` in section [mail] of the config file the mail becomes a job of function
- * send_mail; otherwise the plugin send_mail is loaded and sends it now. A mail that deferred_functions(7)
- * says is refused is neither stored nor sent: DEFERRED_EINVAL. Only the worker knows [mail] attachment_dir
- * and the sender of its config file. Returns 0, any code of deferred_defer(), DEFERRED_EPLUGIN, or
- * DEFERRED_EFAILED with the server's answer in err->message. Source: lib/api/mail.c.
+ * With `defer = 1` in section [mail] of the config file the mail becomes a job of function send_mail. Otherwise the
+ * plugin send_mail is loaded and sends it now. A mail that breaks a rule of deferred_functions(7) is neither stored nor
+ * sent: DEFERRED_EINVAL. The worker checks [mail] attachment_dir and the sender of its config file later. Returns 0,
+ * any code of deferred_defer(), DEFERRED_EPLUGIN, or DEFERRED_EFAILED with the server's answer in err->message. Source:
+ * lib/api/mail.c.
  */
 DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail,
 				    const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
@@ -491,13 +481,11 @@ DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_ma
 /*
  * deferred_send_mail_conn - have a mail sent later, in the caller's transaction.
  *
- * conn  connection of the caller's, as for deferred_defer_conn(): the mail goes out exactly if the transaction that is
- * open
- *       there commits.
+ * conn  connection of the caller, as for deferred_defer_conn(). The mail goes out only if its open transaction commits.
  * mail, opts, id, err  as for deferred_send_mail().
  *
- * It always becomes a job, whatever `defer` in section [mail] says, for what was sent cannot be rolled back; no config
- * file is read. Returns 0, DEFERRED_EINVAL as deferred_send_mail(), or any code of deferred_defer_conn().
+ * The mail always becomes a job, whatever `defer` in section [mail] says, because a sent mail cannot be rolled back. No
+ * config file is read. Returns 0, DEFERRED_EINVAL as deferred_send_mail(), or any code of deferred_defer_conn().
  * Source: lib/api/mail.c.
  */
 DEFERRED_API int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail,

@@ -5,10 +5,10 @@
 /*
  * deferred_coordinator - keeps the threads of a process level: none gets ahead of another by more than RANGE steps.
  *
- * A coordinator holds a track for each walker. Tracks move in rounds: in a round each may make RANGE steps;
- * one that has made them waits until every live track has; then all go on to the next round. So in round r
- * (from 0) every track stands between r * RANGE and (r + 1) * RANGE, and any two differ by at most RANGE, at
- * every moment. The same rule between processes and hosts is `check_deferred --balance`.
+ * A coordinator holds a track for each walker. Tracks move in rounds of RANGE steps. A track that has made them waits
+ * until every live track has. Then all begin the next round. In round r (from 0) every track stands between r * RANGE
+ * and (r + 1) * RANGE. Any two differ by at most RANGE at every moment. The same rule between processes and hosts is
+ * `check_deferred --balance`.
  *
  *     struct deferred_coordinator *c;          struct deferred_track track;
  *
@@ -24,23 +24,21 @@
  *     }
  *     deferred_track_destroy(track);
  *
- * What counts is the step granted: it is made when deferred_track_move() returns, and work begun after that may
- * end after other tracks have gone on. Steps granted at once but not used are made all the same.
+ * A granted step counts as made when deferred_track_move() returns, used or not. Work begun after that may end after
+ * other tracks have moved on.
  *
- * The end of a track lets those that waited for it go on, and it may have ended because of something that concerns them
- * too: all was to stop. So each of them is first told once, by a call that grants 0 steps, and looks again whether
- * there is more to do. Walkers that ask the same flag before each step, and destroy their tracks when it has fallen,
- * have then made numbers of steps that differ by at most RANGE.
+ * The end of a track releases the tracks that waited for it. Perhaps it ended because all are to stop. Each of them
+ * therefore first gets one call that grants 0 steps, and checks again whether there is more to do. Walkers that check
+ * one flag before each step, and destroy their tracks when it falls, end within RANGE steps of each other.
  *
- * Threads. All functions but deferred_coordinator_free() may be called by any thread at any time, for any track.
- * A track is a value that may be copied; it stays valid memory until its coordinator is freed, and once the track
- * was destroyed every use of it, of any copy, is DEFERRED_ENOTFOUND, also after its place was given to another
- * track. A walker that stops must have its track destroyed, by itself or by whoever notices, or the others wait
- * for it.
+ * Threads. All functions but deferred_coordinator_free() may be called by any thread at any time, for any track. A
+ * track is a value that may be copied. It stays valid memory until its coordinator is freed. After the track is
+ * destroyed, each use of any copy returns DEFERRED_ENOTFOUND, also when its slot has a new track. The track of a walker
+ * that stops must be destroyed, or the others wait for it.
  *
- * Cost. A step inside a round is one atomic compare-and-exchange on a cache line of the track's own, repeated
- * only where another thread moves the same track at that moment; no lock, no system call. The end of a round,
- * once in RANGE steps, takes the coordinator's mutex.
+ * Cost. A step inside a round is one atomic compare-and-exchange on a cache line of the track's own, without a lock or
+ * a system call. It is repeated only if another thread moves the same track at that moment. The end of a round, once in
+ * RANGE steps, takes the coordinator's mutex.
  */
 
 #include "deferred.h"
@@ -73,8 +71,8 @@ DEFERRED_API int deferred_coordinator_new(struct deferred_coordinator **c, int64
 DEFERRED_API void deferred_coordinator_free(struct deferred_coordinator *c);
 
 /*
- * deferred_track_create - add a live track. It starts at the beginning of the round under way, where the
- * slowest of the others may be; from then on they wait for it as for any other.
+ * deferred_track_create - add a live track. It starts at the beginning of the current round, and the others wait for it
+ * from then on.
  *
  * Returns 0, DEFERRED_EINVAL or DEFERRED_ENOMEM.
  */
@@ -83,8 +81,8 @@ DEFERRED_API int deferred_track_create(struct deferred_coordinator *c, struct de
 
 /*
  * deferred_track_destroy - take the track out. Tracks that waited for this one alone go on, after one call each that
- * grants 0 steps (of threads that share a track, one gets it); a thread that waits in deferred_track_move_wait()
- * for the track itself gets DEFERRED_ENOTFOUND.
+ * grants 0 steps. Of threads that share a track, one gets that call. A thread in deferred_track_move_wait() for the
+ * track itself gets DEFERRED_ENOTFOUND.
  *
  * Returns 0, or DEFERRED_ENOTFOUND where it was destroyed already.
  */
@@ -95,9 +93,8 @@ DEFERRED_API int deferred_track_destroy(struct deferred_track track);
  *
  * n  steps wanted, >= 1.
  *
- * Returns the number granted, and made thereby: n, or less where less is left of the round; 0: wait for others, or
- * look whether to go on, for another track was destroyed.
- * DEFERRED_EINVAL for n < 1, DEFERRED_ENOTFOUND for a destroyed track.
+ * Returns the number of steps granted: n, or less if the round has fewer left. 0: wait for others, or check whether to
+ * go on, because another track was destroyed. DEFERRED_EINVAL for n < 1, DEFERRED_ENOTFOUND for a destroyed track.
  */
 DEFERRED_API int64_t deferred_track_move(struct deferred_track track, int64_t n);
 
@@ -113,8 +110,8 @@ DEFERRED_API int64_t deferred_track_move(struct deferred_track track, int64_t n)
 DEFERRED_API int64_t deferred_track_move_wait(struct deferred_track track, int64_t n, int64_t timeout_ms);
 
 /*
- * deferred_track_position - steps made, counted from the beginning of round 0: for a track created in round r the
- * r * RANGE steps before its time are included, so that positions can be compared.
+ * deferred_track_position - the steps made, counted from the beginning of round 0. For a track created in round r this
+ * includes the r * RANGE steps before it, so that positions can be compared.
  *
  * Returns it, or DEFERRED_ENOTFOUND. Takes no lock.
  */

@@ -5,9 +5,8 @@
 /*
  * The plugin ABI: how a shared object offers functions to check_deferred.
  *
- * A plugin exports one object, `deferred_plugin`, a constant table of functions. The name of a job is
- * looked up in these tables only, never with dlsym(): who may insert a job can call what is listed
- * here and nothing else.
+ * A plugin exports one object, `deferred_plugin`, a constant table of functions. The function of a job is looked up in
+ * these tables only, never with dlsym(). A producer can therefore call the listed functions and nothing else.
  *
  *     #include <deferred_plugin.h>
  *
@@ -34,9 +33,9 @@
  * - The file and its folder must belong to root or to the user of check_deferred, and be writable
  *   by nobody else. Replace a plugin by rename, never in place.
  *
- * A function that works on a database of its own may have its claim last longer, or record its success in the very
- * transaction of its work: deferred_extend_conn() and deferred_finish_conn() of <deferred.h>, with the id and the
- * receipt of the call.
+ * A function with its own database connection may extend its lease with deferred_extend_conn() of <deferred.h>. With
+ * deferred_finish_conn() it records its success in the transaction of its work. Both take the id and the receipt of the
+ * call.
  *
  * Compatibility. Members are only added at the end, and the size tells which are there. A plugin that may be run by
  * an older check_deferred asks first:
@@ -56,7 +55,7 @@ extern "C" {
 
 #define DEFERRED_PLUGIN_ABI 1u
 
-/* What a function returns. Any other value counts as DEFERRED_FAILED. */
+/* The result of a function. Any other value counts as DEFERRED_FAILED. */
 enum deferred_result {
 	DEFERRED_OK = 0,     /* done */
 	DEFERRED_FAILED = 1, /* failed; to be tried again after the usual delay */
@@ -107,11 +106,11 @@ struct deferred_call {
 	int64_t tick;
 	/* W3C trace context it was deferred in, 55 characters; "" if none was given. DEFERRED_HAS, too */
 	const char *traceparent;
-	/* how the jobs ended that this one waited for, NUL-terminated; "" if it waited for none. DEFERRED_HAS, too.
-	 * JSON: an object with a member for each of the first 1,000, by the name that option "after" or the flow has
-	 * for it, or by its number: {"pack": {"id": 17, "outcome": "ok", "result": "three boxes"}}. outcome: ok, failed
-	 * or skipped, null where it has not ended; result: null if it returned none. Those behind 64 KiB of results
-	 * have "cut": true instead: a function with a database connection asks deferred.parents() */
+	/* the outcomes of the jobs that this one waited for, NUL-terminated; "" if it waited for none. Check
+	 * DEFERRED_HAS. A JSON object with a member for each of the first 1,000. Its name is that of option "after" or
+	 * of the flow, or a number: {"pack": {"id": 17, "outcome": "ok", "result": "three boxes"}}. The outcome is ok,
+	 * failed or skipped, or null before the end. The result is null if there is none. Beyond 64 KiB of results they
+	 * have "cut": true instead. With a database connection, deferred.parents() returns them all */
 	const char *parents;
 	size_t parents_len; /* bytes, without the NUL */
 	/* The tick of the job that the schedule made before; a report covers the time between. 0: none. DEFERRED_HAS */
@@ -121,7 +120,7 @@ struct deferred_call {
 	                              * time they had ended. 0 outside a queue. DEFERRED_HAS, too */
 };
 
-/* What the runner offers. Each callback takes the call it was given. */
+/* The callbacks of the runner. Each takes the call it was given. */
 struct deferred_host {
 	uint32_t size; /* bytes of this struct */
 
@@ -140,20 +139,18 @@ struct deferred_host {
 	/* Write a line to the worker's log. */
 	void (*log)(const struct deferred_call *call, int level, const char *text, size_t len);
 
-	/* Value of a setting ("mail.host", "settings.PLUGIN.NAME"), as text: a number in its base unit
-	 * (milliseconds, bytes), a flag as 1 or 0; settings.PLUGIN.NAME the text of the file as it is; NULL where there
-	 * is none.
-	 * The database connection string is not among them. */
+	/* The value of a setting ("mail.host", "settings.PLUGIN.NAME") as text. A number is in its base unit
+	 * (milliseconds, bytes), a flag is 1 or 0. settings.PLUGIN.NAME is the unchanged text of the file. NULL: there
+	 * is none. The database connection string is not available. */
 	const char *(*setting)(const struct deferred_call *call, const char *name);
 
-	/* Have another call deferred in the very transaction that records the success of this attempt.
-	 * opts is the JSON object deferred.defer() takes, or NULL; {"flow": true} adds it to the flow of this job.
-	 * Without success nothing is deferred; nor where the function records its success itself, which should defer
-	 * over its own connection then.
-	 * Returns 0, or -1 if the arguments cannot be taken: fn is no name of a function, params no JSON, opts no
-	 * object, or all of it too long. An attempt may hand over 10,000 calls and paths (remove_after), of 4 MiB
-	 * together, each counted as its texts and 64 bytes; beyond that it gets -1 and fails, whatever it returns. The
-	 * rest, an unknown option or a full queue, is refused when the attempt is recorded, which then has failed. */
+	/* Defer another call in the transaction that records the success of this attempt. The JSON object opts is that
+	 * of deferred.defer(), or NULL; {"flow": true} adds it to the flow of this job. Without success nothing is
+	 * deferred. A function that records its success itself must defer on its own connection. Returns 0, or -1 if an
+	 * argument is invalid or too long: fn, params (JSON) or opts (object). An attempt may hand over 10,000 calls
+	 * and paths (remove_after), of 4 MiB together. Each counts as its texts and 64 bytes. Beyond that it gets -1
+	 * and fails, whatever it returns. Other faults, such as an unknown option or a full queue, make the attempt
+	 * fail when it is recorded. */
 	int (*defer)(const struct deferred_call *call, const char *fn, const char *params, const char *opts);
 
 	/* Have a file removed once the success of this attempt has been recorded, not before. Returns 0,
@@ -164,21 +161,19 @@ struct deferred_host {
 	 * killed after `kill_after` of the settings. stop_asked() says so too, and cannot tell why. */
 	int (*cancelled)(const struct deferred_call *call);
 
-	/* Say how far it is, for people: `deferred show` and `deferred ls --running` tell. done and total are in any
-	 * unit, below
-	 * 0: not known; text, at most 200 bytes, may be empty. Costs no more than copying them, so it may be called
-	 * at each step; about one report a second goes to the database. */
+	/* Report progress for people: `deferred show` and `deferred ls --running` print it. Any unit will do for done
+	 * and total; below 0: not known. The text has at most 200 bytes and may be empty. The call only copies them, so
+	 * it may be made at each step. About one report a second goes to the database. */
 	void (*progress)(const struct deferred_call *call, int64_t done, int64_t total, const char *text, size_t len);
 
-	/* Like remove_after(), for a file whose path somebody else chose: fd is the file, open; dir the folder below
-	 * which it lies, absolute; path is relative to that, or begins with it. What has the path then is removed only
-	 * if it lies below the folder, whatever was moved or linked meanwhile, and is the file that fd is now. Returns
-	 * 0, or -1 where it is not below it. */
+	/* Like remove_after(), for a file whose path somebody else chose. The open file is fd. The folder dir,
+	 * absolute, contains it. The path is relative to dir, or begins with it. The path is removed only if it then
+	 * still lies below dir and still is the file of fd. Returns 0, or -1 if the file is not below dir. */
 	int (*remove_beneath)(const struct deferred_call *call, const char *dir, const char *path, int fd);
 
-	/* One of the jobs that this one waited for, by its name in call->parents: *outcome and *result are set as they
-	 * are there, to NULL for null, and borrowed until the function returns; either may be NULL. Returns 0; 1: its
-	 * result was cut; -1: there is no such job. */
+	/* One of the jobs that this one waited for, by its name in call->parents. Sets *outcome and *result to the
+	 * values there, null as NULL. They are valid until the function returns; either pointer may be NULL. Returns 0;
+	 * 1: its result was cut; -1: there is no such job. */
 	int (*parent)(const struct deferred_call *call, const char *name, const char **outcome, const char **result);
 };
 

@@ -218,8 +218,8 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     assert told[0][1:] == (
         "no worker has function maail",
         "ready for Ns; deferred functions lists what workers have",
-        "install its plugin on a host that runs check_deferred, unless its log says why the plugin is not loaded; "
-        "or, where the name is wrong: deferred cancel --fn maail",
+        "if the name is wrong: deferred cancel --fn maail; "
+        "if it is right: install the plugin where check_deferred runs, and read its log",
     )
     assert why(fresh)[0] == (
         "unserved",

@@ -12,7 +12,7 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 #define LINES_MAX 16 /* lines of one runner are tried up to that */
-#define MORE 4 /* settings with more runners than are needed for what was: of each so many, for what could have been */
+#define MORE 4 /* of each kind, how many settings have more runners than the recorded past needs */
 #define CNT_MAX 10000
 #define CNT_COST 1.05 /* waits with a cnt may be so much longer than without */
 
@@ -398,9 +398,8 @@ static int64_t limit_us(const struct search *s, int64_t us)
 }
 
 /*
- * The least attempts a run that do, with what is to spare; 0: no number does. They must hardly cost anything: what a
- * run leaves waits for another interval, so with as few as just do a little more than was makes the wait twice as long.
- * without: the same setting with cnt 0.
+ * The smallest cnt that suffices, with a margin; 0: none does. A job that a run leaves waits for another interval.
+ * Without the margin, slightly more arrivals would double the wait. without: the same setting with cnt 0.
  */
 static int64_t least_cnt(struct search *s, const struct advice *without)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * advice - the smallest lines of a crontab, or the smallest service, with which a share of the jobs begins within a
- * time: by replay of what was (base/advice/forecast.h), and of what could as well have been, made of pieces of it. No
- * clock, no I/O; the same seed gives the same answer.
+ * advice - the smallest crontab lines, or the smallest service, with which a share of the jobs begins within a time. It
+ * replays the recorded past (base/advice/forecast.h) and random rearrangements of it. No clock, no I/O; the same seed
+ * gives the same answer.
  *
  * Small is first: few runners in all, then few starts, then few attempts a run, as far as that costs nothing. In each
  * history, each group that has ADVICE_GROUP_MIN jobs must keep the promise by itself, and so must all together.
@@ -28,13 +28,13 @@ struct advice_history {
 struct advice_setting {
 	int64_t interval_us; /* 0: a service */
 	int64_t cnt;         /* of a run; 0: until nothing is ready */
-	int runners, lines;  /* so many lines with so many runners each */
+	int runners, lines;  /* the number of lines, and the runners of each */
 };
 
 struct advice_wanted {
 	double share; /* of the jobs, 0 to 1 */
 	int64_t within_us;
-	double headroom;              /* the bound is for so many times the arrivals */
+	double headroom;              /* the bound is for the arrivals times this factor */
 	int runners_max;              /* of all lines, 1 to FORECAST_RUNNERS */
 	bool service;                 /* nothing else */
 	int64_t start_us, between_us; /* as in forecast_rule */
@@ -60,8 +60,8 @@ struct advice {
 /* The wait that a share of the group had at most; group -1: all. ADVICE_NEVER; -1: there is none, or no memory. */
 int64_t advice_quantile_us(const struct forecast_job *jobs, size_t len, int group, double share);
 
-/* That of the group for which it is longest, of those with ADVICE_GROUP_MIN jobs, or of all together. -1: there are no
- * jobs, or no memory. */
+/* The longest wait of all groups with at least ADVICE_GROUP_MIN jobs, and of all jobs together. -1: there are no jobs,
+ * or no memory. */
 int64_t advice_worst_us(const struct advice_history *history, double share);
 
 /* Attempts a second that can be served with run times that are all alike. */
@@ -71,12 +71,12 @@ double advice_served(const struct advice_setting *setting, int64_t run_us, int64
 int advice_replay(const struct advice_history *history, const struct advice_setting *setting,
 		  const struct advice_wanted *wanted, struct forecast_result *result);
 
-/* A history of so many times the arrivals: jobs are doubled or left out at random. copy is given: free its jobs.
+/* A history with the arrivals times factor: jobs are doubled or left out at random. The caller frees the jobs of copy.
  * Returns 0, -1: out of memory. */
 int advice_scale(const struct advice_history *history, double factor, uint64_t seed, struct advice_history *copy);
 
-/* One that could as well have been: each hour is one of the same time of day and kind of day; of less than three days,
- * or of one, a near one. As advice_scale(). */
+/* A random rearrangement of a history: each hour is replaced by one of the same time of day and kind of day. Histories
+ * under three days take an hour nearby. The result is as that of advice_scale(). */
 int advice_resample(const struct advice_history *history, double factor, uint64_t seed, struct advice_history *copy);
 
 /* Returns 0; -1: out of memory, -2: histories or what is wanted are not as above says, -3: it was given up. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crontab - a line that starts check_deferred, as it stands in a crontab or as short as it can be, and when it does.
- * What its rule means is read elsewhere (sql/functions/schedule/__crontab.sql).
+ * crontab - a crontab line that starts check_deferred, in its full or its shortest form, and the times at which it
+ * does. sql/functions/schedule/__crontab.sql interprets its rule.
  */
 #ifndef CRONTAB_H
 #define CRONTAB_H
@@ -35,8 +35,8 @@ struct crontab_line {
 };
 
 /*
- * Read one. text: RULE OPTIONS, or RULE [USER] [/path/]check_deferred OPTIONS, up to a > or a |; of a service the same
- * without a rule, and with OPTIONS the dashes may be left out. What the rule is is not looked at, and interval_us is 1.
+ * Read a line. text is RULE OPTIONS or RULE [USER] [/path/]check_deferred OPTIONS, up to a > or a |. The line of a
+ * service has no rule. The dashes of OPTIONS may be left out. The rule is not interpreted, and interval_us is 1.
  * Returns 0, or DEFERRED_EINVAL or ENOMEM; the caller's to clear in either case.
  */
 int crontab_read(const char *text, bool service, struct crontab_line *line, struct deferred_error *err);
@@ -48,8 +48,8 @@ int crontab_apart(const struct crontab_line *lines, size_t n, struct deferred_er
 /* On average, of four years; 0: there is none. */
 int64_t crontab_interval_us(const struct crontab_when *when);
 
-/* All ticks from begin_us to end_us, microseconds since 2000, counted from begin_us on: those minutes at which the
- * clocks of this machine show what the rule says. Given, to be freed with free(). NULL: out of memory. */
+/* All ticks from begin_us to end_us, in microseconds since 2000, relative to begin_us. A tick is a minute at which the
+ * local clock matches the rule. The caller frees the array with free(). NULL: out of memory. */
 int64_t *crontab_ticks(const struct crontab_when *when, int64_t begin_us, int64_t end_us, size_t *n);
 
 #endif

@@ -163,7 +163,7 @@ static void put_back(struct replay *r, struct pool *p, size_t job, int64_t at_us
 	p->returned[p->returned_len++] = (struct returned){ at_us, job };
 }
 
-/* What was cut off first: it is older than all that waits. */
+/* First the jobs whose runs were cut off: they are older than all that wait. */
 static void forecast_look(const struct replay *r, struct pool *p, int64_t now_us)
 {
 	for (size_t i = 0; i < p->returned_len && p->ready < FORECAST_WINDOW;) {
@@ -207,8 +207,8 @@ static bool forecast_take(struct replay *r, size_t line, struct runner *runner, 
 	return true;
 }
 
-/* When there is something to take for a runner that is free. What became ready while another line took its jobs is as
- * good as an arrival. */
+/* When there is something to take for a runner that is free. A job that became ready while another line took its jobs
+ * counts as an arrival. */
 static int64_t ready_us(const struct replay *r, size_t line, int64_t now_us)
 {
 	int64_t first = NEVER;
@@ -281,7 +281,7 @@ static int64_t next_of(const struct replay *r, const struct forecast_line *line,
 	return next < now_us ? now_us : next;
 }
 
-/* What still runs at the end of the grace is cut off, and ready again. Returns when the copy is gone. */
+/* A job that still runs at the end of the grace is cut off, and ready again. Returns when the copy is gone. */
 static int64_t forecast_end_copy(struct replay *r, const struct forecast_line *line, struct line_state *s,
 				 int64_t now_us)
 {

@@ -41,7 +41,7 @@ struct forecast_rule {
 	int64_t end_us;     /* nothing begins at or after this */
 	uint64_t seed;
 	int64_t grace_us; /* what a copy that is replaced has to finish */
-	int groups;       /* as many are told apart where a line does not serve all; else 0 */
+	int groups;       /* the number of groups, where a line does not serve all queues; else 0 */
 };
 
 struct forecast_result {

@@ -2,9 +2,9 @@
 /*
  * histogram - how many times lay between which bounds.
  *
- * The bounds are 1 1.25 1.6 2 2.5 3.15 4 5 6.3 8 times the powers of ten from 10 us to 10^11 us, and 10^12 us. Bucket b
- * counts what is larger than bound b - 1 and at most bound b; the last one, HISTOGRAM_BUCKETS - 1, what is larger than
- * all of them. deferred.__bucket() says the same.
+ * The bounds are 1 1.25 1.6 2 2.5 3.15 4 5 6.3 8 times each power of ten, from 10 us to 10^12 us. Bucket b counts the
+ * values above bound b - 1 and up to bound b. The last one, HISTOGRAM_BUCKETS - 1, counts those above all bounds.
+ * deferred.__bucket() is the same in SQL.
  */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
@@ -33,12 +33,10 @@ int64_t histogram_count(const struct histogram *h);
 /* How many were at most so long: exact at the bounds, which 1, 2.5, 5 and 10 times the powers of ten are. */
 int64_t histogram_up_to(const struct histogram *h, int64_t us);
 
-/* The time that a share q of them was no longer than, 0 <= q <= 1, microseconds: between the bounds by the logarithm.
- * -1: it is empty. */
+/* The q-quantile in microseconds, 0 <= q <= 1, interpolated between the bounds by the logarithm. -1: it is empty. */
 int64_t histogram_quantile_us(const struct histogram *h, double q);
 
-/* How many times as long the median of one is as that of another, with the interval that holds the true ratio in 95 of
- * 100 cases. */
+/* The ratio of two medians, with its 95 % confidence interval. */
 struct histogram_ratio {
 	double times, low, high;
 };

@@ -8,11 +8,10 @@
 #include <stdint.h>
 
 struct proportion {
-	int64_t of, n; /* n of so many */
+	int64_t of, n; /* n out of this many */
 };
 
-/* By how much one share is larger than another, 0.01 for one in a hundred, with the interval that holds the true
- * difference in 95 of 100 cases. */
+/* The difference of two shares, 0.01 for one in a hundred, with its 95 % confidence interval. */
 struct proportion_difference {
 	double more, low, high;
 };

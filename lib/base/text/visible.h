@@ -2,9 +2,9 @@
 /*
  * visible - text from others as people get to see it, on a terminal or in a log: one home for what is escaped.
  *
- * Escaped are what acts on a terminal (control characters of C0 and C1, DEL), what makes a line look like two or like
- * another one (line ends, marks of direction, characters without width), and bytes that are no UTF-8. What is left is
- * valid UTF-8, on one line.
+ * It escapes characters that act on a terminal: C0, C1 and DEL. It escapes characters that make a line look like two or
+ * like another one: line ends, marks of direction, characters without width. Bytes that are not UTF-8 are escaped too.
+ * The result is valid UTF-8 on one line.
  */
 #ifndef VISIBLE_H
 #define VISIBLE_H
