@@ -1,9 +1,16 @@
--- Whatever makes a function run is an act of deferring it: a schedule, a rule, a retry, an on_dead.
+-- Refuses what neither the owner nor the role that acts may defer: deferred.__deferred_grant limits
+-- both. A schedule, a rule, a retry and an on_dead defer jobs too. If queue is NULL, a grant must
+-- be for all queues.
 create or replace function deferred.__defer_check(owner name, queue text, fn text) returns void
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not deferred.__rule_may_defer($1, $2, $3) then
+    if not (select coalesce(bool_and(x.allowed), true)
+            from (select bool_or((g.queue is null or coalesce(g.queue = $2, false))
+                                 and (g.fn is null or g.fn = $3)) as allowed
+                  from deferred.__deferred_grant g
+                  where g.role in ($1, deferred.__actor(), session_user) group by g.role = $1) x)
+        then
         raise exception using errcode = '42501',
             message = format('role ''%s'' may not defer ''%s'' to %s',
                              deferred.__actor(), $3,
@@ -13,5 +20,3 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__defer_check is
-    'refuses what neither the owner nor who acts may defer';

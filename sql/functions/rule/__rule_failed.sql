@@ -1,3 +1,4 @@
+-- Notes that a run failed as a whole, which has rolled back what it did.
 create or replace function deferred.__rule_failed(name text, error text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -11,6 +12,4 @@ begin
     where x.id = v_id;
 end
 $$;
-comment on function deferred.__rule_failed(text, text) is
-    'notes that a run failed as a whole, which has rolled back what it did';
-grant execute on function deferred.__rule_failed(text, text) to deferred_producer;
+grant execute on function deferred.__rule_failed to deferred_producer;

@@ -1,5 +1,9 @@
--- Reads the rows of the rule that __rule_open() made ready, and makes sure of what the head of this
--- file says.
+-- Reads the rows of the rule that __rule_open() prepared, as key and params.
+--
+-- The query is read-only: a subtransaction with transaction_read_only gives the clear message, and
+-- PostgreSQL restores the setting when it ends. A function's SET cannot do this from PostgreSQL 16
+-- on. Up to PostgreSQL 15 RESET switches the setting off, and large objects can be made in spite of
+-- it. But each write gives the subtransaction a transaction id, and so a row in pg_locks.
 create or replace function deferred.__rule_fetch() returns table (key text, params json)
 language plpgsql set search_path = pg_catalog, pg_temp rows 10000
 as $$
@@ -29,5 +33,3 @@ begin
     end;
 end
 $$;
-comment on function deferred.__rule_fetch() is
-    'the rows of a rule as key and params; part of __rule_run()';

@@ -1,5 +1,5 @@
--- The rule for one who may run it. taking: nobody else runs or removes it until the transaction
--- ends.
+-- A rule for the owner and members of it. The rule for one who may run it. taking: nobody else runs
+-- or removes it until the transaction ends.
 create or replace function deferred.__rule_get(name text,
                                                taking boolean) returns deferred.__deferred_rule
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -33,5 +33,4 @@ begin
     return r;
 end
 $$;
-comment on function deferred.__rule_get(text, boolean) is 'a rule for the owner and members of it';
-grant execute on function deferred.__rule_get(text, boolean) to deferred_producer;
+grant execute on function deferred.__rule_get to deferred_producer;

@@ -1,3 +1,4 @@
+-- True for the owner of a rule and members of it.
 create or replace function deferred.__rule_is_mine(owner regrole) returns boolean
 language sql stable
 as $$
@@ -5,5 +6,3 @@ as $$
     select exists (select from pg_roles r where r.oid = owner
                    and pg_has_role(deferred.__actor(), r.oid, 'member'))
 $$;
-comment on function deferred.__rule_is_mine(regrole) is
-    'true for the owner of a rule and members of it';

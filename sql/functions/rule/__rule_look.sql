@@ -1,4 +1,6 @@
--- Plan, estimate and first rows. To be rolled back: the owner's code has run in this transaction.
+-- Estimate and plan of a rule in the first row, its first rows as jobs in the others; to be rolled
+-- back. Plan, estimate and first rows. To be rolled back: the owner's code has run in this
+-- transaction.
 create or replace function deferred.__rule_look(name text, sample integer)
 returns table (estimate double precision, plan text, key text, params json)
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -30,7 +32,4 @@ end$f$, deferred.__rule_prologue(r), r.query, sample, sample));
     perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 end
 $$;
-comment on function deferred.__rule_look(text, integer) is
-    'estimate and plan of a rule in the first row, its first rows as jobs in the others; to be '
-    'rolled back';
-grant execute on function deferred.__rule_look(text, integer) to deferred_producer;
+grant execute on function deferred.__rule_look to deferred_producer;

@@ -1,3 +1,4 @@
+-- Makes a function that evaluates a rule with the rights of its owner, and sets the role to him.
 -- Makes such a function in the temporary schema. Whoever calls it must be able to SET ROLE to the
 -- owner, and so it runs with the rights of the caller; who acts from then on until the transaction
 -- ends is the owner.
@@ -27,7 +28,4 @@ begin
                    split_part(what, ' returns', 1));
 end
 $$;
-comment on function deferred.__rule_make(deferred.__deferred_rule, text, text, text) is
-    'makes a function that evaluates a rule with the rights of its owner, and sets the role to him';
-grant execute on function deferred.__rule_make(deferred.__deferred_rule, text, text,
-                                               text) to deferred_producer;
+grant execute on function deferred.__rule_make to deferred_producer;

@@ -1,7 +1,7 @@
--- The beginning of the functions below, which belong to the owner of the rule: its search_path; the
--- columns of its query, by planning it without reading a row; the members of the params that are no
--- columns, as columns. A row wins against the params.
--- The aliases are long because a column of that name would be taken in their place.
+-- The beginning of each function that evaluates a rule. It sets the search_path of the owner. It
+-- plans the query, without reading a row, to learn its columns. It adds the members of the params
+-- that are not columns as columns; a row wins against the params. The aliases are long because a
+-- column of that name would be taken in their place.
 create or replace function deferred.__rule_prologue(r deferred.__deferred_rule) returns text
 language sql stable
 as $$
@@ -35,6 +35,4 @@ as $$
                'as __deferred_row', r.query),
         r.key_column, r.name, r.params::text, r.query)
 $$;
-comment on function deferred.__rule_prologue(deferred.__deferred_rule) is
-    'what the functions begin with that evaluate a rule';
-grant execute on function deferred.__rule_prologue(deferred.__deferred_rule) to deferred_producer;
+grant execute on function deferred.__rule_prologue to deferred_producer;

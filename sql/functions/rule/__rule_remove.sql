@@ -1,3 +1,4 @@
+-- Removes a rule; its jobs stay.
 create or replace function deferred.__rule_remove(name text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -7,5 +8,4 @@ begin
     delete from deferred.__deferred_rule x where x.id = v_id;
 end
 $$;
-comment on function deferred.__rule_remove(text) is 'removes a rule; its jobs stay';
-grant execute on function deferred.__rule_remove(text) to deferred_producer;
+grant execute on function deferred.__rule_remove to deferred_producer;

@@ -1,4 +1,5 @@
--- The same for whoever fills a queue by a rule.
+-- Adds the partitions that so many jobs need; returns how many. The same for whoever fills a queue
+-- by a rule.
 create or replace function deferred.__rule_room(jobs double precision) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '500ms'
 as $$
@@ -8,6 +9,4 @@ exception when lock_not_available then
     return 0;  -- somebody reads for long: the next call does it
 end
 $$;
-comment on function deferred.__rule_room(double precision) is
-    'adds the partitions that so many jobs need; returns how many';
-grant execute on function deferred.__rule_room(double precision) to deferred_producer;
+grant execute on function deferred.__rule_room to deferred_producer;

@@ -1,3 +1,4 @@
+-- Tells the program how far a run has come; returns its last argument.
 create or replace function deferred.__rule_tick(what text, n bigint,
                                                 v timestamptz) returns timestamptz
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -7,5 +8,3 @@ begin
     return v;
 end
 $$;
-comment on function deferred.__rule_tick(text, bigint, timestamptz) is
-    'tells the program how far a run has come; returns its last argument';

@@ -1,3 +1,5 @@
+-- The rules one may run; for viewers all of them, without query, params and errors of those of
+-- others.
 create or replace function deferred.__rules() returns setof deferred.__deferred_rule
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -11,7 +13,4 @@ as $$
     where m.mine or pg_has_role(deferred.__actor(), 'deferred_viewer', 'member')
     order by r.name
 $$;
-comment on function deferred.__rules() is
-    'the rules one may run; for viewers all of them, without query, params and errors of those of '
-    'others';
-grant execute on function deferred.__rules() to deferred_producer, deferred_viewer;
+grant execute on function deferred.__rules to deferred_producer, deferred_viewer;

@@ -1,0 +1,37 @@
+-- The options of a rule or schedule, read and checked, as a row of __deferred. Options that are
+-- missing are NULL. Only the known options are allowed; NULL: they were checked before.
+create or replace function deferred.__opts_job(opts json, known text[] default null)
+returns deferred.__deferred
+language plpgsql set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v         deferred.__deferred;
+    v_unknown text := (select o.key from json_object_keys(opts) as o(key)
+                       where o.key <> all (known) limit 1);
+begin
+    if v_unknown is not null then
+        raise exception using errcode = '22023',
+            message = format('option ''%s'' is unknown', left(v_unknown, 200)),
+            hint = 'known options: ' || array_to_string(known, ', ');
+    end if;
+    v.created_at := clock_timestamp();
+    v.run_at := v.created_at
+        + nullif(deferred.__ms('delay', opts->>'delay'), 0) * interval '1 millisecond';
+    v.expires_at := v.created_at
+        + nullif(deferred.__ms('expires', opts->>'expires'), 0) * interval '1 millisecond';
+    v.label := opts->>'label';
+    v.tags := deferred.__tags(opts->'tags');
+    v.max_attempts := deferred.__number('max_attempts', opts->>'max_attempts');
+    v.timeout_ms := deferred.__ms('timeout', opts->>'timeout');
+    v.backoff_floor_ms := deferred.__ms('backoff_floor', opts->>'backoff_floor');
+    v.backoff_ceiling_ms := deferred.__ms('backoff_ceiling', opts->>'backoff_ceiling');
+    v.backoff_exponent := deferred.__number('backoff_exponent', opts->>'backoff_exponent');
+    if not deferred.__opts_ok(v.label, null, v.max_attempts, v.timeout_ms, v.backoff_floor_ms,
+                              v.backoff_ceiling_ms, v.backoff_exponent) then
+        perform deferred.__opts_refuse(v.label, null, null, null, null, null, v.max_attempts,
+                                       v.timeout_ms, v.backoff_floor_ms, v.backoff_ceiling_ms,
+                                       v.backoff_exponent);
+    end if;
+    return v;
+end
+$$;
