@@ -1,7 +1,8 @@
--- Attach a partition for [lo, hi), taking over rows that fell into the net. Gives up, and leaves
--- all as it was, where the parent cannot be locked at once: the net takes the rows meanwhile.
--- in_use: rows of that range are being added now. Then nobody may be adding one meanwhile: it would
--- land in the net after the move, or find itself in front of a net that does not take it any more.
+-- Adds one partition; part of deferred.maintain(). Attach a partition for [lo, hi), taking over
+-- rows that fell into the net. Gives up, and leaves all as it was, where the parent cannot be
+-- locked at once: the net takes the rows meanwhile. in_use: rows of that range are being added now.
+-- Then nobody may be adding one meanwhile: it would land in the net after the move, or find itself
+-- in front of a net that does not take it any more.
 create or replace function deferred.__add_partition(parent text, name text, col text, lo text,
                                                     hi text, in_use boolean default true) returns
                                                         boolean
@@ -32,4 +33,3 @@ begin
     return true;
 end
 $$;
-comment on function deferred.__add_partition is 'adds one partition; part of deferred.maintain()';

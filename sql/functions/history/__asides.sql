@@ -6,5 +6,4 @@ as $$
     where c.relnamespace = 'deferred'::regnamespace and c.relkind = 'r'
       and c.relname ~ '^__purged_deferred(_log)?_[0-9]+$'
 $$;
-comment on function deferred.__asides is 'tables that were partitions and wait to be archived';
-grant execute on function deferred.__asides() to deferred_worker, deferred_viewer, deferred_purger;
+grant execute on function deferred.__asides to deferred_worker, deferred_viewer, deferred_purger;

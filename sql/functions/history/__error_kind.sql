@@ -5,6 +5,5 @@ language sql immutable
 as $$
     select regexp_replace(left(split_part(left(error, 1000), E'\n', 1), 300), '[0-9]+', '#', 'g')
 $$;
-comment on function deferred.__error_kind(text) is 'first line of an error, numbers as #';
-grant execute on function deferred.__error_kind(text) to deferred_worker, deferred_reader,
+grant execute on function deferred.__error_kind to deferred_worker, deferred_reader,
       deferred_producer;

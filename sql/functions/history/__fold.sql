@@ -1,26 +1,22 @@
--- Folding: what the log has is added to the sums by minute, by hour and since ever, a slice in each
--- call; off the path of a job, which pays for an index alone.
+-- Folding adds a slice of the log to the sums by minute, by hour and since ever. It is not on the
+-- path of a job, which pays only for an index.
 --
--- Whoever folds has the row of __deferred_folded locked, and others go on with what there is. It
--- moves in the transaction that adds, so each log row is counted once, whatever is killed. Attempts
--- are taken by the time they ended, up to two seconds ago; what is recorded later than that (a
--- worker that had lost its server, a long transaction of deferred.finish()) is missed at first. So
--- each minute is counted again when it is 70 minutes old, and where the log has more rows of it
--- than were summed, it is summed anew and the difference added to hours and totals. Where the log
--- has fewer, somebody purged: the sums stay. A clock that was set back has these minutes counted
--- again, too. Arrivals are counted by id, up to those of ten seconds ago; a job of a transaction
--- that stayed open longer is missing there, and there alone.
+-- Whoever folds locks the row of __deferred_folded; others skip. The row moves in the transaction
+-- that adds, so each log row is counted once, whatever is killed. Attempts are taken by the time
+-- they ended, up to two seconds ago. A worker that had lost its server, or a long transaction, can
+-- record an attempt later. So each minute is compared with the log when it is 70 minutes old. If
+-- the log has more rows, the minute is summed again; if it has fewer, there was a purge, and the
+-- sums stay. A clock that was set back has these minutes compared too. Arrivals are counted by id,
+-- up to those of ten seconds ago; a job of a transaction that stayed open longer is not counted.
 --
--- A slice has so many rows at most, and is looked for before it is begun: who reads has a second
--- for it, and would be stopped in the same slice each time. For that reason he leaves a minute of
--- very many, which is counted again as a whole, to a worker or `deferred fold`, who have no limit.
+-- A slice has a limited number of rows, because a reader has one second for it. For the same reason
+-- a reader leaves a minute of very many rows to a worker or `deferred fold`, which have no limit.
 --
--- What is small in one slice is large in the next, and no statistics tell: so joins are made by
--- hash, whatever a worker has set for statements of its own; the look-ups by id, which can be done
--- one way only, stay what they are.
+-- A step that is small in one slice is large in the next, and no statistics say so. So joins are
+-- hash joins, whatever a worker has set; only the look-ups by id stay as they are.
 --
--- Runs with the rights of the owner, for nobody else can write the sums. Not for viewers: the lock
--- of the row stays until their transaction ends, and would stop sums, samples and alerts.
+-- Runs with the rights of the owner, because nobody else can write the sums. Not granted to
+-- viewers: the row stays locked until their transaction ends, and would stop sums and alerts.
 create or replace function deferred.__fold(out attempts bigint, out arrived bigint,
                                            out behind_ms bigint, out done boolean, out busy boolean)
 language plpgsql security definer
@@ -30,8 +26,7 @@ set enable_seqscan = on set enable_bitmapscan = on set enable_sort = on set enab
 set enable_mergejoin = off set enable_nestloop = off
 as $$
 declare
-    -- of a slice, about: with half as many each costs one and a half times as much, for its groups
-    -- are as many
+    -- With half as many each costs half as much again, because a slice has as many groups.
     v_rows   constant bigint := 20000;
     v_epoch  constant timestamptz := '2000-01-01 00:00+00';
     v        deferred.__deferred_folded;
@@ -56,7 +51,7 @@ begin
         v.exact_to := least(v.exact_to, date_bin('1 minute', v_now, v_epoch));
     end if;
 
-    -- or a LIMIT would have all of the log read up to there
+    -- Otherwise the LIMIT makes the planner read all of the log up to there.
     perform set_config('enable_seqscan', 'off', true);
     loop
         v_to := greatest(v.folded_to, least(v_end, v.folded_to + v.slice));
@@ -98,7 +93,4 @@ begin
     behind_ms := greatest(extract(epoch from v_now - v.folded_to) * 1000, 0);
 end
 $$;
-comment on function deferred.__fold() is
-    'adds a slice of the log to the sums; returns what it added, how far the sums are behind, '
-    'whether all is done, and whether somebody else is at it';
-grant execute on function deferred.__fold() to deferred_worker;
+grant execute on function deferred.__fold to deferred_worker;

@@ -1,3 +1,5 @@
+-- Throws the sums away: deferred.__fold() begins at the oldest row of the log. Those of what was
+-- purged are gone then.
 create or replace function deferred.__fold_anew() returns void
 language plpgsql
 as $$
@@ -13,6 +15,3 @@ begin
                                                  slice = '1 minute';
 end
 $$;
-comment on function deferred.__fold_anew() is
-    'throws the sums away: deferred.__fold() begins at the oldest row of the log. Those of what '
-    'was purged are gone then';

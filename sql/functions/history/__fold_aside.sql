@@ -33,5 +33,3 @@ exception when lock_not_available then
     null;  -- the next minute does it
 end
 $$;
-comment on function deferred.__fold_aside is
-    'what comes with folding once a minute; part of deferred.__fold()';

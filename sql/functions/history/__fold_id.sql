@@ -1,5 +1,6 @@
--- The newest job, from an id on, that was deferred before a time: ids are given in the order of
--- time, but for those of transactions that take longer.
+-- The newest job deferred before a time; part of deferred.__fold(), and of searches by time. The
+-- newest job, from an id on, that was deferred before a time: ids are given in the order of time,
+-- but for those of transactions that take longer.
 create or replace function deferred.__fold_id(p_from bigint, p_before timestamptz) returns bigint
 language plpgsql stable
 as $$
@@ -24,6 +25,4 @@ begin
     return v_lo;
 end
 $$;
-comment on function deferred.__fold_id is
-    'the newest job deferred before a time; part of deferred.__fold(), and of searches by time';
 grant execute on function deferred.__fold_id to deferred_viewer;

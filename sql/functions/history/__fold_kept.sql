@@ -1,3 +1,5 @@
+-- Adds a slice of the log to the sums, for whoever may; returns whether there is more; does not
+-- fail.
 create or replace function deferred.__fold_kept() returns boolean
 language plpgsql
 as $$
@@ -7,7 +9,4 @@ exception when others then
     return false;  -- also for a viewer, who reads the sums as workers left them
 end
 $$;
-comment on function deferred.__fold_kept() is
-    'adds a slice of the log to the sums, for whoever may; returns whether there is more; does not '
-    'fail';
-grant execute on function deferred.__fold_kept() to deferred_worker, deferred_viewer;
+grant execute on function deferred.__fold_kept to deferred_worker, deferred_viewer;

@@ -1,3 +1,4 @@
+-- The sum of two histograms of __deferred_sum.
 create or replace function deferred.__histogram_add(a bigint[], b bigint[]) returns bigint[]
 language sql immutable strict
 as $$
@@ -9,5 +10,3 @@ as $$
                         from generate_subscripts(b, 1) i) x (bucket, n)
               group by x.bucket having sum(x.n) <> 0) s), '{}') end
 $$;
-comment on function deferred.__histogram_add(bigint[], bigint[]) is
-    'the sum of two histograms of __deferred_sum';

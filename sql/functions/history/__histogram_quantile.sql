@@ -1,5 +1,6 @@
--- As histogram_quantile_us() of lib/base/advice/histogram.h: between the bounds of a bucket by the
--- logarithm.
+-- Time that a share of a histogram of __deferred_sum was no longer than, microseconds; NULL: it is
+-- empty. As histogram_quantile_us() of lib/base/advice/histogram.h: between the bounds of a bucket
+-- by the logarithm.
 create or replace function deferred.__histogram_quantile(histogram bigint[],
     share double precision) returns double precision
 language sql immutable strict
@@ -22,6 +23,3 @@ as $$
         from met m)
     select exp(ln(o.low) + (ln(o.high) - ln(o.low)) * o.part) from bound o
 $$;
-comment on function deferred.__histogram_quantile(bigint[], double precision) is
-    'time that a share of a histogram of __deferred_sum was no longer than, microseconds; NULL: '
-    'it is empty';

@@ -1,4 +1,3 @@
+-- The sum of histograms of __deferred_sum.
 create or replace aggregate deferred.__histogram_sum(bigint[]) (sfunc = deferred.__histogram_add,
     stype = bigint[]);
-comment on aggregate deferred.__histogram_sum(bigint[]) is
-    'the sum of histograms of __deferred_sum';

@@ -1,6 +1,6 @@
--- Partitions for so many jobs more and for half a partition beyond them; and for those that found
--- none and fell into the net. In a transaction of its own: what lands in the net is moved later, at
--- twice the cost.
+-- Adds the partitions that so many jobs need; returns how many. Partitions for so many jobs more
+-- and for half a partition beyond them; and for those that found none and fell into the net. In a
+-- transaction of its own: what lands in the net is moved later, at twice the cost.
 --
 -- A partition is named by its first id. It begins where the one before ends, or at a multiple of 10
 -- million where there is none, and is as wide as __id_width() says, or as there is room before the
@@ -54,5 +54,3 @@ begin
     return v_made;
 end
 $$;
-comment on function deferred.__id_room(double precision) is
-    'adds the partitions that so many jobs need; returns how many';

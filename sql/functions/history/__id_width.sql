@@ -28,5 +28,3 @@ begin
             where w >= v_rate);
 end
 $$;
-comment on function deferred.__id_width is
-    'ids that the next partition of jobs takes: about those of a day';

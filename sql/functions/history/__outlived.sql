@@ -60,5 +60,3 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__outlived is
-    'a partition that holds nothing younger than the limit and no hot job, about to go';

@@ -1,3 +1,4 @@
+-- Partitions of a table, and the first value that each takes and the first that it takes no more.
 -- Partitions of a table and what each takes, as text: from first on and below past. The net, which
 -- takes the rest, is none of them.
 create or replace function deferred.__partitions(parent regclass) returns table (name text,
@@ -11,7 +12,4 @@ as $$
                                     $re$FROM \('([^']+)'\) TO \('([^']+)'\)$re$) b
     where i.inhparent = parent and b is not null
 $$;
-comment on function deferred.__partitions is
-    'partitions of a table, and the first value that each takes and the first that it takes no '
-    'more';
-grant execute on function deferred.__partitions(regclass) to deferred_worker, deferred_viewer;
+grant execute on function deferred.__partitions to deferred_worker, deferred_viewer;

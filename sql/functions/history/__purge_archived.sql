@@ -1,5 +1,6 @@
--- At its end: the table goes. It is refused where it does not hold as many rows as were archived,
--- which nobody but its owner can have brought about.
+-- Part of "deferred purge --archive": drops what was archived. At its end: the table goes. It is
+-- refused where it does not hold as many rows as were archived, which nobody but its owner can have
+-- brought about.
 create or replace function deferred.__purge_archived(aside text, rows_written bigint) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -22,6 +23,4 @@ begin
     execute format('drop table deferred.%I', aside);
 end
 $$;
-comment on function deferred.__purge_archived is
-    'part of "deferred purge --archive": drops what was archived';
-grant execute on function deferred.__purge_archived(text, bigint) to deferred_purger;
+grant execute on function deferred.__purge_archived to deferred_purger;

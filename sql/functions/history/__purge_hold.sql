@@ -1,5 +1,6 @@
--- In the transaction that archives a table: no other session archives it. False: another one does,
--- or the table is gone. Only its owner can lock the table like this, and anybody an advisory lock.
+-- Part of "deferred purge --archive": takes a table that was set aside. In the transaction that
+-- archives a table: no other session archives it. False: another one does, or the table is gone.
+-- Only its owner can lock the table like this, and anybody an advisory lock.
 create or replace function deferred.__purge_hold(aside text) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set lock_timeout = '3s'
@@ -14,6 +15,4 @@ exception when lock_not_available or undefined_table then
     return false;
 end
 $$;
-comment on function deferred.__purge_hold(text) is
-    'part of "deferred purge --archive": takes a table that was set aside';
-grant execute on function deferred.__purge_hold(text) to deferred_purger;
+grant execute on function deferred.__purge_hold to deferred_purger;

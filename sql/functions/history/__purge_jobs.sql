@@ -1,6 +1,6 @@
--- And the definitions: those from id on, in order of id, that are past the limit, not hot and have
--- no log row left. next_id NULL: nothing further is old enough. `but`: partitions that go as a
--- whole.
+-- Part of "deferred purge": deletes outlived jobs from some ids on. And the definitions: those from
+-- id on, in order of id, that are past the limit, not hot and have no log row left. next_id NULL:
+-- nothing further is old enough. `but`: partitions that go as a whole.
 create or replace function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer,
                                                  but text[] default '{}',
     out purged bigint, out next_id bigint)
@@ -35,6 +35,4 @@ begin
     into purged, next_id;
 end
 $$;
-comment on function deferred.__purge_jobs is
-    'part of "deferred purge": deletes outlived jobs from some ids on';
 grant execute on function deferred.__purge_jobs to deferred_purger;

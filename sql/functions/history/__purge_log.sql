@@ -1,7 +1,7 @@
--- Another step: rows past the limit in a partition that also holds younger ones. Works through
--- pages [page, page + pages) of one partition, so that every step is short whatever its size.
--- The limit is noted with the first row that goes: check_ledger.sql expects no attempt from before
--- it.
+-- Part of "deferred purge": deletes outlived rows from some pages of a log partition. Another step:
+-- rows past the limit in a partition that also holds younger ones. Works through pages [page, page
+-- + pages) of one partition, so that every step is short whatever its size. The limit is noted with
+-- the first row that goes: check_ledger.sql expects no attempt from before it.
 create or replace function deferred.__purge_log(
     part regclass, older_than interval, page bigint, pages integer,
     dead_older_than interval default null)
@@ -32,6 +32,4 @@ begin
     return v_rows;
 end
 $$;
-comment on function deferred.__purge_log is
-    'part of "deferred purge": deletes outlived rows from some pages of a log partition';
 grant execute on function deferred.__purge_log to deferred_purger;

@@ -1,5 +1,6 @@
--- And what stands beside jobs that are gone, for they went with a whole partition; and flows of
--- which no job is left: those from id on, in order of id. purged 0 and next_id NULL: that was all.
+-- Part of "deferred purge": deletes edges, waits and flows whose jobs are gone. And what stands
+-- beside jobs that are gone, for they went with a whole partition; and flows of which no job is
+-- left: those from id on, in order of id. purged 0 and next_id NULL: that was all.
 create or replace function deferred.__purge_orphans(older_than interval, from_id bigint,
                                                     batch integer, out purged bigint,
                                                     out next_id bigint)
@@ -56,6 +57,4 @@ begin
     into purged, next_id;
 end
 $$;
-comment on function deferred.__purge_orphans is
-    'part of "deferred purge": deletes edges, waits and flows whose jobs are gone';
-grant execute on function deferred.__purge_orphans(interval, bigint, integer) to deferred_purger;
+grant execute on function deferred.__purge_orphans to deferred_purger;

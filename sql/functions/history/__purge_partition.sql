@@ -1,6 +1,7 @@
--- One step of retention: drops one partition that holds nothing younger than the limit, no hot
--- job and no dead one that stays. A partition in use, as by pg_dump, is not dropped: it goes as a
--- whole the next time. `but`: partitions that were in use. name: NULL when none is left.
+-- Part of "deferred purge": drops one outlived partition. One step of retention: drops one
+-- partition that holds nothing younger than the limit, no hot job and no dead one that stays. A
+-- partition in use, as by pg_dump, is not dropped: it goes as a whole the next time. `but`:
+-- partitions that were in use. name: NULL when none is left.
 create or replace function deferred.__purge_partition(
     older_than interval, dead_older_than interval default null, but text[] default '{}',
     out name text, out dropped boolean)
@@ -18,6 +19,4 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__purge_partition is
-    'part of "deferred purge": drops one outlived partition';
 grant execute on function deferred.__purge_partition to deferred_purger;

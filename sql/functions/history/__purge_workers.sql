@@ -1,5 +1,6 @@
--- And what runs and schedules left behind: but for the last ticks of each, which tell whether it
--- runs. The last step of a purge: it is noted that there was one.
+-- Part of "deferred purge": deletes rows of runs ended, and of ticks, long ago. And what runs and
+-- schedules left behind: but for the last ticks of each, which tell whether it runs. The last step
+-- of a purge: it is noted that there was one.
 create or replace function deferred.__purge_workers(older_than interval) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -17,6 +18,4 @@ begin
     return v_rows;
 end
 $$;
-comment on function deferred.__purge_workers(interval) is
-    'part of "deferred purge": deletes rows of runs ended, and of ticks, long ago';
-grant execute on function deferred.__purge_workers(interval) to deferred_purger;
+grant execute on function deferred.__purge_workers to deferred_purger;
