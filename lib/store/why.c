@@ -73,6 +73,17 @@ static const struct pg_result *ask_more(struct pg *pg, struct store_why *why, co
 	return res && pg_rows(res) > 0 ? res : NULL;
 }
 
+/* The same of a statement whose parameter is a number. */
+static const struct pg_result *ask_of(struct pg *pg, struct store_why *why, const struct sql_statement *stmt,
+				      int64_t number)
+{
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_int8(&args, number);
+	return ask_more(pg, why, stmt, &args);
+}
+
 #define KNOWN(row, name) ((row).has_##name ? (row).name : CAUSE_UNKNOWN)
 
 /* ---- parts of both answers ------------------------------------------------------------------------ */
@@ -134,14 +145,10 @@ static const struct pg_result *ask_serving(struct pg *pg, struct store_why *why,
 
 static const char *ask_error(struct pg *pg, struct store_why *why, int64_t id)
 {
-	const struct pg_result *res;
-	struct pg_args args;
+	const struct pg_result *res = ask_of(pg, why, &sql_why_error, id);
 	const char *line;
 	int len;
 
-	pg_args_init(&args);
-	pg_arg_int8(&args, id);
-	res = ask_more(pg, why, &sql_why_error, &args);
 	if (!res)
 		return NULL;
 	line = gist(why_error_row(res, 0).error, &len);
@@ -207,12 +214,6 @@ static void read_job(const struct why_job_row *r, struct cause_job *j)
 	j->leased = r->leased;
 	j->lease_over = r->lease_over;
 	j->worker = r->worker;
-	j->worker_there = r->worker_there;
-	j->worker_ended = r->worker_ended;
-	j->worker_rebooted = r->worker_rebooted;
-	j->worker_pid = r->worker_pid;
-	j->worker_host = r->worker_host;
-	j->worker_unseen_s = KNOWN(*r, worker_unseen_s);
 	j->lease_left_s = r->lease_left_s;
 	j->claimed_s = r->claimed_s;
 	j->progress = r->progress;
@@ -231,15 +232,58 @@ static void read_job(const struct why_job_row *r, struct cause_job *j)
 	j->stranded = r->stranded;
 	j->key = r->key;
 	j->key_max = r->key_max;
-	j->queue_ready = r->queue_ready;
-	j->queue_counted = STORE_WHY_COUNT;
 	j->taken_s = KNOWN(*r, taken_s);
-	j->flow = r->flow;
-	j->flow_waits_for = r->flow_waits_for;
-	j->waits_for = r->waits_for;
-	j->paused_by = r->paused_by;
-	j->paused_s = KNOWN(*r, paused_s);
-	j->worker_cut_off = r->worker_cut_off;
+}
+
+static void ask_worker(struct pg *pg, struct store_why *why)
+{
+	const struct pg_result *res = ask_of(pg, why, &sql_why_worker, why->job.worker);
+	struct cause_job *j = &why->job;
+	struct why_worker_row r;
+
+	j->worker_there = true;
+	if (!res)
+		return;
+	r = why_worker_row(res, 0);
+	j->worker_there = r.there;
+	j->worker_ended = r.ended;
+	j->worker_rebooted = r.rebooted;
+	j->worker_cut_off = r.cut_off;
+	j->worker_pid = r.pid;
+	j->worker_host = r.host;
+	j->worker_unseen_s = KNOWN(r, unseen_s);
+}
+
+static void ask_waits(struct pg *pg, struct store_why *why)
+{
+	const struct pg_result *res = ask_of(pg, why, &sql_why_waits, why->job.id);
+	struct why_waits_row r;
+
+	if (!res)
+		return;
+	r = why_waits_row(res, 0);
+	why->job.flow = r.flow;
+	why->job.flow_waits_for = r.flow_waits_for;
+	why->job.waits_for = r.parents;
+}
+
+static void ask_paused(struct pg *pg, struct store_why *why)
+{
+	struct cause_job *j = &why->job;
+	const struct pg_result *res;
+	struct why_paused_row r;
+	struct pg_args args;
+
+	pg_args_init(&args);
+	pg_arg_text(&args, j->queue);
+	pg_arg_int8(&args, STORE_WHY_COUNT);
+	if (!(res = ask_more(pg, why, &sql_why_paused, &args)))
+		return;
+	r = why_paused_row(res, 0);
+	j->queue_ready = r.ready;
+	j->queue_counted = STORE_WHY_COUNT;
+	j->paused_by = r.paused_by;
+	j->paused_s = KNOWN(r, paused_s);
 }
 
 static void take_running(struct cause_job *j, bool of_fn, int64_t most, int64_t running, const char *ids)
@@ -355,7 +399,6 @@ int store_why_job(struct pg *pg, int64_t id, struct store_why *why, struct defer
 	j->id = id;
 	pg_args_init(&args);
 	pg_arg_int8(&args, id);
-	pg_arg_int8(&args, STORE_WHY_COUNT);
 	if (begin(pg, err) < 0) {
 		pg_args_clear(&args);
 		return err ? err->code : DEFERRED_EDB;
@@ -372,6 +415,12 @@ int store_why_job(struct pg *pg, int64_t id, struct store_why *why, struct defer
 		ask_session(pg, why, NULL, &j->writer);
 		return 0;
 	}
+	if (r.leased)
+		ask_worker(pg, why);
+	if (strcmp(j->state, "waiting") == 0)
+		ask_waits(pg, why);
+	if (r.paused)
+		ask_paused(pg, why);
 	if (r.may_read && (j->failures > 0 || (j->outcome && strcmp(j->state, "done") != 0)))
 		j->error = ask_error(pg, why, id);
 	if (strcmp(j->state, "ready") == 0 && !j->lease_over)

@@ -459,7 +459,10 @@ def test_a_message_waits_for_a_consumer(db, why):
 
 
 ARGUMENTS = {
-    "why_job": (7, 100),
+    "why_job": (7,),
+    "why_worker": (7,),
+    "why_waits": (7,),
+    "why_paused": ("default", 100),
     "why_error": (7,),
     "why_session": (None,),
     "why_serving": (["default"],),
