@@ -1549,10 +1549,12 @@ create table deferred.__deferred_alert (
     since    timestamptz not null default now(),
     seen_at  timestamptz not null default now(),
     ended_at timestamptz,
-    told_at  timestamptz,
+    reported_at timestamptz,
     counted  bigint not null default 0,
     text     text not null,
     mend     text not null,
+    kind     text collate "C" not null generated always as
+             (case when cause in ('late', 'unserved') then 'queue' else cause end) stored,
     primary key (cause, name)
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
 comment on table  deferred.__deferred_alert is
@@ -1562,6 +1564,8 @@ comment on column deferred.__deferred_alert.cause is
     'what is wrong: jobs died; a queue is late, or is late and nobody serves it; a function fails '
     'more than it did, its build is slower or bigger than the one before, or it is paused for its '
     'crashes; a line or a service is missed while others come';
+comment on column deferred.__deferred_alert.kind is
+    'alerts of one kind share a budget of messages: queue, or the cause';
 comment on column deferred.__deferred_alert.name is
     'queue or function; of what is missed host and pidfile';
 comment on column deferred.__deferred_alert.since is
@@ -1569,8 +1573,9 @@ comment on column deferred.__deferred_alert.since is
 comment on column deferred.__deferred_alert.seen_at is 'when it was found last';
 comment on column deferred.__deferred_alert.ended_at is
     'when it was found no more; NULL: it stands';
-comment on column deferred.__deferred_alert.told_at is
-    'when it was told last: jobs that tell it were deferred in that transaction; NULL: never';
+comment on column deferred.__deferred_alert.reported_at is
+    'when it was last reported: jobs that report it were deferred in that transaction; NULL: '
+    'never';
 comment on column deferred.__deferred_alert.counted is
     'of dead jobs: as many had died, since ever, when that was told';
 comment on column deferred.__deferred_alert.text is 'one sentence, for people';

@@ -82,7 +82,7 @@ def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
     db.defer("fail", max_attempts=1)
     check(db)
     ago(db, 90)
-    db.sql("update deferred.__deferred_alert set told_at = told_at - interval '2 hours'")
+    db.sql("update deferred.__deferred_alert set reported_at = reported_at - interval '2 hours'")
     assert [a["name"] for a in json.loads(db.run(["deferred", "--json", "alert"]).stdout)] == ["fail"]
     for _ in range(2):
         check(db, "--queue", "alert")

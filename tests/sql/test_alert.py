@@ -53,7 +53,8 @@ class Told:
 
     def hours_pass(self, hours):
         self.db.sql(
-            "update deferred.__deferred_alert set told_at = told_at - %s * interval '1 hour', since = since - %s * interval '1 hour', "
+            "update deferred.__deferred_alert set reported_at = reported_at - %s * interval '1 hour', "
+            "since = since - %s * interval '1 hour', "
             "ended_at = ended_at - %s * interval '1 hour'",
             hours,
             hours,
@@ -151,7 +152,7 @@ def test_each_death_is_told_and_no_more_than_once_an_hour(db, told):
     assert told.look() == {}
     assert (
         db.one(
-            "select count(*) from deferred.__deferred_alert where cause = 'dead' and name ~ '^f' and told_at is null"
+            "select count(*) from deferred.__deferred_alert where cause = 'dead' and name ~ '^f' and reported_at is null"
         )
         == 0
     )
@@ -173,7 +174,7 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
         )
 
     def minutes_pass(n):
-        db.sql("update deferred.__deferred_alert set told_at = told_at - %s * interval '1 minute'", n)
+        db.sql("update deferred.__deferred_alert set reported_at = reported_at - %s * interval '1 minute'", n)
 
     db.sql("insert into deferred.__deferred_worker (instance, host, pid, version) values ('h:/p#1.1@b', 'h', 1, 't')")
     assert told.look(later=False) == {}
@@ -205,7 +206,7 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
     for i in range(34, 44):
         late(f"junk{i}", 9999, "mallory")
         told.look()
-    assert db.one("select count(distinct told_at) from deferred.__deferred_alert where cause = 'late'") == 4
+    assert db.one("select count(distinct reported_at) from deferred.__deferred_alert where cause = 'late'") == 4
     # Functions that somebody kills without end leave room for others: who has waited longest is first.
     for i in range(40):
         told.sums(f"f{i:02}", "1 min", span=0, dead=1)

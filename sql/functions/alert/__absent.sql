@@ -75,6 +75,4 @@ where case when s.service then s.lived >= interval '1 hour'
                                             s.starts::float8 / (s.starts + o.beside))) > 6.9 end
 order by s.seen_at desc, s.name
 $$;
-comment on function deferred.__absent is
-    'crontab lines and services that used to come, and are missed while others do';
 grant execute on function deferred.__absent to deferred_worker, deferred_viewer;

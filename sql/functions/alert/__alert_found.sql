@@ -1,3 +1,4 @@
+-- Writes down that something is wrong, or still is; part of deferred.__alert().
 create or replace function deferred.__alert_found(cause text, name text, text text,
                                                   mend text) returns void
 language sql
@@ -7,5 +8,3 @@ as $$
     set since = case when a.ended_at is null then a.since else now() end, seen_at = now(),
         ended_at = null, text = excluded.text, mend = excluded.mend
 $$;
-comment on function deferred.__alert_found(text, text, text, text) is
-    'writes down that something is wrong, or still is; part of deferred.__alert()';

@@ -34,5 +34,3 @@ begin
     return v_id;
 end
 $$;
-comment on function deferred.__alert_job is
-    'stores a job that tells something; part of deferred.__alert() and deferred.__notice()';

@@ -58,5 +58,3 @@ begin
     return true;
 end
 $$;
-comment on function deferred.__alert_queues(json) is
-    'finds queues that are late, or that nobody serves; part of deferred.__alert()';

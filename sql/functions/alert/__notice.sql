@@ -95,6 +95,4 @@ begin
     return v_own.begun_at is not null;
 end
 $$;
-comment on function deferred.__notice() is
-    'defers what --on-dead names for jobs that died; returns whether there are more';
-grant execute on function deferred.__notice() to deferred_worker;
+grant execute on function deferred.__notice to deferred_worker;

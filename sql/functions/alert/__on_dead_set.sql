@@ -1,5 +1,6 @@
--- Who set it first keeps its moment: a function named instead of another one hears of no death
--- before.
+-- Sets what is deferred for each dead job; part of deferred.__queue_set() and
+-- deferred.__function_set(). Who set it first keeps its moment: a function named instead of another
+-- one hears of no death before.
 create or replace function deferred.__on_dead_set(p_kind text, p_name text, p_fn text) returns void
 language plpgsql
 as $$
@@ -20,6 +21,3 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__on_dead_set(text, text, text) is
-    'sets what is deferred for each dead job; part of deferred.__queue_set() and '
-    'deferred.__function_set()';

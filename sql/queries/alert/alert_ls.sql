@@ -6,9 +6,9 @@
 --   make many: 1,000 at most.
 -- locks: none. Index: none; all of __deferred_alert
 select a.cause, a.name, extract(epoch from clock_timestamp() - a.since)::int8 as since_s,
-       extract(epoch from clock_timestamp() - a.told_at)::int8 as reported_s, a.text, a.mend,
-       json_build_object('cause', a.cause, 'name', a.name, 'since', a.since, 'told_at', a.told_at,
-                         'text', a.text, 'do', a.mend)::text as json
+       extract(epoch from clock_timestamp() - a.reported_at)::int8 as reported_s, a.text, a.mend,
+       json_build_object('cause', a.cause, 'name', a.name, 'since', a.since,
+                         'reported_at', a.reported_at, 'text', a.text, 'do', a.mend)::text as json
 from deferred.__deferred_alert a
 where a.ended_at is null
 order by a.cause in ('late', 'unserved'), a.since, a.cause, a.name
