@@ -5,6 +5,8 @@
 #   functions/SUBJECT/NAME.sql    becomes an element of sql_sources[] with the name "functions/NAME"
 #   views/NAME.sql                becomes an element of sql_sources[] with the name "views/NAME"
 #
+# In a migration the comment above or behind a column of `create table` or `create type` also becomes `comment on column`.
+#
 # The head of a query declares its parameters and the columns of its rows. A list goes on while its lines end with a comma:
 #
 #   -- NAME: purpose.
@@ -179,14 +181,26 @@ FNR == 1 {
 	if (list != "" && head[list] !~ /,$/) list = ""
 	next
 }
-{
-	if (!started) flush_head()
-	started = 1
-	line = $0
+function emit(line) {
 	gsub(/\\/, "&&", line)
 	gsub(/"/, "\\\"", line)
 	print "\t\t\"" line "\\n\"" > code
 }
+{
+	if (!started) flush_head()
+	started = 1
+	emit($0)
+}
+kind == "migrations" && /^create (table|type) deferred[.][^;]*\($/ { table = $3; said = "" }
+table != "" && /^    -- / { said = said (said == "" ? "" : " ") substr($0, 8) }
+table != "" && /^    [a-z_0-9]+ / {
+	if (match($0, /  -- /)) said = substr($0, RSTART + 5)
+	gsub(/'/, "''", said)
+	if (said != "" && $1 !~ /^(check|primary|unique)$/) remarks[++remarked] = "comment on column " table "." $1 " is '" said "';"
+	said = ""
+}
+/^\)/ { table = "" }
+table == "" && /;$/ && remarked { for (i = 1; i <= remarked; i++) emit(remarks[i]); remarked = 0 }
 END {
 	if (failed) exit 1
 	flush_file()
