@@ -1,3 +1,4 @@
+-- Refuses what waited too long for the lock of a queue or schedule, and names who holds it.
 create or replace function deferred.__locked(p_kind text, p_name text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -13,5 +14,3 @@ begin
                'select pg_terminate_backend(PROCESS)';
 end
 $$;
-comment on function deferred.__locked(text, text) is
-    'refuses what waited too long for the lock of a queue or schedule, and names who holds it';

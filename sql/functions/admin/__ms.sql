@@ -1,5 +1,6 @@
--- '5s', '1.5h', '200ms', '2d', a bare number of seconds, or an interval as PostgreSQL writes it, '5
--- minutes', '1 day 02:30:00', to milliseconds. lib/base/span.c reads the same.
+-- A time span as people write it, in milliseconds. '5s', '1.5h', '200ms', '2d', a bare number of
+-- seconds, or an interval as PostgreSQL writes it, '5 minutes', '1 day 02:30:00', to milliseconds.
+-- lib/base/span.c reads the same.
 create or replace function deferred.__ms(name text, span text) returns bigint
 language plpgsql immutable strict
 as $$
@@ -40,5 +41,4 @@ begin
     return round(v);
 end
 $$;
-comment on function deferred.__ms(text, text) is 'a time span as people write it, in milliseconds';
-grant execute on function deferred.__ms(text, text) to deferred_producer;
+grant execute on function deferred.__ms to deferred_producer;

@@ -12,5 +12,4 @@ as $$
           where l.finished_at > now() - interval '1 hour' limit p_most + 1) r
     group by r.outcome
 $$;
-comment on function deferred.__recent_outcomes(bigint) is 'how the attempts of the last hour ended';
-grant execute on function deferred.__recent_outcomes(bigint) to deferred_worker, deferred_viewer;
+grant execute on function deferred.__recent_outcomes to deferred_worker, deferred_viewer;

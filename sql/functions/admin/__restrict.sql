@@ -1,8 +1,9 @@
--- deferred.defer() asks for each job whether anybody is limited in what he defers, or any function
--- in how it is run. To find two tables empty costs a sixth of all it does, so the answer stands in
--- a sequence, which is read without a snapshot: 1 says no, anything else that one has to look. What
--- is written there is seen at once, before this commits, and stays if it does not, so that no time
--- is left in which a row is there and 1 is said. Only deferred.__unrestrict() goes back to 1.
+-- Trigger: a row of __deferred_grant or __deferred_function is added or changed. deferred.defer()
+-- asks for each job whether a role is limited in what it defers, or a function in how it runs. To
+-- find two tables empty takes a sixth of its time. So the answer is in a sequence, which is read
+-- without a snapshot: 1 is no, anything else means that defer() must look. A write to a sequence is
+-- visible at once, before the commit, and stays after a rollback. So the sequence is never 1 while
+-- there is a row. Only deferred.__unrestrict() sets it back to 1.
 create or replace function deferred.__restrict() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -11,8 +12,6 @@ begin
     return null;
 end
 $$;
-comment on function deferred.__restrict() is
-    'trigger: a row of __deferred_grant or __deferred_function is added or changed';
 
 -- Of rows and always: so it is where they come by logical replication, which does not bring
 -- sequences.

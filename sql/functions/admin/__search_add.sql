@@ -1,5 +1,6 @@
--- Only its owner may: nobody else has been granted it. From its commit on new partitions get the
--- index; those that are there get it step by step: __search_next().
+-- An index for searches is wanted; part of "deferred index add". Only its owner may: nobody else
+-- has been granted it. From its commit on new partitions get the index; those that are there get it
+-- step by step: __search_next().
 create or replace function deferred.__search_add(p_term text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -32,5 +33,3 @@ begin
     values (p_term) on conflict (term) do update set wanted = true;
 end
 $$;
-comment on function deferred.__search_add(text) is
-    'an index for searches is wanted; part of "deferred index add"';

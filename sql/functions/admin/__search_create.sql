@@ -23,5 +23,3 @@ as $$
                                    E'\\\\u(0000|d[89a-f])',
                                    string_to_array(substr(term, 8), '.')) end)
 $$;
-comment on function deferred.__search_create is
-    'the statement that makes an index for searches of one partition of __deferred';

@@ -1,3 +1,4 @@
+-- An index for searches is wanted no more; part of "deferred index rm". False: there was none.
 create or replace function deferred.__search_drop(p_term text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -7,5 +8,3 @@ begin
     return found;
 end
 $$;
-comment on function deferred.__search_drop(text) is
-    'an index for searches is wanted no more; part of "deferred index rm". False: there was none';

@@ -1,5 +1,6 @@
--- Each index for searches of each partition of jobs, which it has, has not, or has in part: an
--- interrupted build leaves one that is not valid.
+-- Each index for searches of each partition of jobs: is it there, is it valid, does somebody build
+-- it or vacuum its table, its size. Each index for searches of each partition of jobs, which it
+-- has, has not, or has in part: an interrupted build leaves one that is not valid.
 create or replace function deferred.__search_indexes()
 returns table (number integer, term text, wanted boolean, part text, name text, valid boolean,
                busy boolean, bytes bigint, part_rows bigint, net boolean)
@@ -21,7 +22,4 @@ as $$
         and x.relname = p.name || '_search_' || s.number and x.relkind = 'i'
     left join pg_index i on i.indexrelid = x.oid
 $$;
-comment on function deferred.__search_indexes() is
-    'each index for searches of each partition of jobs: is it there, is it valid, does somebody '
-    'build it or vacuum its table, its size';
-grant execute on function deferred.__search_indexes() to deferred_viewer, deferred_worker;
+grant execute on function deferred.__search_indexes to deferred_viewer, deferred_worker;

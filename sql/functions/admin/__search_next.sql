@@ -40,5 +40,3 @@ exception when lock_not_available then
     return;
 end
 $$;
-comment on function deferred.__search_next is
-    'the next statement by which an index for searches is built or dropped';

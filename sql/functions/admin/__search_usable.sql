@@ -1,4 +1,5 @@
--- Asked by each search that names one: a look at the catalog, and at nothing that others write.
+-- Has each partition of jobs a valid index for this term of a search?. Asked by each search that
+-- names one: a look at the catalog, and at nothing that others write.
 create or replace function deferred.__search_usable(p_term text) returns boolean
 language sql stable set search_path = pg_catalog, pg_temp
 as $$
@@ -13,6 +14,4 @@ as $$
               and not coalesce(i.indisvalid and i.indisready, false))
         from deferred.__deferred_search s where s.term = p_term and s.wanted), false)
 $$;
-comment on function deferred.__search_usable(text) is
-    'has each partition of jobs a valid index for this term of a search?';
-grant execute on function deferred.__search_usable(text) to deferred_viewer;
+grant execute on function deferred.__search_usable to deferred_viewer;

@@ -1,5 +1,6 @@
--- Makes this the database with a number among several: its ids are from number * 10^13 + 1 on, so
--- that each tells where its job is. For good: a job keeps its id.
+-- Gives the database its number among several; part of deferred migrate --shard. Makes this the
+-- database with a number among several: its ids are from number * 10^13 + 1 on, so that each tells
+-- where its job is. For good: a job keeps its id.
 --
 -- While the sequence is being altered nobody gets an id from it: whoever waits for one gets one of
 -- the new ones.
@@ -39,5 +40,3 @@ begin
     return true;
 end
 $$;
-comment on function deferred.__shard_set is
-    'gives the database its number among several; part of deferred migrate --shard';

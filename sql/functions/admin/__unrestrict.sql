@@ -1,6 +1,7 @@
--- The lock waits for transactions that have added a row and keeps out others until the end of this
--- one: then __restrict() has its turn. The look has to be a statement of its own, which sees what
--- they committed; under REPEATABLE READ it would not.
+-- Part of deferred.maintain(): lets deferred.defer() take the short way again where nobody and
+-- nothing is limited any more. The lock waits for transactions that have added a row and keeps out
+-- others until the end of this one: then __restrict() has its turn. The look has to be a statement
+-- of its own, which sees what they committed; under REPEATABLE READ it would not.
 create or replace function deferred.__unrestrict() returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -21,6 +22,3 @@ exception when lock_not_available then
     null;  -- somebody is adding one, or reads for long: until the next call each job is looked at
 end
 $$;
-comment on function deferred.__unrestrict() is
-    'part of deferred.maintain(): lets deferred.defer() take the short way again where nobody and '
-    'nothing is limited any more';

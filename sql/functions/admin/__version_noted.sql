@@ -1,4 +1,5 @@
--- The version stands in __deferred_state too, where a start reads it along with the next tick.
+-- Keeps the version in __deferred_state equal to that of __deferred_migration. The version stands
+-- in __deferred_state too, where a start reads it along with the next tick.
 create or replace function deferred.__version_noted() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -9,8 +10,6 @@ begin
     return null;
 end
 $$;
-comment on function deferred.__version_noted() is
-    'keeps the version in __deferred_state equal to that of __deferred_migration';
 create or replace trigger version_noted after insert or update or delete
     or truncate on deferred.__deferred_migration
     for each statement execute function deferred.__version_noted();

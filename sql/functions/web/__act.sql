@@ -1,3 +1,4 @@
+-- Does what an operator asked for on a page, and writes it down. NULL: it was done; else why not.
 -- The action and the row that tells of it are one transaction. What is refused leaves a row too,
 -- without the action. That includes what waited too long for a transaction that somebody left open.
 create or replace function deferred.__act(verb text, job_id bigint, queue text, who text,
@@ -77,7 +78,4 @@ begin
     return v_refused;
 end
 $$;
-comment on function deferred.__act is
-    'does what an operator asked for on a page, and writes it down. NULL: it was done; else why '
-    'not';
 grant execute on function deferred.__act to deferred_operator;

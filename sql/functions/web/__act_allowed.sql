@@ -1,5 +1,5 @@
--- What an operator does, whichever way it is asked for: a page, a command, a statement written by
--- hand.
+-- Part of deferred.__act() and its like: refuses who is no operator. What an operator does,
+-- whichever way it is asked for: a page, a command, a statement written by hand.
 create or replace function deferred.__act_allowed() returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -11,5 +11,3 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__act_allowed is
-    'part of deferred.__act() and its like: refuses who is no operator';

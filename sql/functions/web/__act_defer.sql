@@ -1,7 +1,8 @@
--- As deferred.__act(): a job that an operator writes on a page. params: as they were typed; opts:
--- as deferred.defer() takes them. A key that another job has is refused: who types a job wants that
--- one. refused may quote the params, which not everybody sees who sees the row that is written; so
--- that says only that they are wrong.
+-- Defers a job that an operator wrote on a page, and writes that down. As deferred.__act(): a job
+-- that an operator writes on a page. params: as they were typed; opts: as deferred.defer() takes
+-- them. A key that another job has is refused: who types a job wants that one. refused may quote
+-- the params, which not everybody sees who sees the row that is written; so that says only that
+-- they are wrong.
 create or replace function deferred.__act_defer(fn text, params text, opts json, who text,
                                                 address text, out job bigint, out refused text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -40,6 +41,4 @@ begin
             left(fn, 127), opts, left(coalesce(v_kept, refused), 1000));
 end
 $$;
-comment on function deferred.__act_defer is
-    'defers a job that an operator wrote on a page, and writes that down';
 grant execute on function deferred.__act_defer to deferred_operator;

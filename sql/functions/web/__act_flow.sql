@@ -1,5 +1,6 @@
--- As deferred.__act(), of a flow, a step at a time: its last 1,000 jobs before one, see
--- deferred.flow_cancel(). What is done again by workers is noted only.
+-- Does to a flow what an operator asked for on a page, and writes it down. As deferred.__act(), of
+-- a flow, a step at a time: its last 1,000 jobs before one, see deferred.flow_cancel(). What is
+-- done again by workers is noted only.
 create or replace function deferred.__act_flow(verb text, flow bigint, before bigint, who text,
                                                address text, out jobs bigint, out refused text,
                                                out next bigint)
@@ -31,6 +32,4 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__act_flow is
-    'does to a flow what an operator asked for on a page, and writes it down';
 grant execute on function deferred.__act_flow to deferred_operator;

@@ -21,5 +21,4 @@ begin
     return true;
 end
 $$;
-comment on function deferred.__act_note is 'writes down what an operator did by a command';
 grant execute on function deferred.__act_note to deferred_producer, deferred_operator;

@@ -1,4 +1,5 @@
--- Params as they were typed on a page. refused quotes them, so it is for the one who typed them.
+-- Part of deferred.__act_defer() and its like: params as JSON, or why they are not. Params as they
+-- were typed on a page. refused quotes them, so it is for the one who typed them.
 create or replace function deferred.__act_params(params text, out value json, out refused text)
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -14,5 +15,3 @@ exception when data_exception or statement_too_complex then
         '(write an object such as {"id": 7})');
 end
 $$;
-comment on function deferred.__act_params is
-    'part of deferred.__act_defer() and its like: params as JSON, or why they are not';

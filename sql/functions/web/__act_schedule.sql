@@ -1,5 +1,5 @@
--- An operator may do to each schedule what its owner may: its jobs are those of its owner, with his
--- rights.
+-- Part of deferred.__act(): what is done to a schedule; NULL: it was done. An operator may do to
+-- each schedule what its owner may: its jobs are those of its owner, with his rights.
 create or replace function deferred.__act_schedule(verb text, schedule text) returns text
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -33,5 +33,3 @@ begin
     return null;
 end
 $$;
-comment on function deferred.__act_schedule is
-    'part of deferred.__act(): what is done to a schedule; NULL: it was done';

@@ -58,6 +58,4 @@ begin
     return v_refused;
 end
 $$;
-comment on function deferred.__act_schedule_set is
-    'stores a schedule that an operator wrote on a page; returns why not, or NULL';
 grant execute on function deferred.__act_schedule_set to deferred_operator;

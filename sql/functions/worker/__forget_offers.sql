@@ -1,3 +1,4 @@
+-- Deletes what workers said of their functions that has not been said again; returns how many rows.
 -- Hosts that are gone. A worker says what it has when it has work, so one that runs something once
 -- a month must not be forgotten. Where each start is on a host of a new name, the newest thousand
 -- count.
@@ -15,6 +16,3 @@ begin
     return v_rows;
 end
 $$;
-comment on function deferred.__forget_offers() is
-    'deletes what workers said of their functions that has not been said again; returns how many '
-    'rows';

@@ -1,11 +1,10 @@
--- One expression, as __unawaited(), and the first to be asked: mostly nobody waits for any queue.
+-- True: no worker waits to be told of a ready job; false: one does, or another session asked just
+-- then. One expression, as __unawaited(), and the first to be asked: mostly nobody waits for any
+-- queue.
 create or replace function deferred.__nobody_waits() returns boolean
 language sql
 as $$
     select pg_catalog.pg_try_advisory_lock(1145390674, 0)
         and pg_catalog.pg_advisory_unlock(1145390674, 0)
 $$;
-comment on function deferred.__nobody_waits() is
-    'true: no worker waits to be told of a ready job; false: one does, or another session asked '
-    'just then';
-grant execute on function deferred.__nobody_waits() to deferred_producer;
+grant execute on function deferred.__nobody_waits to deferred_producer;

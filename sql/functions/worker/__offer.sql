@@ -1,4 +1,5 @@
--- It informs people and is repeated each hour, so nobody waits until it is on disk or on a standby.
+-- A worker says which functions it has. It informs people and is repeated each hour, so nobody
+-- waits until it is on disk or on a standby.
 create or replace function deferred.__offer(host text, place text, catalog bigint, fn text[],
                                             plugin text[], timeout_ms bigint[],
                                             max_attempts integer[])
@@ -19,5 +20,4 @@ begin
                                          where f.max_attempts >= 0));
 end
 $$;
-comment on function deferred.__offer is 'a worker says which functions it has';
 grant execute on function deferred.__offer to deferred_worker;

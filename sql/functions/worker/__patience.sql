@@ -1,4 +1,5 @@
--- The end of a transaction, or set_config() with what this returns, takes the setting back.
+-- Limits how long this transaction waits for a lock; returns the limit it had. The end of a
+-- transaction, or set_config() with what this returns, takes the setting back.
 create or replace function deferred.__patience(p_most interval) returns text
 language plpgsql
 as $$
@@ -11,5 +12,3 @@ begin
     return v_was;
 end
 $$;
-comment on function deferred.__patience(interval) is
-    'limits how long this transaction waits for a lock; returns the limit it had';

@@ -1,4 +1,5 @@
--- Take out the tracks of a group whose workers are gone. The caller holds the row of the group.
+-- Takes the tracks of dead workers out of a group. Take out the tracks of a group whose workers are
+-- gone. The caller holds the row of the group.
 create or replace function deferred.__track_bury(p_group text, p_except bigint) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -11,5 +12,3 @@ as $$
                               where w.id = x.worker and w.ended_at is null))
         for update of x skip locked)
 $$;
-comment on function deferred.__track_bury(text, bigint) is
-    'takes the tracks of dead workers out of a group';

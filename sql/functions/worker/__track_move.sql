@@ -88,6 +88,4 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__track_move is
-    'a worker of a group reports the steps it made, and learns how many it may make';
 grant execute on function deferred.__track_move to deferred_worker;

@@ -1,5 +1,6 @@
--- One expression, which the planner puts in the place of the call: nothing can interrupt it between
--- taking and giving back.
+-- True: no worker that serves the queue waits to be told of a ready job; false: one does, or
+-- another session asked just then. One expression, which the planner puts in the place of the call:
+-- nothing can interrupt it between taking and giving back.
 create or replace function deferred.__unawaited(queue text) returns boolean
 language sql
 as $$
@@ -8,7 +9,4 @@ as $$
        and pg_catalog.pg_try_advisory_lock(1145390674, pg_catalog.hashtext(queue))
        and pg_catalog.pg_advisory_unlock(1145390674, pg_catalog.hashtext(queue))
 $$;
-comment on function deferred.__unawaited(text) is
-    'true: no worker that serves the queue waits to be told of a ready job; false: one does, or '
-    'another session asked just then';
-grant execute on function deferred.__unawaited(text) to deferred_producer;
+grant execute on function deferred.__unawaited to deferred_producer;

@@ -1,4 +1,4 @@
--- listen: idle workers are woken by NOTIFY, sent only while somebody waits.
+-- True if an idle worker that serves the queue waits for a NOTIFY, which is sent only then.
 --
 -- NOTIFY is dear: at commit it takes a lock that all notifying transactions of the server share,
 -- until the commit is on disk. So who defers asks first whether anybody waits, and that must cost
@@ -30,6 +30,4 @@ as $$
     select not (deferred.__unawaited(queue) or deferred.__unawaited(queue)
                 or deferred.__unawaited(queue))
 $$;
-comment on function deferred.__waits(text) is
-    'true: some worker that serves the queue is idle and waits to be told of a ready job';
-grant execute on function deferred.__waits(text) to deferred_producer;
+grant execute on function deferred.__waits to deferred_producer;

@@ -1,3 +1,4 @@
+-- Tell idle workers, if any wait, that a queue has a ready job; after the job has been stored.
 create or replace function deferred.__wake(queue text) returns void
 language plpgsql
 as $$
@@ -7,6 +8,4 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__wake(text) is
-    'tell idle workers, if any wait, that a queue has a ready job; after the job has been stored';
-grant execute on function deferred.__wake(text) to deferred_producer;
+grant execute on function deferred.__wake to deferred_producer;

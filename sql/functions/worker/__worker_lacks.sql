@@ -1,3 +1,4 @@
+-- Statements that give deferred_worker back what it needs, with "; " between; NULL: it has all.
 -- Rights that every claim and record needs. A list, for the schema gives more than has to be there.
 create or replace function deferred.__worker_lacks() returns text
 language sql stable set search_path = pg_catalog, pg_temp
@@ -16,7 +17,5 @@ as $$
                  ('deferred.__deferred_limit', 'insert')) n(name, needs)
     where not has_table_privilege('deferred_worker', n.name, n.needs)
 $$;
-comment on function deferred.__worker_lacks is
-    'statements that give deferred_worker back what it needs, with "; " between; NULL: it has all';
-grant execute on function deferred.__worker_lacks
-    to deferred_producer, deferred_viewer, deferred_purger, deferred_http;
+grant execute on function deferred.__worker_lacks to deferred_producer, deferred_viewer,
+      deferred_purger, deferred_http;
