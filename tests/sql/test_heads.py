@@ -1,5 +1,6 @@
 """Each query says in its head what it takes and returns, and C is made from that: it must be what the server says."""
 
+import glob
 import os
 import re
 import subprocess
@@ -74,6 +75,58 @@ def test_heads_say_what_the_server_says(db):
         if returns != columns and (returns != "ignored" or columns == "nothing"):
             wrong.append((name, "returns", returns, columns))
     assert wrong == []
+
+
+LINES_MAX = 100
+# These are longer. No name may be added.
+LONG = {
+    "__claim",
+    "__claim_lanes",
+    "__claim_limited",
+    "__cron_parse",
+    "__depths",
+    "__enqueue",
+    "__enqueue_many",
+    "__flow_check",
+    "__flow_end",
+    "__flow_retry_step",
+    "__lanes",
+    "__message_get",
+    "__queue_set",
+    "__schedule_set",
+    "__settle",
+    "defer_many",
+    "send_mail",
+}
+
+
+def test_functions_and_statements_are_short():
+    long = {
+        n for kind in ("functions", "queries") for n in pg.sources(kind) if pg.source(n, kind).count("\n") > LINES_MAX
+    }
+    assert long <= LONG
+
+
+def test_each_function_and_statement_is_used():
+    """By a program or by other SQL. Applications call those without "__". A trigger is in the file of its function."""
+    words = {}
+    for folder in ("lib", "bin", "sql"):
+        for path in glob.glob(os.path.join(pg.TOP, folder, "**", "*.*"), recursive=True):
+            if path.endswith((".c", ".h", ".sql")):
+                with open(path, encoding="utf-8") as f:
+                    words[path] = set(
+                        re.findall(r"\w+", re.sub("--.*", "", f.read()) if path.endswith(".sql") else f.read())
+                    )
+    unused = []
+    for kind in ("functions", "queries"):
+        for name, own in pg.sources(kind).items():
+            names = {name} if kind == "functions" else {f"sql_{name}", f"{name}_exec", f"{name}_one"}
+            free = kind == "functions" and (
+                name[:2] != "__" or f"execute function deferred.{name}" in pg.source(name, kind)
+            )
+            if not free and not any(names & found for path, found in words.items() if path != own):
+                unused.append(name)
+    assert unused == []
 
 
 def test_heads_begin_with_the_name_and_the_purpose():

@@ -58,7 +58,9 @@ def test_nobody_but_the_named_roles_may_use_the_schema(db):
 def test_a_file_has_what_its_name_says():
     """So that who looks for a function finds it, and migrate knows what to drop where a file went."""
     for kind, what in (("functions", "(?:function|aggregate)"), ("views", "view")):
-        for path in glob.glob(os.path.join(pg.TOP, "sql", kind, "*.sql")):
+        paths = glob.glob(os.path.join(pg.TOP, "sql", kind, "**", "*.sql"), recursive=True)
+        assert paths
+        for path in paths:
             with open(path) as f:
                 made = set(re.findall(rf"(?mi)^create or replace {what} deferred\.(\w+)", f.read()))
             assert made == {os.path.basename(path)[:-4]}, path
