@@ -5,7 +5,8 @@
 #   functions/SUBJECT/NAME.sql    becomes an element of sql_sources[] with the name "functions/NAME"
 #   views/NAME.sql                becomes an element of sql_sources[] with the name "views/NAME"
 #
-# In a migration the comment above or behind a column of `create table` or `create type` also becomes `comment on column`.
+# In a migration the comment above `create table` or `create type`, and that above or behind each column, also become
+# comments of the database.
 #
 # The head of a query declares its parameters and the columns of its rows. A list goes on while its lines end with a comma:
 #
@@ -186,17 +187,26 @@ function emit(line) {
 	gsub(/"/, "\\\"", line)
 	print "\t\t\"" line "\\n\"" > code
 }
+function remark(what) {
+	gsub(/'/, "''", said)
+	if (said != "") remarks[++remarked] = "comment on " what " is '" said "';"
+	said = ""
+}
 {
 	if (!started) flush_head()
 	started = 1
 	emit($0)
 }
-kind == "migrations" && /^create (table|type) deferred[.][^;]*\($/ { table = $3; said = "" }
+kind == "migrations" && /^create (table|type) deferred[.][^;]*\($/ {
+	table = $3
+	remark($2 " " table)
+}
+table == "" && /^-- / { said = said (said == "" ? "" : " ") substr($0, 4) }
+table == "" && !/^-- / { said = "" }
 table != "" && /^    -- / { said = said (said == "" ? "" : " ") substr($0, 8) }
 table != "" && /^    [a-z_0-9]+ / {
 	if (match($0, /  -- /)) said = substr($0, RSTART + 5)
-	gsub(/'/, "''", said)
-	if (said != "" && $1 !~ /^(check|primary|unique)$/) remarks[++remarked] = "comment on column " table "." $1 " is '" said "';"
+	if ($1 !~ /^(check|primary|unique)$/) remark("column " table "." $1)
 	said = ""
 }
 /^\)/ { table = "" }

@@ -55,14 +55,15 @@ comment on domain deferred.__moment is 'a time that can be subtracted from anoth
 
 -- ---------------------------------------------------------------- schema version
 
+-- Schema steps applied, one row each.
 create table deferred.__deferred_migration (
     version    integer primary key,  -- Number of the step; the highest is the schema version.
     name       text not null,  -- Name of the step, from its file name.
     -- When it was applied (database clock).
     applied_at timestamptz not null default clock_timestamp()
 );
-comment on table  deferred.__deferred_migration is 'schema steps applied, one row each';
 
+-- Functions and views, as `deferred migrate` applied them last.
 create table deferred.__deferred_source (
     name       text collate "C" primary key,  -- File below sql/ it was made from, without .sql.
     -- SHA-256 of that file, hexadecimal. If the program's differs, migrate applies the file again.
@@ -70,11 +71,10 @@ create table deferred.__deferred_source (
     -- When it was applied (database clock).
     applied_at timestamptz not null default clock_timestamp()
 );
-comment on table  deferred.__deferred_source is
-    'functions and views, as `deferred migrate` applied them last';
 
 -- ---------------------------------------------------------------- queues
 
+-- Queues and their settings; a queue is added by the first job deferred to it.
 create table deferred.__deferred_queue (
     -- Name of the queue.
     name                  text collate "C" primary key
@@ -136,22 +136,20 @@ create table deferred.__deferred_queue (
                           (num_nonnulls(ttl_ms, max_length, max_running, rate, removed_at) = 0
                            and params_max_bytes >= 512) stored
 );
-comment on table  deferred.__deferred_queue is
-    'queues and their settings; a queue is added by the first job deferred to it';
 
 create index __deferred_queue_created_by on deferred.__deferred_queue (created_by)
     where created_by is not null;
 
 insert into deferred.__deferred_queue (name) values ('default');
 
--- No unique index: two transactions that defer the first such jobs do not wait for each other.
+-- Queues in which some hot job may be marked as limited, one row or a few each, which stay. No
+-- unique index: two transactions that defer the first such jobs do not wait for each other.
 create table deferred.__deferred_limited (
     queue text collate "C" not null  -- Name of the queue.
 );
 create index __deferred_limited_queue on deferred.__deferred_limited (queue);
-comment on table  deferred.__deferred_limited is
-    'queues in which some hot job may be marked as limited, one row or a few each, which stay';
 
+-- How many queues and schedules may be there that somebody added.
 create table deferred.__deferred_quota (
     -- Role, or account: and an account of the HTTP front; *: each that has no row.
     creator text collate "C" primary key,
@@ -159,19 +157,19 @@ create table deferred.__deferred_quota (
     -- Schedules at a time; of roles.
     schedules integer not null default 1000 check (schedules >= 0)
 );
-comment on table  deferred.__deferred_quota is
-    'how many queues and schedules may be there that somebody added';
 
 insert into deferred.__deferred_quota (creator, queues) values ('*', 1000);
 
+-- Roles and accounts that have added queues, from about a tenth of their quota on. A row is locked
+-- to add more.
 create table deferred.__deferred_creator (
     name text collate "C" primary key  -- As creator of __deferred_quota.
 );
-comment on table  deferred.__deferred_creator is
-    'who has added queues, up to a tenth of the quota at least; a row is locked to add more';
 
 -- ---------------------------------------------------------------- who may defer what
 
+-- Optional limits for producers: a role named here may defer only what its rows allow; a role not
+-- named may defer anything.
 create table deferred.__deferred_grant (
     -- Login role, or role taken by SET ROLE; the rows of both count, so that SET ROLE does not lift
     -- a limit.
@@ -180,9 +178,6 @@ create table deferred.__deferred_grant (
     fn    text collate "C",  -- Function allowed; NULL: any.
     unique nulls not distinct (role, queue, fn)
 );
-comment on table  deferred.__deferred_grant is
-    'optional limits for producers: a role named here may defer only what its rows allow; a role '
-    'not named may defer anything';
 
 -- The answer to one question of deferred.defer(), see sql/functions/admin/__restrict.sql.
 create sequence deferred.__deferred_unrestricted;
@@ -194,9 +189,11 @@ comment on sequence deferred.__deferred_unrestricted is
 
 create sequence deferred.__deferred_id_seq as bigint;
 
--- The two tables a defer() writes have no CHECK constraints. PostgreSQL would parse them for every
--- statement, which costs a single insert 50 us, more than the two rows themselves. The functions
--- check what they store, and deferred.check_ledger() finds what got around them.
+-- Calls as they were deferred. Rows are added and purged much later. A row changes only when the
+-- holder of a message replaces its params, and deferred.retry() locks it. The two tables a defer()
+-- writes have no CHECK constraints. PostgreSQL would parse them for every statement, which costs a
+-- single insert 50 us, more than the two rows themselves. The functions check what they store, and
+-- deferred.check_ledger() finds what got around them.
 create table deferred.__deferred (
     id                  bigint not null,  -- Job id.
     -- When it was deferred (database clock).
@@ -241,9 +238,6 @@ create table deferred.__deferred (
     traceparent         text collate "C",
     primary key (id)
 ) partition by range (id);
-comment on table deferred.__deferred is
-    'calls as they were deferred; a row changes only when the holder of a message replaces its '
-    'params, and deferred.retry() locks it';
 
 -- An insert of a job without tags skips this index. There is no list of pending entries: each
 -- search would read it, and a producer would have to sort it when it is full.
@@ -254,6 +248,7 @@ grant select (id, tags) on deferred.__deferred to deferred_viewer;
 -- The net: a row that no partition takes lands here and is moved by deferred.maintain().
 create table deferred.__deferred_default partition of deferred.__deferred default;
 
+-- Jobs still to be run; the row goes when there is nothing more to do.
 create table deferred.__deferred_hot (
     id              bigint not null primary key,  -- Job id, as in __deferred.
     -- Arrival position: the transaction that made the job ready, the first or the next time. A
@@ -302,16 +297,14 @@ create table deferred.__deferred_hot (
     concurrency_key text collate "C"  -- As key, of concurrency_key.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_hot is
-    'jobs still to be run; the row goes when there is nothing more to do';
 
 -- The lanes: sql/functions/claim/__claim.sql.
 create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority, xid, id)
     where due_at is null and not limited and fn is not null;
 create index __deferred_hot_delayed on deferred.__deferred_hot (due_at)
     where due_at is not null and fn is not null;
--- Jobs of a queue with a max_length are counted by it too: each index that a row is not in costs
--- its insert as much as half of one it is in.
+-- It also counts the jobs of a queue with a max_length: a further index would cost each insert half
+-- as much again, even if the row is not in it.
 create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key)
     where key is not null or bounded;
 -- One lane for each queue and function: no claim walks over jobs of a function that is at its
@@ -329,6 +322,7 @@ create index __deferred_hot_concurrency on deferred.__deferred_hot (queue,
 create index __deferred_hot_message on deferred.__deferred_hot (queue, due_at nulls first,
     priority desc, xid, id) where fn is null;
 
+-- One row an attempt; rows are added and, long after, purged, never changed.
 create table deferred.__deferred_log (
     job_id      bigint not null,  -- Id of the job.
     -- End of the attempt (database clock).
@@ -357,8 +351,6 @@ create table deferred.__deferred_log (
     error       text,  -- Error text, for people.
     result      text  -- Text handed back by the function, at most 8 KiB.
 ) partition by range (finished_at);
-comment on table  deferred.__deferred_log is
-    'one row an attempt; rows are added and, long after, purged, never changed';
 
 create index __deferred_log_job on deferred.__deferred_log (job_id);
 -- Jobs that ended without success, newest first, for people; the many that end well never touch it.
@@ -370,6 +362,7 @@ create index __deferred_log_finished on deferred.__deferred_log
     using brin (finished_at) with (pages_per_range = 32);
 create table deferred.__deferred_log_default partition of deferred.__deferred_log default;
 
+-- Runs of check_deferred that had work, one row each.
 create table deferred.__deferred_worker (
     id         bigint generated always as identity primary key,  -- Worker id.
     -- Host, pidfile, its device and inode, boot: two runs of one instance never overlap.
@@ -397,13 +390,11 @@ create table deferred.__deferred_worker (
     -- One that seems to live for ever would hide that no worker does.
     check (greatest(started_at, seen_at, ended_at) < clock_timestamp() + interval '1 day')
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_worker is
-    'runs of check_deferred that had work, one row each';
 create index __deferred_worker_alive on deferred.__deferred_worker (instance)
     where ended_at is null;
 
--- Told by a run that had work, where it differs from what stands here or that is an hour old;
--- deferred.maintain() deletes old rows.
+-- Functions that workers have: a row for each host and plugin folder. A run that had work reports
+-- them if they changed or the row is an hour old. deferred.maintain() deletes old rows.
 create table deferred.__deferred_offer (
     host         text not null,  -- Host name.
     place        text not null,  -- Plugin folder, and config file if that declares commands.
@@ -420,14 +411,14 @@ create table deferred.__deferred_offer (
     max_attempts integer[] not null,
     primary key (host, place)
 );
-comment on table  deferred.__deferred_offer is
-    'functions that workers have, as they said last: a row for each host and plugin folder';
 grant select on deferred.__deferred_offer to deferred_worker;
 grant select on deferred.__deferred_offer to deferred_viewer;
 
 -- ---------------------------------------------------------------- claims: how they work stands in
 -- sql/functions/claim/__claim.sql
 
+-- Cursors: how far the ready jobs of a lane have been handed out. The row with the highest seq of a
+-- lane counts. The claim that moves it locks it.
 create table deferred.__deferred_place (
     queue    text collate "C" not null,  -- Queue of the lane.
     priority smallint not null,  -- Priority of the lane.
@@ -445,10 +436,9 @@ create table deferred.__deferred_place (
     primary key (queue, priority, seq)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_place is
-    'how far the ready jobs of a lane have been handed out; of each lane the row with the highest '
-    'seq counts, and is locked by the claim that moves it on';
 
+-- Calls that workers hold, a batch a row; a job is held while its hot row is there and has an xid
+-- visible in snap.
 create table deferred.__deferred_lease (
     queue      text collate "C" not null,  -- Queue of the jobs.
     worker     bigint not null,  -- Worker that holds them.
@@ -467,14 +457,12 @@ create table deferred.__deferred_lease (
 -- To compress the ids of 500 jobs takes 5 million instructions, a tenth of what the server does for
 -- these jobs. A batch is read by few, and not for long.
 alter table deferred.__deferred_lease alter column ids set storage external;
-comment on table  deferred.__deferred_lease is
-    'calls that workers hold, a batch a row; a job is held while its hot row is there and has an '
-    'xid visible in snap';
 create index __deferred_lease_receipt on deferred.__deferred_lease (receipt);
 create index __deferred_lease_expires on deferred.__deferred_lease (expires_at);
 create index __deferred_lease_worker on deferred.__deferred_lease (worker);
 create index __deferred_lease_span on deferred.__deferred_lease using gist (span);
 
+-- One row: what maintenance has done that reads much.
 create table deferred.__deferred_upkeep (
     -- When stranded jobs were looked for last: deferred.__repair().
     repaired_at  timestamptz not null,
@@ -500,8 +488,6 @@ create table deferred.__deferred_upkeep (
     -- When builds of plugins were last compared, once an hour.
     builds_at    timestamptz not null default '-infinity'
 );
-comment on table  deferred.__deferred_upkeep is
-    'one row: what maintenance has done that reads much';
 insert into deferred.__deferred_upkeep values ('-infinity');
 
 grant usage on schema deferred to deferred_producer, deferred_worker, deferred_viewer,
@@ -529,6 +515,7 @@ grant select (ctid, job_id, attempt, outcome, final, exit_code, signal, started_
               user_us, sys_us, max_rss_kb) on deferred.__deferred_log to deferred_viewer;
 -- Workers kept level: check_deferred --balance GROUP:RANGE.
 
+-- Groups of workers that are kept level, made by the first worker that names one.
 create table deferred.__deferred_group (
     name  text primary key check (name ~ '^[A-Za-z0-9_.-]{1,63}$'),  -- Name of the group.
     -- Round under way: each live track may make this many steps in it.
@@ -536,9 +523,8 @@ create table deferred.__deferred_group (
     -- Steps of that round: the smallest range of the tracks that were live when it began.
     steps integer not null check (steps >= 1)
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_group is
-    'groups of workers that are kept level, made by the first worker that names one';
 
+-- Workers that are in a group and have work: those that the others of the group wait for.
 create table deferred.__deferred_track (
     worker      bigint primary key,  -- Worker: __deferred_worker.id.
     group_name  text not null,  -- Its group: __deferred_group.name.
@@ -550,13 +536,12 @@ create table deferred.__deferred_track (
     -- Not reported again by then, it is taken for dead and blocks nobody.
     lease_until timestamptz not null
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_track is
-    'workers that are in a group and have work: those that the others of the group wait for';
 create index __deferred_track_group on deferred.__deferred_track (group_name);
 grant select on deferred.__deferred_group, deferred.__deferred_track to deferred_worker,
       deferred_viewer;
 grant delete on deferred.__deferred_track to deferred_worker;
 
+-- Stored queries whose rows become jobs.
 create table deferred.__deferred_rule (
     id                   bigint generated always as identity primary key,  -- Rule id.
     -- Name it is run by.
@@ -588,10 +573,10 @@ create table deferred.__deferred_rule (
     last_failed          bigint,  -- Rows without a key, or beyond a limit of the queue.
     last_error           text  -- Why it failed.
 );
-comment on table  deferred.__deferred_rule is 'stored queries whose rows become jobs';
 
 -- ---------------------------------------------------------------- where limits stand
 
+-- Functions that have a limit, in whatever queue; one without has no row.
 create table deferred.__deferred_function (
     -- Name of the function.
     name        text collate "C" primary key check (name ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'),
@@ -609,9 +594,8 @@ create table deferred.__deferred_function (
     own_burst   integer check (own_burst between 1 and 1000000),  -- The same of burst.
     check (coalesce(max_running, rate) is not null)
 );
-comment on table  deferred.__deferred_function is
-    'functions that have a limit, in whatever queue; one without has no row';
 
+-- Where limits stand; a row is locked by the claim that uses it and made by the first one.
 create table deferred.__deferred_limit (
     -- Kind of limit: of a queue, a function or a concurrency key.
     kind      text collate "C" not null check (kind in ('queue', 'function', 'key')),
@@ -627,8 +611,6 @@ create table deferred.__deferred_limit (
     used_at   deferred.__moment not null default clock_timestamp(),
     primary key (kind, queue, name)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_limit is
-    'where limits stand; a row is locked by the claim that uses it and made by the first one';
 grant select on deferred.__deferred_function to deferred_worker, deferred_viewer;
 -- a claim that meets an unmarked job
 grant select, insert on deferred.__deferred_limited to deferred_worker;
@@ -636,18 +618,19 @@ grant select on deferred.__deferred_limited to deferred_viewer;
 grant select, insert, update on deferred.__deferred_limit to deferred_worker;
 grant select on deferred.__deferred_limit to deferred_viewer;
 
+-- Locked by a claim that adds rows to __deferred_limit; advisory locks would be open to anybody who
+-- can connect.
 create table deferred.__deferred_limit_guard (
     -- Hash of the row to be added; from 1024 on of the lane, by claims that wait for it or add its
     -- first place.
     n integer primary key
 );
-comment on table  deferred.__deferred_limit_guard is
-    'locked by a claim that adds rows to __deferred_limit; advisory locks would be open to '
-    'anybody who can connect';
 insert into deferred.__deferred_limit_guard select generate_series(0, 2047);
 grant select, update on deferred.__deferred_limit_guard to deferred_worker;
 grant select (limited, unknown, concurrency_key) on deferred.__deferred_hot to deferred_viewer;
 
+-- How far attempts in progress are, for those functions that say so; of use only while a hot row
+-- with that attempt is claimed.
 create table deferred.__deferred_progress (
     job_id      bigint primary key,  -- Id of the job.
     attempt     integer not null,  -- Number of the attempt that reported.
@@ -656,9 +639,6 @@ create table deferred.__deferred_progress (
     text        text,  -- Present step, for people.
     reported_at deferred.__moment not null  -- When the function said so (database clock).
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_progress is
-    'how far attempts in progress are, for those functions that say so; of use only while a hot '
-    'row with that attempt is claimed';
 grant select, insert, update, delete on deferred.__deferred_progress to deferred_worker;
 grant select on deferred.__deferred_progress to deferred_viewer;
 -- maintain.sql
@@ -668,6 +648,8 @@ grant select (id, attempt) on deferred.__deferred_hot to deferred_purger;
 
 -- ---------------------------------------------------------------- tables
 
+-- Accounts of the HTTP front; the queues of an account are those whose names begin with its name
+-- and a dot.
 create table deferred.__deferred_account (
     -- Name of the account, 3 to 24 lower-case letters and digits.
     name          text collate "C" primary key check (name ~ '^[a-z0-9]{3,24}$'),
@@ -683,9 +665,6 @@ create table deferred.__deferred_account (
     key1_since    timestamptz not null default clock_timestamp(),  -- When the first key was made.
     key2_since    timestamptz not null default clock_timestamp()  -- When the second key was made.
 );
-comment on table  deferred.__deferred_account is
-    'accounts of the HTTP front; the queues of an account are those whose names begin with its '
-    'name and a dot';
 grant usage on schema deferred to deferred_http;
 grant select on deferred.__deferred_migration to deferred_http;
 
@@ -700,6 +679,8 @@ grant select (xmax, attempt_base, concurrency) on deferred.__deferred_hot to def
 -- ---------------------------------------------------------------- figures: sums of the log, kept
 -- by deferred.__fold()
 
+-- Of what there are sums: of all, each queue, each function, and each queue, function and build;
+-- made by deferred.__fold().
 create table deferred.__deferred_series (
     -- Number of the series; from 20,000 on what is new is put into that of function + and no
     -- plugin.
@@ -711,10 +692,9 @@ create table deferred.__deferred_series (
     plugin text collate "C" not null,
     unique (queue, fn, plugin)
 );
-comment on table  deferred.__deferred_series is
-    'of what there are sums: of all, each queue, each function, and each queue, function and '
-    'build; made by deferred.__fold()';
 
+-- Sums of the log and of deferred jobs: by minute for 8 days, by hour for 400 days, and since ever.
+-- deferred.__fold() keeps them and could make them again.
 create table deferred.__deferred_sum (
     span        smallint not null,  -- 1: of a minute; 60: of an hour; 0: since ever.
     -- Begin of the minute or hour in which attempts ended and jobs were deferred. -infinity: since
@@ -748,10 +728,8 @@ create table deferred.__deferred_minute partition of deferred.__deferred_sum
     for values in (1) with (autovacuum_vacuum_cost_delay = 0);
 create table deferred.__deferred_hour partition of deferred.__deferred_sum
     for values in (60) with (autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_sum is
-    'sums of the log and of what was deferred, which deferred.__fold() keeps and could make '
-    'again: by minute for 8 days, by hour for 400 days, and since ever';
 
+-- Roles whose jobs of a function had attempts in the last 7 days; deferred.__breaker() reads it.
 create table deferred.__deferred_caller (
     fn         text collate "C" not null,  -- Function.
     creator    text collate "C" not null,  -- Role that deferred the jobs.
@@ -760,18 +738,16 @@ create table deferred.__deferred_caller (
     other_at   timestamptz,
     primary key (fn, creator)
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_caller is
-    'roles whose jobs of a function had attempts in the last 7 days; deferred.__breaker() reads it';
 
+-- Functions of which attempts crashed lately: deferred.__crashed().
 create table deferred.__deferred_crash (
     fn    text collate "C" primary key,  -- Function.
     -- How many attempts crashed. At first those before its last success count, too.
     n     bigint not null,
     since timestamptz not null  -- The first of them ended after that.
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_crash is
-    'functions of which attempts crashed lately: deferred.__crashed()';
 
+-- How much lay in the queues, a sample a minute, kept for 8 days.
 create table deferred.__deferred_depth (
     at       timestamptz not null,  -- When it was taken (database clock).
     queue    text collate "C" not null,  -- Queue.
@@ -783,9 +759,8 @@ create table deferred.__deferred_depth (
     paused   boolean not null,  -- The queue was paused.
     primary key (queue, at)
 );
-comment on table  deferred.__deferred_depth is
-    'how much lay in the queues, a sample a minute, kept for 8 days';
 
+-- One row: how far the log has been folded; locked by who folds.
 create table deferred.__deferred_folded (
     -- Attempts that ended before that have been summed, except those recorded later.
     folded_to  timestamptz not null,
@@ -796,8 +771,6 @@ create table deferred.__deferred_folded (
     slice      interval not null,
     sampled_at timestamptz not null  -- When the depth of the queues was looked at last.
 ) with (fillfactor = 10, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_folded is
-    'one row: how far the log has been folded; locked by who folds';
 insert into deferred.__deferred_folded
 values (now(), date_bin('1 minute', now(), '2000-01-01 00:00+00'), 0, '1 minute', '-infinity');
 
@@ -806,6 +779,8 @@ grant select on deferred.__deferred_series, deferred.__deferred_sum, deferred.__
 
 -- ---------------------------------------------------------------- operators: deferred_web
 
+-- Actions of operators by deferred_web and commands, actions that pages refused, and who released a
+-- job that waited. The rows stay until somebody deletes them.
 create table deferred.__deferred_action (
     id      bigint generated always as identity primary key,  -- Number of the action.
     at      timestamptz not null default clock_timestamp(),  -- When (database clock).
@@ -834,9 +809,6 @@ create table deferred.__deferred_action (
     jobs    bigint,  -- How many jobs it was done to. An action of several steps has a row for each.
     flow    bigint  -- Flow it was done to. An action of several steps has a row for each.
 );
-comment on table  deferred.__deferred_action is
-    'what operators did by deferred_web and commands, what pages refused them, and who released a '
-    'job that waited; kept until somebody deletes it';
 create index __deferred_action_job on deferred.__deferred_action (job_id, id)
     where job_id is not null;
 create index __deferred_action_queue on deferred.__deferred_action (queue, id)
@@ -855,6 +827,7 @@ grant select (id, queue, fn, label, key, priority, run_at, expires_at, max_attem
 grant select on deferred.__deferred_action to deferred_reader;
 -- ---------------------------------------------------------------- recurring jobs
 
+-- A time rule, read: deferred.__cron_parse().
 create type deferred.__cron as (
     -- Microseconds from tick to tick, counted from 1970; NULL: the other columns say.
     every_us bigint,
@@ -870,8 +843,8 @@ create type deferred.__cron as (
     -- tick.
     fixed    boolean
 );
-comment on type deferred.__cron is 'a time rule, read: deferred.__cron_parse()';
 
+-- Recurring jobs: a call and the times at which it is deferred.
 create table deferred.__deferred_schedule (
     id         bigint generated always as identity primary key,  -- Schedule id.
     -- Name of the schedule.
@@ -917,12 +890,11 @@ create table deferred.__deferred_schedule (
     checked_at timestamptz not null default clock_timestamp(),
     check (paused is false or next_at is null)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_schedule is
-    'recurring jobs: a call and the times at which it is deferred';
 create index __deferred_schedule_next on deferred.__deferred_schedule (next_at)
     where next_at is not null;
 create index __deferred_schedule_owner on deferred.__deferred_schedule (owner);
 
+-- Ticks that were dealt with: that there is one row at most for each is why none becomes two jobs.
 create table deferred.__deferred_tick (
     -- Schedule: __deferred_schedule.id.
     schedule bigint not null references deferred.__deferred_schedule on delete cascade,
@@ -936,21 +908,16 @@ create table deferred.__deferred_tick (
     at       timestamptz not null default clock_timestamp(),
     primary key (schedule, tick)
 );
-comment on table  deferred.__deferred_tick is
-    'ticks that were dealt with: that there is one row at most for each is why none becomes two '
-    'jobs';
 create index __deferred_tick_job on deferred.__deferred_tick (job_id) where job_id is not null;
 create index __deferred_tick_at on deferred.__deferred_tick (at);
 
--- A start reads this row first: each further table would cost it half a millisecond.
+-- One row with a version, which each start reads first: each further table would cost it half a
+-- millisecond. And notes of schedules that were set since: deferred.__schedule_moved().
 create table deferred.__deferred_state (
     version   integer,  -- Schema version, as __deferred_migration has it; NULL: a note.
     -- No schedule has a tick before the least of these; infinity: none has one.
     next_tick timestamptz not null
 ) with (fillfactor = 10, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_state is
-    'what a start asks first: one row with a version, and notes of schedules that were set since: '
-    'deferred.__schedule_moved()';
 insert into deferred.__deferred_state values (0, 'infinity');
 
 grant select on deferred.__deferred_state to deferred_producer, deferred_worker, deferred_viewer,
@@ -960,6 +927,7 @@ grant select on deferred.__deferred_schedule to deferred_worker;
 -- ---------------------------------------------------------------- jobs that wait for jobs: how
 -- they work stands in sql/functions/flow/__settle.sql
 
+-- One job waits for another. The row stays until the child is purged.
 create table deferred.__deferred_edge (
     child  bigint not null,  -- Job that waits.
     -- Job it waits for. The parent is older, so cycles are impossible.
@@ -973,9 +941,10 @@ create table deferred.__deferred_edge (
     name   text collate "C",  -- Name by which the job calls this parent. NULL: by its number.
     primary key (child, parent)
 ) with (fillfactor = 80, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_edge is 'who waits for whom; kept until the child is purged';
 create index __deferred_edge_parent on deferred.__deferred_edge (parent, child);
 
+-- Jobs that wait; locked by deferred.__settle(), in the order of their ids, and by
+-- deferred.flow_retry() while none of those is under way.
 create table deferred.__deferred_wait (
     id     bigint primary key,  -- The job.
     waits  integer not null,  -- Edges of it that are not met.
@@ -986,10 +955,9 @@ create table deferred.__deferred_wait (
     due_at timestamptz  -- Not to be run before. NULL: as soon as it no longer waits.
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_wait is
-    'jobs that wait; locked by deferred.__settle(), in the order of their ids, and by '
-    'deferred.flow_retry() while none of those is under way';
 
+-- Ends of watched jobs, stored with the end itself, until deferred.__settle() has processed all
+-- jobs that wait.
 create table deferred.__deferred_ended (
     n     bigint generated always as identity primary key,  -- Number of the note.
     id    bigint not null,  -- Job it is about; of c and z: the flow.
@@ -1009,12 +977,11 @@ create table deferred.__deferred_ended (
     not_before timestamptz not null default '-infinity'  -- Not to be looked at before.
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_ended is
-    'ends of watched jobs, stored with the end itself, until deferred.__settle() has told all who '
-    'wait';
 -- Those at once and those put off, each in order.
 create index __deferred_ended_order on deferred.__deferred_ended (late, xid, n);
 
+-- How far notes of __deferred_ended have been processed. Of each kind the row with the highest seq
+-- counts.
 create table deferred.__deferred_told (
     late boolean not null,  -- Of which notes: __deferred_ended.late.
     -- Number of the cursor: a step adds the next one and deletes the one before.
@@ -1024,9 +991,6 @@ create table deferred.__deferred_told (
     primary key (late, seq)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_told is
-    'how far notes of __deferred_ended have been dealt with; of each kind the row with the '
-    'highest seq counts';
 insert into deferred.__deferred_told values (false, 1, '1:1:', '0'), (true, 1, '1:1:', '0');
 grant select on deferred.__deferred_told to deferred_worker;
 grant select, insert (id, what, upto) on deferred.__deferred_ended to deferred_worker;
@@ -1036,6 +1000,8 @@ grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_w
 -- ---------------------------------------------------------------- flows: jobs deferred together,
 -- sql/functions/flow/defer_flow.sql
 
+-- Jobs that were deferred together; written again when the first of them has failed, and when it is
+-- retried.
 create table deferred.__deferred_flow (
     id         bigint primary key,  -- Of the sequence that numbers jobs, below those of its jobs.
     label      text collate "C",  -- Text for people.
@@ -1055,10 +1021,9 @@ create table deferred.__deferred_flow (
     spec       json,  -- Of such a one that has ended: as in __deferred_flow_open.
     callbacks  bigint[]  -- As well.
 ) with (autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_flow is
-    'jobs that were deferred together; written again when the first of them has failed, and when '
-    'it is retried';
 
+-- Flows that were opened and have not ended: __flow_end.sql. A transaction that adds jobs locks the
+-- row (for key share) before it draws their ids.
 create table deferred.__deferred_flow_open (
     flow      bigint primary key,  -- The flow.
     -- Its callbacks, and their traceparent, as deferred.flow_open() was given them; NULL: none.
@@ -1075,12 +1040,10 @@ create table deferred.__deferred_flow_open (
     waits_for bigint,
     failed    bigint  -- The first of those that failed or was skipped for a failure; NULL: none.
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_flow_open is
-    'flows that were opened and have not ended: sql/functions/flow/__flow_end.sql. Who adds jobs '
-    'has the row locked (for key share) before their ids are drawn';
 create index __deferred_flow_open_waits_for on deferred.__deferred_flow_open (waits_for)
     where waits_for is not null;
 
+-- The jobs of flows; kept until they are purged.
 create table deferred.__deferred_member (
     flow bigint not null,  -- The flow.
     job  bigint not null,  -- Its job.
@@ -1090,9 +1053,10 @@ create table deferred.__deferred_member (
     part "char" check (part in ('s', 't')),
     primary key (flow, job)
 ) with (autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_member is 'the jobs of flows; kept until they are purged';
 create unique index __deferred_member_job on deferred.__deferred_member (job);
 
+-- Flows that somebody wants retried; of each flow the last one, and one that has not come to its
+-- end, are kept.
 create table deferred.__deferred_flow_retry (
     n            bigint generated always as identity primary key,  -- In their order.
     -- The flow; no foreign key, for that would lock its row in the transaction of whoever asks.
@@ -1107,9 +1071,6 @@ create table deferred.__deferred_flow_retry (
     why          text collate "C",  -- Why the first of those could not.
     ended_at     timestamptz  -- When all jobs of the flow had been processed.
 ) with (autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_flow_retry is
-    'flows that somebody wants retried; of each flow the last one, and one that has not come to '
-    'its end, are kept';
 create unique index __deferred_flow_retry_wanted on deferred.__deferred_flow_retry (flow)
     where ended_at is null;
 create index __deferred_flow_retry_flow on deferred.__deferred_flow_retry (flow);
@@ -1120,6 +1081,8 @@ grant select on deferred.__deferred_flow, deferred.__deferred_flow_open, deferre
 -- sql/functions/alert/__alert.sql
 
 
+-- Problems, open or past, and when they were reported: a row for each cause and queue, function,
+-- crontab line or service.
 create table deferred.__deferred_alert (
     -- Problem. Jobs died: dead. A queue is late: late, or unserved if no worker serves it. A
     -- function fails more than before: failing. Its build is slower or bigger. The breaker paused
@@ -1142,14 +1105,13 @@ create table deferred.__deferred_alert (
              (case when cause in ('late', 'unserved') then 'queue' else cause end) stored,
     primary key (cause, name)
 ) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_alert is
-    'what is wrong, or was, and when that was told: a row for each cause and queue, function or '
-    'line';
 grant select on deferred.__deferred_alert to deferred_worker, deferred_viewer;
 
 -- ---------------------------------------------------------------- a function for each dead job:
 -- sql/functions/alert/__notice.sql
 
+-- Functions that are deferred for each job that dies. This is not a setting of the queue or
+-- function: where there is no row nothing is read, and no job has a limit for it.
 create table deferred.__deferred_on_dead (
     -- Whose jobs: those of a queue, or of a function, which goes first.
     kind  text collate "C" not null check (kind in ('queue', 'function')),
@@ -1160,10 +1122,9 @@ create table deferred.__deferred_on_dead (
     since timestamptz not null default clock_timestamp(),
     primary key (kind, name)
 );
-comment on table  deferred.__deferred_on_dead is
-    'what is deferred for each job that dies; apart from other settings, so that where none is '
-    'nothing is read, and no job has a limit for it';
 
+-- Deaths for which a job was deferred, written in the same transaction; kept 2 hours behind the
+-- bookmark.
 create table deferred.__deferred_noticed (
     job_id      bigint not null,  -- Job that died.
     -- Number of the attempt. A job that is retried by hand and dies again is another death.
@@ -1171,18 +1132,15 @@ create table deferred.__deferred_noticed (
     finished_at timestamptz not null,  -- When, as in __deferred_log.
     primary key (job_id, attempt)
 ) with (autovacuum_vacuum_cost_delay = 0);
-comment on table  deferred.__deferred_noticed is
-    'deaths for which a job was deferred, written in the same transaction; kept 2 hours behind '
-    'the bookmark';
 create index __deferred_noticed_finished on deferred.__deferred_noticed (finished_at);
 
+-- One row, which who looks for deaths has locked.
 create table deferred.__deferred_notice (
     -- Bookmark: when the last walk that came to its end had begun.
     noticed_to timestamptz not null,
     at         timestamptz not null,  -- Deaths up to then were looked at in this walk.
     begun_at   timestamptz  -- When this walk began; NULL: none is under way.
 );
-comment on table  deferred.__deferred_notice is 'one row, which who looks for deaths has locked';
 insert into deferred.__deferred_notice values ('-infinity', '-infinity', null);
 grant select on deferred.__deferred_on_dead to deferred_worker, deferred_viewer;
 
@@ -1199,8 +1157,6 @@ create table deferred.__deferred_search (
     -- False: its indexes are being dropped, and no search uses them.
     wanted  boolean not null default true
 );
-comment on table  deferred.__deferred_search is
-    'what searches find by an index: deferred.__search_next()';
 grant select on deferred.__deferred_search to deferred_viewer, deferred_worker;
 
 reset role;
