@@ -2,7 +2,6 @@
 -- build in that time.
 -- params: none
 -- returns: as figures
--- rows: the rows of figures.sql by the hour, in the same order.
 -- locks: none. Index: all series; __deferred_sum_pkey: two rows of a build of a function that has
 --   others, all hours where there is more than one
 with moment as materialized (
@@ -19,15 +18,7 @@ ran as materialized (
                   cross join lateral (select from deferred.__deferred_sum y
                                       where y.span = 60 and y.series = u.series and y.at >= m.first
                                       limit 1) y))
-select extract(epoch from now())::int8 as at, null::text as queue, null::text as fn,
-       null::text as plugin,
-       extract(epoch from m.folded_to)::int8 as ok, extract(epoch from m.exact_to)::int8 as failed,
-       0::int8 as crashed, 0::int8 as timeout, 0::int8 as interrupted, 0::int8 as superseded,
-       0::int8 as lost, 0::int8 as cancelled, 0::int8 as expired,
-       0::int8 as snoozed, 0::int8 as dead, 0::int8 as arrived, 0::int8 as wait_us,
-       0::int8 as run_us, 0::int8 as cpu_us, 0::int8 as max_rss_kb, '{}'::text as wait_histogram,
-       '{}'::text as run_histogram, 0 as series
-from moment m
+select * from deferred.__figures_state
 union all
 (select extract(epoch from x.at)::int8, s.queue, s.fn, s.plugin,
         x.ok, x.failed, x.crashed, x.timeout, x.interrupted, x.superseded, x.lost, x.cancelled,

@@ -2,9 +2,8 @@
 -- params: queue text, from_s int8
 -- returns: at int8, queue text, ready int8, delayed int8, claimed int8, more bool, oldest_s int8?,
 --   paused bool
--- $1 queue, NULL: all; $2 of so many seconds before now, 0: the newest of each queue.
--- rows: seconds since 1970, queue, ready, delayed, claimed, counting stopped, seconds the longest
---   waiting had been ready (NULL: none was), the queue was paused; by time and queue.
+-- $1 NULL: all. $2 0: the newest of each queue
+-- rows: by time and queue. at: in seconds since 1970. more: counting stopped
 -- locks: none. Index: __deferred_depth_pkey
 select extract(epoch from x.at)::int8 as at, x.queue, x.ready, x.delayed, x.claimed, x.more,
        x.oldest_s, x.paused

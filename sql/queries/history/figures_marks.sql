@@ -2,9 +2,8 @@
 -- by hour go back.
 -- params: fn text, from_s int8, rows_max int4
 -- returns: at int8, fn text, plugin text
--- $1 function (NULL: any), $2 from so many seconds before now, $3 most rows.
--- rows: begin of the minute, or where those are gone of the hour, in seconds since 1970, function,
---   plugin, newest first.
+-- $1 NULL: any
+-- rows: newest first. at: the minute, or the hour where minutes are gone, in seconds since 1970
 -- locks: none. Index: all series; __deferred_sum_pkey: one row of each build
 with build as materialized (
     select s.fn, s.plugin, array_agg(s.id) as ids, min(x.at) as at

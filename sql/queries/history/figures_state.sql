@@ -1,9 +1,8 @@
 -- figures_state: figures that are of no queue and no function.
 -- params: none
 -- returns: workers int8, seen_at int8?, snapshot_s int8, version int4
--- rows: one row: live workers, when one was seen last in seconds since 1970 (NULL: never), seconds
---   for which the oldest snapshot of a session or a prepared transaction has been held, version of
---   the schema.
+-- rows: one row. seen_at: of a worker, in seconds since 1970. snapshot_s: age of the oldest
+--   snapshot of a session or prepared transaction
 -- locks: none. Index: __deferred_worker_alive, __deferred_worker_pkey. Sessions of others show to
 --   members of pg_read_all_stats alone
 select (select count(*) from deferred.__deferred_worker w

@@ -33,11 +33,7 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                      case when h.nobody is not null then 'function'
                           when h.pause is not null then 'paused'
                           when h.limits is not null then 'limit' end as held_by,
-                     (select row_to_json(y)
-                      from (select p.done, p.total, p.text, p.reported_at,
-                                   extract(epoch from clock_timestamp() - p.reported_at)::float8
-                                       as age_s
-                            where p.job_id is not null) y) as progress,
+                     deferred.__progress(p) as progress,
                      coalesce((
                          select json_agg(y order by y.finished_at, y.attempt)
                          from (select l.attempt, l.outcome, l.final, l.error, l.exit_code, l.signal,

@@ -3,25 +3,21 @@
 --   rule text, created_by text, since text, until text, look_max int8, part_of_label text,
 --   outcome text, tags text[], index_label text
 -- returns: as admin_ls_done
--- $1 queue, $2 function; each NULL: any. $3 not used, $4 most rows. $5 go on after this job (NULL:
---   from the newest). $6 label or, where $13, a part of it, $7 key, $8 rule, $9 who deferred it,
---   $10 deferred since, $11 until; each NULL: any. $12 jobs to look at. $13. $14 outcome of the
---   last attempt (NULL: any). $15 tags, all of which it has (NULL: any): then it looks at $12 jobs
---   that have them, and it has to be planned for these tags. $16 label, where "deferred index add
---   label" has made its index (NULL: it has not): the same.
+-- NULL: any; $5 NULL: from the newest. $6 label or, if $13, a part of it. $12 jobs to look at. $14
+--   outcome of the last attempt. $15 tags: then it looks at $12 jobs that have them, and it must be
+--   planned for these tags. $16 label, where "deferred index add label" has made its index: the
+--   same
 -- rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
 --   negative.
 -- locks: none. Index: primary keys of the partitions of __deferred, from their end, or
 --   __deferred_tags, or those of __search_create(), then for each job that may fit as the view
 --   deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s,
+       deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
        j.last_outcome, row_to_json(j)::text as json, null::text as held_by, d.may
            and coalesce($14::text is null or j.last_outcome = $14, false) as fits, d.n = $12::int4
-           and d.id > (select case when $10::text is null then 0
-                                   else deferred.__fold_id(0,
-                                       $10::timestamptz - interval '1 minute') end) as last
+           and d.id > (select deferred.__id_since($10::text::timestamptz)) as last
 from (select x.id, row_number() over (order by x.id desc) as n,
              coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
                       and $3::text is null
@@ -33,26 +29,16 @@ from (select x.id, row_number() over (order by x.id desc) as n,
       from (
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at
              from deferred.__deferred y
-             where $16::text is null and y.id < least(coalesce($5::int8, 9223372036854775807),
-                                                      (select case when $11::text is not null
-                                                          then deferred.__fold_id(0,
-                                                              $11::timestamptz + interval
-                                                                  '1 minute') + 1 end))
-                                                                      and ($15::text[] is null
-                                                                          or y.tags @> $15)
-                                                                              order by y.id desc
-                                                                              limit $12)
+             where $16::text is null
+               and y.id < (select deferred.__id_before($5::int8, $11::text::timestamptz))
+               and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12)
             union all
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at
              from deferred.__deferred y
              where y.label = $16 and hashtextextended(y.label collate "C", 0) is not null
                and (hashtextextended(y.label collate "C", 0),
                     y.id) < (hashtextextended($16 collate "C", 0),
-                             least(coalesce($5::int8, 9223372036854775807),
-                                   (select case when $11::text is not null
-                                                    then deferred.__fold_id(0,
-                                                        $11::timestamptz + interval '1 minute') + 1
-                                                            end)))
+                             (select deferred.__id_before($5::int8, $11::text::timestamptz)))
                and (hashtextextended(y.label collate "C", 0),
                     y.id) >= (hashtextextended($16 collate "C", 0), -9223372036854775808)
                and ($15::text[] is null or y.tags @> $15)
@@ -62,7 +48,5 @@ cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or (d.n = $12
       -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be
       -- in it, and would sort all that are.
-      and d.id > (select case when $10::text is null then 0
-                              else deferred.__fold_id(0,
-                                                      $10::timestamptz - interval '1 minute') end))
+      and d.id > (select deferred.__id_since($10::text::timestamptz)))
 order by d.id desc limit $4::int4

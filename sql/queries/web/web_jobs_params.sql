@@ -4,29 +4,22 @@
 --   outcome text, tags text[], path text[], value text, hidden_fns text[], index_label text,
 --   index_value text
 -- returns: as admin_ls_done
--- $1 queue, $2 function; each NULL: any. $3 not used, $4 most rows. $5 go on after this job (NULL:
---   from the newest). $6 label or, where $13, a part of it, $7 key, $8 rule, $9 who deferred it,
---   $10 deferred since, $11 until; each NULL: any. $12 jobs to look at. $13. $14 outcome of the
---   last attempt (NULL: any). $15 tags, all of which it has (NULL: any): then it looks at $12 jobs
---   that have them, and it has to be planned for these tags; $16 where it is (keys and numbers in
---   arrays, from the outermost on), $17 value, $18 functions that are left out, and with them what
---   the system deferred. $19 label, $20 value, where "deferred index add" has made its index (NULL:
---   it has not): then it looks at $12 jobs that have it, and has to be planned for it. Params with
---   escapes that no text can hold, \u0000 or halves of surrogate pairs, are passed over: PostgreSQL
---   would refuse the statement.
+-- $1 to $15: as web_jobs. $16 keys, and numbers in arrays, from the outermost on. $18: left out,
+--   and with them jobs that the system deferred. $19 label, $20 value, where "deferred index add"
+--   has made its index: then it looks at $12 jobs that have it, and must be planned for it. Params
+--   with escapes that no text can hold, \u0000 or halves of surrogate pairs, are skipped:
+--   PostgreSQL would refuse the statement.
 -- rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
 --   negative.
 -- locks: none. Index: primary keys of the partitions of __deferred, from their end, or
 --   __deferred_tags, or those of __search_create(), then for each job that may fit as the view
 --   deferred.job (offset 0 has it looked up job by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s,
+       deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
        j.last_outcome, row_to_json(j)::text as json, null::text as held_by, d.may
            and coalesce($14::text is null or j.last_outcome = $14, false) as fits, d.n = $12::int4
-           and d.id > (select case when $10::text is null then 0
-                                   else deferred.__fold_id(0,
-                                       $10::timestamptz - interval '1 minute') end) as last
+           and d.id > (select deferred.__id_since($10::text::timestamptz)) as last
 from (select x.id, row_number() over (order by x.id desc) as n,
              coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
                       and $3::text is null
@@ -43,24 +36,15 @@ from (select x.id, row_number() over (order by x.id desc) as n,
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at,
              y.params from deferred.__deferred y
              where $19::text is null and $20::text is null
-               and y.id < least(coalesce($5::int8, 9223372036854775807),
-                                (select case when $11::text is not null
-                                                 then deferred.__fold_id(0,
-                                                     $11::timestamptz + interval '1 minute') + 1
-                                                         end)) and ($15::text[] is null
-                                                             or y.tags @> $15) order by y.id desc
-                                                                 limit $12)
+               and y.id < (select deferred.__id_before($5::int8, $11::text::timestamptz))
+               and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12)
             union all
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at,
              y.params from deferred.__deferred y
              where y.label = $19 and hashtextextended(y.label collate "C", 0) is not null
                and (hashtextextended(y.label collate "C", 0),
                     y.id) < (hashtextextended($19 collate "C", 0),
-                             least(coalesce($5::int8, 9223372036854775807),
-                                   (select case when $11::text is not null
-                                                    then deferred.__fold_id(0,
-                                                        $11::timestamptz + interval '1 minute') + 1
-                                                            end)))
+                             (select deferred.__id_before($5::int8, $11::text::timestamptz)))
                and (hashtextextended(y.label collate "C", 0),
                     y.id) >= (hashtextextended($19 collate "C", 0), -9223372036854775808)
                and ($15::text[] is null or y.tags @> $15)
@@ -70,7 +54,7 @@ from (select x.id, row_number() over (order by x.id desc) as n,
              y.params from deferred.__deferred y
              where $19 is null and $20 is not null
                and hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
-               and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) < (hashtextextended($20 collate "C", 0), least(coalesce($5::int8, 9223372036854775807), (select case when $11::text is not null then deferred.__fold_id(0, $11::timestamptz + interval '1 minute') + 1 end)))
+               and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) < (hashtextextended($20 collate "C", 0), (select deferred.__id_before($5::int8, $11::text::timestamptz)))
                and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) >= (hashtextextended($20 collate "C", 0), -9223372036854775808)
                and ($15::text[] is null or y.tags @> $15)
                    order by hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
@@ -78,7 +62,5 @@ cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or (d.n = $12
       -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be
       -- in it, and would sort all that are.
-      and d.id > (select case when $10::text is null then 0
-                              else deferred.__fold_id(0,
-                                                      $10::timestamptz - interval '1 minute') end))
+      and d.id > (select deferred.__id_since($10::text::timestamptz)))
 order by d.id desc limit $4::int4

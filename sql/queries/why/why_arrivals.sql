@@ -1,12 +1,12 @@
 -- why_arrivals: how many jobs arrived a minute in the last 15, and in the day before.
 -- params: queue text
 -- returns: per_min float8?, before_per_min float8?, who text?
--- $1 queue; NULL: all.
--- rows: one row: jobs a minute, those in the day before (NULL: not known, or a queue was asked
---   for), who deferred most of them, and what (NULL: nobody did).
+-- $1 NULL: all
+-- rows: one row. before_per_min: in the day before; NULL: not known, or a queue was asked for. who:
+--   deferred most of them, and what
 -- locks: none. Index: primary key of __deferred: the newest 2,000 jobs, and some 60 steps to find
 --   the one of a day ago
-with recursive newest as materialized (
+with newest as materialized (
     select d.id, d.created_at, d.queue, d.fn, d.created_by from deferred.__deferred d
     order by d.id desc limit 2000),
 recent as materialized (
@@ -19,30 +19,17 @@ seen as materialized (
     from newest n),
 first as materialized (
     select d.id, d.created_at from deferred.__deferred d order by d.id limit 1),
--- Ids are given out in the order of time, but for a little: the job deferred a day ago lies between
--- low and high.
-search as (
-    select f.id as low, s.last as high from first f cross join seen s
-    where f.created_at < now() - interval '1 day'
-    union all
-    select case when m.created_at < now() - interval '1 day' then m.id else s.low end,
-           case when m.created_at < now() - interval '1 day' then s.high else s.middle end
-    from (select x.low, x.high, x.low + (x.high - x.low) / 2 as middle from search x
-          where x.high - x.low > 100) s
-    cross join lateral (select d.id, d.created_at from deferred.__deferred d where d.id > s.middle
-                        order by d.id limit 1) m
-    where m.id < s.high or m.created_at >= now() - interval '1 day'),
 day as materialized (
-    select coalesce((select max(s.low) from search s), f.id) as id,
+    select deferred.__fold_id(f.id, now() - interval '1 day') as id,
            least(1440, extract(epoch from now() - f.created_at) / 60) - 15 as minutes from first f),
 most as materialized (
     select r.created_by, r.fn, count(*) as n from recent r group by r.created_by, r.fn
     order by count(*) desc limit 1)
-select (select count(*) from recent)::float8 / greatest(case when s.cut then s.minutes else 15 end,
-                                                        0.1) as per_min,
-       case when $1 is null and d.minutes > 15
-                and not s.cut then greatest(0, s.last - d.id - (select count(*)
-                    from recent))::float8 / d.minutes end as before_per_min,
+select (select count(*) from recent)::float8
+           / greatest(case when s.cut then s.minutes else 15 end, 0.1) as per_min,
+       case when $1 is null and d.minutes > 15 and not s.cut
+            then greatest(0, s.last - d.id - (select count(*) from recent))::float8
+                 / d.minutes end as before_per_min,
        (select format('%s, who deferred %s', m.created_by, coalesce(m.fn, 'messages'))
         from most m) as who
 from seen s left join day d on true

@@ -5,11 +5,9 @@
 --   queue_wait_s float8, fn_max_running int8?, fn_running int8, fn_ids text?, fn_rate float8?,
 --   fn_wait_s float8, key_ahead int8, key_first int8, key_state text?, key_running int8,
 --   paused_s int8?
--- $1 queue; $2 function; $3 job id.
--- rows: one row: max_running of the queue, those running (NULL: no such limit), their ids, rate of
---   the queue a second, seconds to its next token; the same of the function; jobs of the key before
---   it, the first of them, state of that, those of the key that run, seconds since the breaker
---   paused the function (NULL: it did not).
+-- rows: one row. NULL: there is no such limit. wait_s: seconds to the next token. key_*: jobs of
+--   the same concurrency key: before it, the first of them, running. paused_s: since the breaker
+--   paused the function
 -- locks: none. Index: primary keys of __deferred_queue, __deferred_function, __deferred_limit and
 --   __deferred_hot; __deferred_hot_concurrency, 1,000 jobs at most
 with limits as materialized (
@@ -25,10 +23,9 @@ with limits as materialized (
     where f.name = $2::text),
 stand as materialized (
     select x.kind, x.max_running::int8, h.n as running, h.ids, x.rate,
-           greatest(0, (1 - least(x.burst,
-                                  coalesce(x.tokens + extract(epoch
-                                      from clock_timestamp() - x.tokens_at) * x.rate,
-                                          x.burst))) / x.rate)::float8 as wait_s
+           greatest(0, (1 - least(x.burst, coalesce(
+               x.tokens + extract(epoch from clock_timestamp() - x.tokens_at) * x.rate,
+               x.burst))) / x.rate)::float8 as wait_s
     from limits x
     cross join lateral (
         select count(*) as n, array_to_string((array_agg(h.id order by h.id))[1:10], ', ') || case
@@ -56,7 +53,7 @@ select q.max_running as queue_max_running, q.running as queue_running, q.ids as 
             when b.due_at > clock_timestamp() then 'waiting for its next attempt'
                 when b.id is not null then 'ready' end as key_state,
        (select count(*) from of_key k where k.worker is not null) as key_running,
-       (select extract(epoch from clock_timestamp() - x.broken_at)::int8
+       (select deferred.__age_s(x.broken_at)
         from deferred.__deferred_function x where x.name = $2) as paused_s
 from (select) one
 left join stand q on q.kind = 'queue'

@@ -3,21 +3,18 @@
 -- params: queue text, pages_max int8, before_pages_max int8
 -- returns: minutes float8, attempts int8, failed int8, superseded int8, run_s float8, fn text?,
 --   share float8, p50_s float8?, p50_before_s float8?, plugin text?, failed_job int8?
--- $1 queue; NULL: all; $2 pages of the log to look at for the last minutes, $3 for the time before.
--- rows: one row: minutes looked at (0: nothing ended), attempts, those that failed, those that were
---   superseded, their run time in seconds, function that took most of it, its share, its median run
---   time in seconds, the one before (NULL: not known), the build it has since then (NULL: the
---   same), a job that failed as most did.
+-- $1 NULL: all. $2, $3: pages of the log to look at, for the last minutes and for the time before
+-- rows: one row. minutes 0: nothing ended. fn: took most of the run time. p50_s: its median run
+--   time; p50_before_s: before; NULL: not known. plugin: its build since then. failed_job: one that
+--   failed as most did
 -- locks: none. Index: none for the log, of which the end of the week's partition is read, and of
 --   the time before it a few pages at distances that double; primary key of __deferred for each
 --   attempt in these pages, and for 1,000 of the time before
 with tail as materialized (
-    select greatest(s.pages - $2::int8, 0) as near
-    from (select coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' ||
-                                                       to_char(date_trunc('week',
-                                                           now() at time zone 'UTC'), 'YYYYMMDD'))),
-                                                           0)
-                 / current_setting('block_size')::int8 as pages) s),
+    select greatest(coalesce(pg_relation_size(to_regclass(
+               'deferred.__deferred_log_'
+               || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
+               / current_setting('block_size')::int8 - $2::int8, 0) as near),
 near as materialized (
     select l.job_id, l.outcome, deferred.__measure(l.run_us) as run_us, l.finished_at, l.plugin
     from deferred.__deferred_log l
@@ -29,28 +26,29 @@ recent as materialized (
                         limit 1) d
     where $1::text is null or d.queue = $1),
 by_fn as materialized (
-    select r.fn, sum(r.run_us) as run_us, percentile_cont(0.5) within
-    group (order by r.run_us) as p50, (array_agg(r.plugin order by r.finished_at desc))[1] as plugin
+    select r.fn, sum(r.run_us) as run_us, percentile_cont(0.5) within group (order by r.run_us)
+           as p50, (array_agg(r.plugin order by r.finished_at desc))[1] as plugin
     from recent r group by r.fn order by sum(r.run_us) desc nulls last limit 1),
 -- The partition of now, and the one of a day ago.
 weeks as materialized (
     select w.first at time zone 'UTC' as first,
            w.first at time zone 'UTC' + interval '7 days' as past,
-           pg_relation_size(coalesce(to_regclass('deferred.__deferred_log_' || to_char(w.first,
-               'YYYYMMDD')), 'deferred.__deferred_log_default'))
-           / current_setting('block_size')::int8 as pages
+           pg_relation_size(coalesce(
+               to_regclass('deferred.__deferred_log_' || to_char(w.first, 'YYYYMMDD')),
+               'deferred.__deferred_log_default')) / current_setting('block_size')::int8 as pages
     from (select distinct date_trunc('week', t at time zone 'UTC') as first
           from unnest(array[now(), now() - interval '1 day']) t) w),
 -- All pages of a day are many, and where it begins is not known: so some are looked at far from the
 -- end, and at half of that, and so on.
 steps as materialized (
     select x.first, x.past, x.page,
-           max(case when i = 0 then $2 else least(greatest($2 / 5, 1),
-                                                  greatest(x.pages - $2, 0) - x.page) end) as pages
+           max(case when i = 0 then $2
+                    else least(greatest($2 / 5, 1), greatest(x.pages - $2, 0) - x.page) end)
+               as pages
     from (select w.*, i, greatest(w.pages - least($2::int8 << i, $3::int8), 0) as page
-          from weeks w cross join generate_series(0,
-                                                  ceil(log(2, greatest($3::int8::numeric / $2,
-                                                      1)))::integer) i) x
+          from weeks w
+          cross join generate_series(0, ceil(log(2, greatest($3::int8::numeric / $2, 1)))::integer)
+              i) x
     group by x.first, x.past, x.page),
 before as materialized (
     select b.run_us, b.plugin, b.finished_at
@@ -69,23 +67,24 @@ before as materialized (
                         limit 1) d
     where d.fn = (select f.fn from by_fn f) and ($1 is null or d.queue = $1)),
 usual as materialized (
-    select percentile_cont(0.5) within
-    group (order by b.run_us) as p50, (array_agg(b.plugin order by b.finished_at desc))[1] as plugin
+    select percentile_cont(0.5) within group (order by b.run_us) as p50,
+           (array_agg(b.plugin order by b.finished_at desc))[1] as plugin
     from before b having count(b.run_us) >= 20)
 select case when s.n = 0 then 0
-            else greatest(1, extract(epoch
-                                     from clock_timestamp() - s.since) / 60) end::float8 as minutes,
-                                         s.n as attempts, s.failed, s.superseded,
-                                         (s.run_us / 1e6)::float8 as run_s,
-       f.fn, (f.run_us / nullif(s.run_us, 0))::float8 as share, (f.p50 / 1e6)::float8 as p50_s,
-       (u.p50 / 1e6)::float8 as p50_before_s, case when u.plugin <> f.plugin
-                                                       then f.plugin end as plugin, s.failed_job
+            else greatest(1, extract(epoch from clock_timestamp() - s.since) / 60) end::float8
+           as minutes,
+       s.n as attempts, s.failed, s.superseded, (s.run_us / 1e6)::float8 as run_s, f.fn,
+       (f.run_us / nullif(s.run_us, 0))::float8 as share, (f.p50 / 1e6)::float8 as p50_s,
+       (u.p50 / 1e6)::float8 as p50_before_s,
+       case when u.plugin <> f.plugin then f.plugin end as plugin, s.failed_job
 from (select count(*) as n, min(r.finished_at) as since,
-      count(*) filter (where r.outcome in ('failed', 'crashed', 'timeout', 'lost')) as failed,
+             count(*) filter (where b.bad) as failed,
              count(*) filter (where r.outcome = 'superseded') as superseded,
              coalesce(sum(r.run_us), 0) as run_us,
-             (array_agg(r.job_id order by r.finished_at desc) filter (where r.outcome in ('failed',
-                 'crashed', 'timeout', 'lost')))[1] as failed_job
-      from recent r) s
+             (array_agg(r.job_id order by r.finished_at desc) filter (where b.bad))[1]
+                 as failed_job
+      from recent r
+      cross join lateral (
+          select r.outcome in ('failed', 'crashed', 'timeout', 'lost') as bad) b) s
 left join by_fn f on true
 left join usual u on true
