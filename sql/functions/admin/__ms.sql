@@ -1,6 +1,5 @@
--- A time span as people write it, in milliseconds. '5s', '1.5h', '200ms', '2d', a bare number of
--- seconds, or an interval as PostgreSQL writes it, '5 minutes', '1 day 02:30:00', to milliseconds.
--- lib/base/span.c reads the same.
+-- A time span in milliseconds: '5s', '1.5h', '200ms', '2d', a bare number of seconds, or an
+-- interval as PostgreSQL writes it, '5 minutes', '1 day 02:30:00'. lib/base/span.c reads the same.
 create or replace function deferred.__ms(name text, span text) returns bigint
 language plpgsql immutable strict
 as $$
@@ -14,17 +13,16 @@ begin
                                        when 'h' then 3600000 when 'd' then 86400000 else 1000 end;
     elsif right(span, 1) ~ '[a-z0-9]' then
         m := regexp_match(span || ' ',
-                          '^(?:' || d || '(?:weeks?|w) ?)?(?:' || d || '(?:days?|d) ?)?(?:'
+            '^(?:' || d || '(?:weeks?|w) ?)?(?:' || d || '(?:days?|d) ?)?(?:'
             || '([0-9]{1,12}):([0-5][0-9])(?::([0-5][0-9](?:[.][0-9]{1,9})?))? |'
-            || '(?:' || d || '(?:hours?|hrs?|h) ?)?(?:' || d || '(?:minutes?|mins?|m) ?)?(?:' || d
-                || '(?:seconds?|secs?|s) ?)?'
+            || '(?:' || d || '(?:hours?|hrs?|h) ?)?(?:' || d || '(?:minutes?|mins?|m) ?)?'
+            || '(?:' || d || '(?:seconds?|secs?|s) ?)?'
             || '(?:' || d || '(?:milliseconds?|msecs?|ms) ?)?)$');
-        v := case when m is not null then coalesce(m[1]::numeric,
-                                                   0) * 604800000 + coalesce(m[2]::numeric,
-                                                       0) * 86400000
-            + coalesce(m[3], m[6], '0')::numeric * 3600000 + coalesce(m[4], m[7],
-                '0')::numeric * 60000
-            + coalesce(m[5], m[8], '0')::numeric * 1000 + coalesce(m[9], '0')::numeric end;
+        v := case when m is not null then 0 end
+            + coalesce(m[1], '0')::numeric * 604800000 + coalesce(m[2], '0')::numeric * 86400000
+            + coalesce(m[3], m[6], '0')::numeric * 3600000
+            + coalesce(m[4], m[7], '0')::numeric * 60000
+            + coalesce(m[5], m[8], '0')::numeric * 1000 + coalesce(m[9], '0')::numeric;
     end if;
     if v > 3155760000000 then
         raise exception using errcode = '22023',

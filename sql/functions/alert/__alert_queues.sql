@@ -8,9 +8,8 @@ create or replace function deferred.__alert_queues(p json) returns boolean
 language plpgsql
 as $$
 declare
-    v_at  timestamptz := (select f.sampled_at from deferred.__deferred_folded f);
-    v     record;
-    v_for text;
+    v_at timestamptz := (select f.sampled_at from deferred.__deferred_folded f);
+    v    record;
 begin
     if v_at not between now() - interval '5 minutes' and clock_timestamp() then
         return false;
@@ -41,19 +40,16 @@ begin
         where q.name <> p->>'queue' and not deferred.__is_paused(q) and not d.paused
           and l.late_s > 0 and d.oldest_s >= l.late_s
     loop
-        v_for := format('%s%s job%s wait%s in it, the first for %s', v.ready,
-                        case when v.more then ' or more' end,
-                        case when v.ready <> 1 or v.more then 's' end,
-            case when v.ready = 1 and not v.more then 's' end, make_interval(secs => v.oldest_s));
-        if v.unserved then
-            perform deferred.__alert_found('unserved', v.queue,
-                                           format('nobody serves queue %s: %s', v.queue, v_for),
-                                           format('deferred why --queue %s', v.queue));
-        else
-            perform deferred.__alert_found('late', v.queue,
-                                           format('queue %s is late: %s', v.queue, v_for),
-                                           format('deferred why --queue %s', v.queue));
-        end if;
+        perform deferred.__alert_found(
+            case when v.unserved then 'unserved' else 'late' end, v.queue,
+            format('%s: %s%s job%s wait%s in it, the first for %s',
+                   case when v.unserved then 'nobody serves queue ' || v.queue
+                        else format('queue %s is late', v.queue) end, v.ready,
+                   case when v.more then ' or more' end,
+                   case when v.ready <> 1 or v.more then 's' end,
+                   case when v.ready = 1 and not v.more then 's' end,
+                   make_interval(secs => v.oldest_s)),
+            format('deferred why --queue %s', v.queue));
     end loop;
     return true;
 end
