@@ -1,3 +1,4 @@
+-- Adds an account; the keys are encrypted already.
 create or replace function deferred.__account_add(name text, key1 bytea, key2 bytea) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -14,5 +15,3 @@ exception when unique_violation then
         hint = 'make a new key for the account: deferred account rotate NAME';
 end
 $$;
-comment on function deferred.__account_add(text, bytea, bytea) is
-    'adds an account; the keys are encrypted already';

@@ -1,4 +1,5 @@
--- Both answer with what the account then has.
+-- Lets messages of an account become calls of these functions. Both answer with what the account
+-- then has.
 create or replace function deferred.__account_allow(name text, functions text[]) returns text[]
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -26,5 +27,3 @@ begin
     return v_all;
 end
 $$;
-comment on function deferred.__account_allow(text, text[]) is
-    'lets messages of an account become calls of these functions';

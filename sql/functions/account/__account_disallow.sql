@@ -1,3 +1,5 @@
+-- Takes functions from an account: puts to queues that are bound to them are refused from now
+-- on.
 create or replace function deferred.__account_disallow(name text, functions text[]) returns text[]
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -25,6 +27,3 @@ begin
     return v_had;
 end
 $$;
-comment on function deferred.__account_disallow(text, text[]) is
-    'takes functions from an account: puts to queues that are bound to them are refused from now '
-    'on';

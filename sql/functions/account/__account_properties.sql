@@ -1,3 +1,4 @@
+-- Replaces the service properties of an account; false: there is none.
 create or replace function deferred.__account_properties(name text, properties json) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -7,6 +8,4 @@ begin
     return found;
 end
 $$;
-comment on function deferred.__account_properties(text, json) is
-    'replaces the service properties of an account; false: there is none';
-grant execute on function deferred.__account_properties(text, json) to deferred_http;
+grant execute on function deferred.__account_properties to deferred_http;

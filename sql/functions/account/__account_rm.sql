@@ -1,3 +1,4 @@
+-- Removes an account; its queues stay.
 create or replace function deferred.__account_rm(name text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -11,4 +12,3 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__account_rm(text) is 'removes an account; its queues stay';

@@ -1,4 +1,4 @@
--- What is NULL stays as it is.
+-- Replaces keys of an account, or has its requests refused. What is NULL stays as it is.
 create or replace function deferred.__account_set(name text, key1 bytea, key2 bytea,
                                                   enabled boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -19,5 +19,3 @@ begin
     end if;
 end
 $$;
-comment on function deferred.__account_set(text, bytea, bytea, boolean) is
-    'replaces keys of an account, or has its requests refused';

@@ -8,4 +8,4 @@ as $$
         - case when at < '0001-01-01 00:00:00+00' then '0001-01-01 00:00:00+00'
                when at > '9999-12-31 23:59:59+00' then '9999-12-31 23:59:59+00' else at end)::bigint
 $$;
-grant execute on function deferred.__age_s to deferred_worker, deferred_viewer;
+grant execute on function deferred.__age_s to deferred_producer, deferred_viewer;

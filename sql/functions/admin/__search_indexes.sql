@@ -1,6 +1,5 @@
--- Each index for searches of each partition of jobs: is it there, is it valid, does somebody build
--- it or vacuum its table, its size. Each index for searches of each partition of jobs, which it
--- has, has not, or has in part: an interrupted build leaves one that is not valid.
+-- Each index for searches of each partition of jobs. It may be missing, or invalid after an
+-- interrupted build. Column busy: a session builds it, or vacuums its table.
 create or replace function deferred.__search_indexes()
 returns table (number integer, term text, wanted boolean, part text, name text, valid boolean,
                busy boolean, bytes bigint, part_rows bigint, net boolean)

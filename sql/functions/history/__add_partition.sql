@@ -1,8 +1,7 @@
--- Adds one partition; part of deferred.maintain(). Attach a partition for [lo, hi), taking over
--- rows that fell into the net. Gives up, and leaves all as it was, where the parent cannot be
--- locked at once: the net takes the rows meanwhile. in_use: rows of that range are being added now.
--- Then nobody may be adding one meanwhile: it would land in the net after the move, or find itself
--- in front of a net that does not take it any more.
+-- Attaches a partition for [lo, hi), and moves rows into it that fell into the default partition.
+-- Gives up, and leaves all as it was, if the parent cannot be locked at once. If rows of that range
+-- are being added now (in_use), nobody may add one meanwhile: it would land in the default
+-- partition after the move.
 create or replace function deferred.__add_partition(parent text, name text, col text, lo text,
                                                     hi text, in_use boolean default true) returns
                                                         boolean

@@ -1,9 +1,8 @@
--- Microseconds or KiB of the log as a whole number that no sum or cast fails of. What an attempt
--- was recorded to have taken, as a whole number: all who read the log read it by this. A role that
--- records attempts writes what it likes, and what is recorded is not checked, which each job would
--- pay for; so what cannot be, less than nothing, three years in microseconds, or no number at all,
--- is made the nearest that can. NaN is larger than any number. Written so that it becomes part of
--- the statement that calls it.
+-- Microseconds or KiB of the log as a whole number that no sum or cast fails of. Everything that
+-- reads the log uses it. A role that records attempts writes what it likes, and to check it would
+-- cost each job. So a value that cannot be, less than 0, above three years in microseconds, or NaN,
+-- becomes the nearest that can. NaN is larger than any number. Written so that the planner inlines
+-- it.
 create or replace function deferred.__measure(measured real) returns bigint
 language sql immutable
 as $$

@@ -1,6 +1,5 @@
--- Partitions of a table, and the first value that each takes and the first that it takes no more.
--- Partitions of a table and what each takes, as text: from first on and below past. The net, which
--- takes the rest, is none of them.
+-- Partitions of a table and what each takes, as text: from first on and below past. The default
+-- partition, which takes the rest, is not one of them.
 create or replace function deferred.__partitions(parent regclass) returns table (name text,
     first text, past text)
 language sql stable set search_path = pg_catalog, pg_temp

@@ -1,6 +1,5 @@
--- Part of "deferred purge --archive": drops what was archived. At its end: the table goes. It is
--- refused where it does not hold as many rows as were archived, which nobody but its owner can have
--- brought about.
+-- Part of "deferred purge --archive": drops a table at its end. It refuses if the table does not
+-- hold as many rows as were archived, which only its owner can have brought about.
 create or replace function deferred.__purge_archived(aside text, rows_written bigint) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,8 +1,7 @@
--- Part of "deferred purge --archive": sets one outlived partition aside. One step of "deferred
--- purge --archive": an outlived partition becomes a table of its own, named __purged_..., in which
--- nobody writes, so that it can be read for as long as that takes without a lock that anybody waits
--- for. It stays, whatever dies, until it was archived: __purge_archived(). One that was left is
--- taken first. Returns its name, or NULL when none is left or one is in use.
+-- Part of "deferred purge --archive": an outlived partition becomes a table of its own, named
+-- __purged_..., in which nobody writes. So it can be read without a lock that anybody waits for. It
+-- stays until it was archived: __purge_archived(). A table that was left is taken first. Returns
+-- its name. NULL: none is left, or one is in use.
 create or replace function deferred.__purge_aside(older_than interval) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'
 as $$

@@ -1,6 +1,6 @@
--- Part of "deferred purge --archive": takes a table that was set aside. In the transaction that
--- archives a table: no other session archives it. False: another one does, or the table is gone.
--- Only its owner can lock the table like this, and anybody an advisory lock.
+-- Part of "deferred purge --archive": no other session archives this table until the transaction
+-- ends. False: another session does, or the table is gone. Only its owner can lock the table like
+-- this, while any role can take an advisory lock.
 create or replace function deferred.__purge_hold(aside text) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set lock_timeout = '3s'

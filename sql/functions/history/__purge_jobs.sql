@@ -1,6 +1,6 @@
--- Part of "deferred purge": deletes outlived jobs from some ids on. And the definitions: those from
--- id on, in order of id, that are past the limit, not hot and have no log row left. next_id NULL:
--- nothing further is old enough. `but`: partitions that go as a whole.
+-- Part of "deferred purge": deletes jobs from id on, in order of id, that are past the limit, not
+-- hot and have no log row left. Partitions in `but` go as a whole. A next_id of NULL: nothing
+-- further is old enough.
 create or replace function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer,
                                                  but text[] default '{}',
     out purged bigint, out next_id bigint)

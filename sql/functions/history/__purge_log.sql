@@ -1,7 +1,6 @@
--- Part of "deferred purge": deletes outlived rows from some pages of a log partition. Another step:
--- rows past the limit in a partition that also holds younger ones. Works through pages [page, page
--- + pages) of one partition, so that every step is short whatever its size. The limit is noted with
--- the first row that goes: check_ledger.sql expects no attempt from before it.
+-- Part of "deferred purge": deletes rows past the limit in a partition of the log that also holds
+-- younger ones. Works through pages [page, page + pages), so that every step is short. The limit is
+-- noted with the first row that goes: check_ledger() expects no attempt from before it.
 create or replace function deferred.__purge_log(
     part regclass, older_than interval, page bigint, pages integer,
     dead_older_than interval default null)

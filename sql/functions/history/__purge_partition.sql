@@ -1,7 +1,6 @@
--- Part of "deferred purge": drops one outlived partition. One step of retention: drops one
--- partition that holds nothing younger than the limit, no hot job and no dead one that stays. A
--- partition in use, as by pg_dump, is not dropped: it goes as a whole the next time. `but`:
--- partitions that were in use. name: NULL when none is left.
+-- Part of "deferred purge": drops one partition that holds nothing younger than the limit, no hot
+-- job and no dead one that stays. A partition in use, as by pg_dump, is not dropped: it goes as a
+-- whole the next time, and is then in `but`. The name is NULL when none is left.
 create or replace function deferred.__purge_partition(
     older_than interval, dead_older_than interval default null, but text[] default '{}',
     out name text, out dropped boolean)

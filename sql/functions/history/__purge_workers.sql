@@ -1,6 +1,5 @@
--- Part of "deferred purge": deletes rows of runs ended, and of ticks, long ago. And what runs and
--- schedules left behind: but for the last ticks of each, which tell whether it runs. The last step
--- of a purge: it is noted that there was one.
+-- The last step of "deferred purge": deletes runs and ticks that are past the limit. The last ticks
+-- of each schedule stay. It notes that there was a purge.
 create or replace function deferred.__purge_workers(older_than interval) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,6 +1,6 @@
--- Does what an operator asked for on a page, and writes it down. NULL: it was done; else why not.
--- The action and the row that tells of it are one transaction. What is refused leaves a row too,
--- without the action. That includes what waited too long for a transaction that somebody left open.
+-- Does what an operator asked for on a page, and writes it down in the same transaction. An action
+-- that is refused leaves a row too, also if it waited too long for a transaction that somebody left
+-- open. Returns why it was refused, or NULL.
 create or replace function deferred.__act(verb text, job_id bigint, queue text, who text,
                                           address text, fn text default null,
                                           schedule text default null,

@@ -1,5 +1,4 @@
--- Part of deferred.__act() and its like: refuses who is no operator. What an operator does,
--- whichever way it is asked for: a page, a command, a statement written by hand.
+-- Refuses a role that is not an operator: part of deferred.__act() and its like.
 create or replace function deferred.__act_allowed() returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

@@ -1,7 +1,6 @@
--- Clears a queue as an operator asked for on a page, and writes it down. As deferred.__act(), of
--- all that a queue holds up to last_id (NULL: up to now), but for what somebody holds; a step at a
--- time: some 1,000 jobs, or as many as there is time for. typed: what somebody wrote who was asked
--- for the name of the queue. next_id: where the next step begins; NULL: that was all.
+-- Clears a queue step by step, as deferred.__act() does for a page. A step cancels some 1,000 jobs
+-- up to last_id (NULL: up to now), or as many as there is time for, except those that are claimed.
+-- The typed name must be that of the queue. The next step begins at next_id; NULL: that was all.
 create or replace function deferred.__act_clear(queue text, typed text, from_id bigint,
                                                 last_id bigint, who text, address text,
     out jobs bigint, out refused text, out next_id bigint, out upto bigint)

@@ -1,8 +1,7 @@
--- Defers a job that an operator wrote on a page, and writes that down. As deferred.__act(): a job
--- that an operator writes on a page. params: as they were typed; opts: as deferred.defer() takes
--- them. A key that another job has is refused: who types a job wants that one. refused may quote
--- the params, which not everybody sees who sees the row that is written; so that says only that
--- they are wrong.
+-- Defers a job that an operator wrote on a page, as deferred.__act() does other actions. The params
+-- are as they were typed, and opts as deferred.defer() takes them. A key that another job has is
+-- refused. The column refused may quote the params, so the row that is written says only that they
+-- are wrong.
 create or replace function deferred.__act_defer(fn text, params text, opts json, who text,
                                                 address text, out job bigint, out refused text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -1,6 +1,5 @@
--- Does to a flow what an operator asked for on a page, and writes it down. As deferred.__act(), of
--- a flow, a step at a time: its last 1,000 jobs before one, see deferred.flow_cancel(). What is
--- done again by workers is noted only.
+-- Does to a flow what an operator asked for on a page, as deferred.__act(): its last 1,000 jobs
+-- before one, see deferred.flow_cancel(). A retry is only noted, because workers do it.
 create or replace function deferred.__act_flow(verb text, flow bigint, before bigint, who text,
                                                address text, out jobs bigint, out refused text,
                                                out next bigint)

@@ -1,7 +1,6 @@
--- What a command has done is written down as deferred.__act() does it for a page, in the same
--- statement; what it was refused has failed, and its row with it. Not for who has no more than his
--- own jobs: an application that cancels one is no operator. who: the user of the machine, his word,
--- and the command. Always true.
+-- Writes down what a command did, as deferred.__act() does for a page, in the same statement: a
+-- command that fails leaves no row. Not for roles that may only touch their own jobs. The argument
+-- who is the user of the machine, as the command says, and the command. Always true.
 create or replace function deferred.__act_note(who text, verb text, job bigint default null,
                                                queue text default null, fn text default null,
                                                schedule text default null,

@@ -1,5 +1,5 @@
--- Part of deferred.__act_defer() and its like: params as JSON, or why they are not. Params as they
--- were typed on a page. refused quotes them, so it is for the one who typed them.
+-- Params as they were typed on a page, as JSON, or why they are not JSON. The column refused quotes
+-- them, so it is only for the person who typed them.
 create or replace function deferred.__act_params(params text, out value json, out refused text)
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

@@ -1,8 +1,7 @@
--- As deferred.__act_defer(): a schedule that an operator writes on a page.
--- version: what the form showed of it, '' for a new one. The form does not replace a schedule that
--- exists, and does not undo what somebody else changed meanwhile. Only members of the owner may
--- change it, as with deferred.schedule(). Tags, which the form lacks, are kept.
--- Returns why not. NULL: it is set.
+-- Stores a schedule that an operator wrote on a page, as deferred.__act() does other actions. The
+-- version is what the form showed of it, '' for a new one. The form does not replace a schedule
+-- that exists, and does not undo what somebody else changed meanwhile. Only members of the owner
+-- may change it. Tags, which the form lacks, are kept. Returns why it was refused, or NULL.
 create or replace function deferred.__act_schedule_set(schedule text, version text, rule text,
     fn text, params text, opts json, who text, address text) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -1,7 +1,6 @@
--- Does to some of the jobs that fit a filter what an operator asked for on a page, and writes it
--- down. The next jobs that fit a filter, some 1,000, or as many as there is time for; filter and
--- at: deferred.__matching(). What was done to them and the row that tells of it are one
--- transaction. dry: they are counted only, and nothing is written down.
+-- Does to the next jobs that match a filter what an operator asked for on a page, as
+-- deferred.__act(). That are some 1,000, or as many as there is time for. For filter and at see
+-- deferred.__matching(). A dry run only counts the jobs.
 create or replace function deferred.__act_some(verb text, state text, filter json, at json,
                                                dry boolean, who text, address text,
     out done bigint, out refused bigint, out why text, out after json)

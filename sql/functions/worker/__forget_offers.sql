@@ -1,7 +1,6 @@
--- Deletes what workers said of their functions that has not been said again; returns how many rows.
--- Hosts that are gone. A worker says what it has when it has work, so one that runs something once
--- a month must not be forgotten. Where each start is on a host of a new name, the newest thousand
--- count.
+-- Deletes the functions of hosts that are gone; returns how many rows. A worker reports its
+-- functions when it has work, so one that runs once a month must not be forgotten. If each start is
+-- on a host of a new name, the newest thousand count.
 create or replace function deferred.__forget_offers() returns bigint
 language plpgsql
 as $$

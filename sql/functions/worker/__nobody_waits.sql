@@ -1,6 +1,5 @@
--- True: no worker waits to be told of a ready job; false: one does, or another session asked just
--- then. One expression, as __unawaited(), and the first to be asked: mostly nobody waits for any
--- queue.
+-- True if no worker waits for a NOTIFY. False: one does, or another session asked just then. One
+-- expression, as __unawaited(), and the first to be asked: mostly nobody waits for any queue.
 create or replace function deferred.__nobody_waits() returns boolean
 language sql
 as $$

@@ -1,5 +1,4 @@
--- Takes the tracks of dead workers out of a group. Take out the tracks of a group whose workers are
--- gone. The caller holds the row of the group.
+-- Takes the tracks of dead workers out of a group, whose row the caller holds.
 create or replace function deferred.__track_bury(p_group text, p_except bigint) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,6 +1,5 @@
--- Begins the next round of a group when all live tracks made the steps of this one. The caller made
--- all steps of p_round: has everybody? Then the next round begins. True: p_round is over. Written
--- so that the usual answer, no, costs a look and no lock.
+-- Begins the next round of a group if all live tracks made the steps of p_round, as the caller did.
+-- True: p_round is over. The usual answer, no, costs a look and no lock.
 create or replace function deferred.__track_round_over(p_group text, p_worker bigint,
                                                        p_round bigint) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp

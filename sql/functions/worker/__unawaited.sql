@@ -1,6 +1,6 @@
--- True: no worker that serves the queue waits to be told of a ready job; false: one does, or
--- another session asked just then. One expression, which the planner puts in the place of the call:
--- nothing can interrupt it between taking and giving back.
+-- True if no worker that serves the queue waits for a NOTIFY. False: one does, or another session
+-- asked just then. One expression, which the planner inlines: nothing can interrupt it between lock
+-- and unlock.
 create or replace function deferred.__unawaited(queue text) returns boolean
 language sql
 as $$

@@ -1,9 +1,8 @@
 -- admin_durability: what a commit of this session survives.
 -- params: none
 -- returns: class text, sentence text, standbys text?, hidden int8
--- rows: one row: class (none, delayed, local, synchronous; waiting: synchronous, and nobody is
---   there), the same as a sentence, the standbys that are connected, as JSON: name, sync, bytes
---   behind (NULL: none, or not seen), standbys that are not seen.
+-- rows: one row. Class waiting: synchronous, but no standby is connected. Column hidden counts
+--   standbys that this role may not see.
 -- locks: none. What a standby is called and how far it is is seen by members of pg_read_all_stats
 --   alone
 with standby as (

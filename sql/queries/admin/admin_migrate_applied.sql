@@ -1,7 +1,7 @@
 -- admin_migrate_applied: note that a function or view was applied, in its own transaction.
 -- params: name text, checksum text
 -- returns: nothing
--- $1 name, $2 SHA-256 of the file, hexadecimal.
+-- Locks: the row
 -- Locks: the row
 insert into deferred.__deferred_source as s (name, checksum)
 values ($1::text, $2::text)

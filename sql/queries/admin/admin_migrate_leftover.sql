@@ -4,10 +4,9 @@
 -- else in the schema is built on them.
 -- params: name text?, files text[]
 -- returns: statement text, n int4, used_by text
--- $1 a name (or NULL), $2 names of all files.
--- rows: one row for each, in the order in which they can be dropped: the statement, its position in
---   $2 from 1 (0: no file has it), and what outside of the schema uses it ('': nothing does). What
---   __deferred_source has of files that went is deleted.
+-- rows: one for each object without a file, in the order in which they can be dropped. n: position
+--   in $2, 0: no file has it. used_by: what outside of the schema uses it. Its row of
+--   __deferred_source is deleted.
 -- locks: none that others wait for
 -- Files are applied below savepoints, whose numbers are later than that of the transaction: the age
 --   of such a row is below 0.

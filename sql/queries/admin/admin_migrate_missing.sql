@@ -2,8 +2,7 @@
 -- or the dump does not say who owns what.
 -- params: names text[]
 -- returns: missing text
--- $1 names of all functions and views, as in deferred.__deferred_source.
--- rows: one row: what is missing (with "; " between); '': nothing, as far as can be told.
+-- rows: one row, empty if nothing is missing
 -- locks: none
 with role as (
     select n.name, r.oid

@@ -2,8 +2,7 @@
 -- our roles, and comments. "create or replace" leaves both. Rights that others were given stay.
 -- params: files text[]
 -- returns: statements text
--- $1 names of the files to be applied.
--- rows: one row: statements with ";" between; '': there is nothing to take.
+-- rows: one row: statements with ';' between
 -- locks: none
 with made as (
     select 'routine ' || p.oid::regprocedure as what, p.proacl as rights,

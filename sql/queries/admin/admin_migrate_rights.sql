@@ -2,7 +2,7 @@
 -- database.
 -- params: none
 -- returns: statements text
--- rows: one row: statements with ";" between; '': nothing is missing, as far as can be told.
+-- rows: one row: statements with ';' between
 -- locks: none
 select concat_ws('; ',
     case when o.role is null

@@ -1,9 +1,7 @@
 -- admin_status: the figures that are not of one queue.
 -- params: none
 -- returns: version int4, workers int8, gone_json text?, gone_text text?
--- rows: one row: schema version, live workers, and of those whose session is gone, as JSON: worker,
---   host, pid, pidfile, jobs it holds, seconds until all of its leases have ended (NULL: none), and
---   as a line for each (NULL: none).
+-- rows: one row. gone_json, gone_text: live workers whose session is gone; NULL: none
 -- locks: advisory, until the transaction ends: (1145390673, number), shared, of those workers.
 --   Index: __deferred_worker_alive, __deferred_lease_worker. A standby does not know what is locked
 --   on its primary: there all are taken to live

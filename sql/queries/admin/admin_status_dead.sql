@@ -2,8 +2,7 @@
 -- newest $1 ends without success, and for the oldest dead job at the oldest $1.
 -- params: ends_max int8
 -- returns: dead int8, more bool, last_hour int8, last_hour_more bool, oldest_s int8?, json text
--- rows: one row: dead, there may be more, those of them that died in the last hour, there may be
---   more of these, seconds since the oldest died (NULL: none was seen), the same as a JSON object.
+-- rows: one row. more, last_hour_more: there may be more than were looked at
 -- locks: none. Index: __deferred_log_ended; then for each __deferred_hot_pkey and
 --   __deferred_log_job
 with newest as materialized (

@@ -3,16 +3,14 @@
 -- returns: queue text, paused bool, ready int8, claimed int8, delayed int8, ready_more bool,
 --   delayed_more bool, oldest_ready_s int8?, limited bool, json text, paused_by text?,
 --   paused_s int8?
--- rows: queue, paused, ready, claimed, delayed, counting of ready and claimed stopped, counting of
---   delayed stopped, seconds the longest waiting ready job among those counted has waited (NULL:
---   none), it has limits, all of it as a JSON object, who paused it, seconds since (NULL: not
---   known).
+-- rows: one for each queue. ready_more: counting of ready and claimed stopped. oldest_ready_s: age
+--   of the oldest ready job that was counted
 -- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency
 --   for a queue, __deferred_hot_delayed over all queues, __deferred_hot_message:
 --   deferred.__depths()
 select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more,
        f.oldest_ready_s, f.limited, row_to_json(f)::text as json, f.paused_by,
-       extract(epoch from clock_timestamp() - f.paused_at)::int8 as paused_s
+       deferred.__age_s(f.paused_at) as paused_s
 from (select d.*, q.paused_by, q.paused_at from deferred.__depths($1::int8) d
       left join deferred.__deferred_queue q on q.name = d.queue offset 0) f
 order by f.queue

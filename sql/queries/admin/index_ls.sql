@@ -1,8 +1,7 @@
 -- index_ls: the indexes for searches.
 -- params: none
 -- returns: term text, built int8, parts int8, bytes int8, entries int8, wanted bool, json text
--- rows: term, partitions that have it, partitions, bytes, jobs that are in it, as the server
---   estimates, it is wanted, each as a JSON object; by term.
+-- rows: one for each term. built: partitions that have it. entries: as the server estimates
 -- locks: none
 select x.term, x.built, x.parts, x.bytes, x.entries, x.wanted,
        json_build_object('term', x.term, 'state', case when not x.wanted then 'going'

@@ -1,6 +1,5 @@
 -- index_usable: can a search use an index for this?
 -- params: term text
 -- returns: usable bool
--- $1 label, or params. and keys with dots between.
 -- locks: none
 select deferred.__search_usable($1::text) as usable

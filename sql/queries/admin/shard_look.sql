@@ -1,8 +1,7 @@
 -- shard_look: what `deferred shard ls` tells of a database.
 -- params: ready_max int4
 -- returns: shard int4, ready int8, workers int8
--- $1 count no more ready jobs than that.
--- rows: one row: its number, 0: it has none, ready jobs, live workers.
+-- rows: one row. shard 0: it has none
 -- locks: none. Indexes: __deferred_hot_ready, __deferred_worker_alive
 select (s.last_value / 10000000000000)::int4 as shard,
        (select count(*) from (select from deferred.__deferred_hot h

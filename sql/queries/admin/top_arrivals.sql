@@ -3,9 +3,7 @@
 -- params: queue text
 -- returns: arrived_1 int8, arrived_5 int8, arrived_15 int8, more bool, as_of text, workers int8,
 --   json text
--- $1 queue; NULL: all.
--- rows: one row: jobs in each, there were more of the last 15 than were looked at, the time, live
---   workers, the same as a JSON object.
+-- rows: one row. more: the last 15 minutes have more than were counted
 -- locks: none. Index: primary key of __deferred, __deferred_worker_alive
 with newest as materialized (
     select d.created_at, d.queue from deferred.__deferred d order by d.id desc limit 5000),

@@ -3,11 +3,9 @@
 -- params: queue text, pages_max int8
 -- returns: queue text?, fn text?, ended_1 int8, ended_5 int8, ended_15 int8, failed_15 int8,
 --   wait_us int8?, run_us int8?, json text, more bool, cpu_us int8?
--- $1 queue; NULL: all; $2 pages of the log to look at.
--- rows: queue, function (the other one NULL, both NULL: in all; a message is none), attempts that
---   ended in the last minute, in 5, in 15, those of 15 that failed, mean wait and mean run time of
---   these in microseconds (NULL: none was timed), the same as a JSON object, there were more than
---   were looked at, mean processor time in microseconds; those with most first, at most 200.
+-- rows: one for each queue, each function and all (both NULL); those with most attempts first, at
+--   most 200. wait_us, run_us, cpu_us: means of the last 15 minutes. more: there were more than
+--   were looked at
 -- locks: none. Index: none for the log, of which the end of the week's partition is read; primary
 --   key of __deferred for each attempt in these pages
 with tail as materialized (

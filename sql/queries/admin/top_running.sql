@@ -2,9 +2,6 @@
 -- params: queue text, jobs_max int8
 -- returns: id int8, fn text, queue text, claimed_s int8, lease_s int8, host text, pid int8,
 --   progress text, json text
--- $1 queue; NULL: all; $2 jobs.
--- rows: id, function, queue, seconds since it was claimed, seconds its lease still lasts, host, pid
---   (int8; NULL: its worker is not there any more), progress, the same as a JSON object.
 -- locks: none. Index: __deferred_lease_expires; primary keys of __deferred_hot, __deferred_worker
 --   and __deferred_progress
 with held as materialized (
@@ -14,7 +11,7 @@ longest as materialized (
     select h.* from held h order by h.claimed_at, h.id limit $2::int8),
 figures as (
     select l.id, l.fn, l.queue,
-           extract(epoch from clock_timestamp() - l.claimed_at)::int8 as claimed_s,
+           deferred.__age_s(l.claimed_at) as claimed_s,
            -deferred.__age_s(l.expires_at) as lease_s, w.host, w.pid,
            nullif(concat_ws(', ', concat_ws(' of ', p.done::text, p.total::text), p.text),
                   '') as progress

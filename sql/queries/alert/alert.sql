@@ -1,9 +1,7 @@
 -- alert: find what is wrong, and have it told; nothing where somebody did so within a minute.
 -- params: settings json
 -- returns: cause text, name text, text text, mend text, note text
--- $1 settings, as deferred.__alert() takes them.
--- rows: a row for each that is told now: cause, queue or function, sentence, what to do, why one of
---   the ways was not taken (NULL: all were).
+-- rows: one for each problem that is reported now. note: why one of the ways was not taken
 -- locks: the row of __deferred_upkeep, which is not waited for; rows of __deferred_function that
 --   the breaker changes; up to 100 ms. Index: primary keys of __deferred_sum and __deferred_depth;
 --   all of __deferred_series, __deferred_queue and __deferred_alert. Of workers the newest 2,000

@@ -3,10 +3,9 @@
 -- params: from timestamptz, until timestamptz, queue text, rows_max int8
 -- returns: started_at timestamptz?, wait_us int8, run_us int8, queue text?, attempt int4,
 --   cut_off bool, fn text
--- $1 from, $2 before that; $3 queue; NULL: all; $4 rows of the log to look at, at most.
--- rows: a row for each attempt: start, wait and run time in microseconds, queue, its number, it was
---   cut off and came again, function; before them one with NULL for a queue: the rows that were
---   looked at, as wait.
+-- $1 to $2: when they ended. $3 NULL: all. $4 rows of the log to look at
+-- rows: one for each attempt. The first row has NULL for a queue; wait is the number of rows that
+--   were looked at.
 -- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
 --   primary key of __deferred for each of them
 with ended as materialized (

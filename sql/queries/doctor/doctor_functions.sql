@@ -2,10 +2,7 @@
 -- who has them.
 -- params: jobs_max int8
 -- returns: fn text, jobs int8, oldest_s int8, any_offers bool, offered_s int8?, host text?
--- $1 jobs to look at from each end.
--- rows: function, jobs, seconds since the first of them was deferred, some worker has ever said
---   what it has, seconds since one said that it has this (NULL: none did), one of the hosts that
---   did; those with most jobs first, at most 1000.
+-- rows: those with most jobs first, at most 1000
 -- locks: none. Index: primary keys of __deferred_hot, from both ends, and, for one job of each
 --   function, as the view deferred.job; all of __deferred_offer
 with looked as materialized (
@@ -19,10 +16,10 @@ offered as materialized (
     select f.fn collate "C" as fn, max(o.seen_at) as seen_at,
            (array_agg(o.host order by o.seen_at desc))[1] as host
     from deferred.__deferred_offer o cross join lateral unnest(o.fn) f(fn) group by f.fn)
-select q.fn, q.jobs, (select extract(epoch from clock_timestamp() - j.created_at)::int8
+select q.fn, q.jobs, (select deferred.__age_s(j.created_at)
                       from (select x.created_at from deferred.job x
                             where x.id = q.first offset 0) j) as oldest_s,
        exists (select from deferred.__deferred_offer) as any_offers,
-       extract(epoch from clock_timestamp() - o.seen_at)::int8 as offered_s, o.host
+       deferred.__age_s(o.seen_at) as offered_s, o.host
 from queued q left join offered o on o.fn = q.fn
 order by q.jobs desc, q.fn

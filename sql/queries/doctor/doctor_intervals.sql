@@ -2,8 +2,7 @@
 -- limit they ask for.
 -- params: none
 -- returns: fn text, timeout_ms int8, instance text, gap_s int8
--- rows: function, its limit (milliseconds), host and pidfile, seconds between starts there; at most
---   5.
+-- rows: at most 5
 -- locks: none. Index: primary key of __deferred_worker, from its end; all of __deferred_offer. A
 --   start with nothing due is not seen, so it is the interval at most
 with line as materialized (

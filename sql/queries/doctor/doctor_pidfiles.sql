@@ -3,7 +3,7 @@
 -- the other. One line whose settings were changed once or twice is not such a case.
 -- params: none
 -- returns: instance text, kinds int8
--- rows: host and pidfile, how many kinds of runs it has; at most 5.
+-- rows: at most 5
 -- locks: none. Index: primary key of __deferred_worker, from its end
 with run as materialized (
     select split_part(w.instance, '#', 1) as name, w.id,

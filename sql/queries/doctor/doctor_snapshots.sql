@@ -8,7 +8,7 @@
 select h.who, h.age_s, h.ends
 from (select format('session %s of %s%s, %s', a.pid, a.usename,
                     ' (' || nullif(a.application_name, '') || ')', a.state) as who,
-             extract(epoch from clock_timestamp() - a.xact_start)::int8 as age_s,
+             deferred.__age_s(a.xact_start) as age_s,
              format('select pg_terminate_backend(%s)', a.pid) as ends
       from pg_catalog.pg_stat_activity a
       where a.datname = current_database() and a.backend_type = 'client backend'
@@ -16,7 +16,7 @@ from (select format('session %s of %s%s, %s', a.pid, a.usename,
         and a.pid <> pg_backend_pid()
       union all
       select format('prepared transaction ''%s'' of %s',
-                    p.gid, p.owner), extract(epoch from clock_timestamp() - p.prepared)::int8,
+                    p.gid, p.owner), deferred.__age_s(p.prepared),
              format('rollback prepared %L', p.gid)
       from pg_catalog.pg_prepared_xacts p
       where p.database = current_database()) h

@@ -2,9 +2,7 @@
 -- newest $1 pages of the log at most.
 -- params: pages_max int8
 -- returns: fn text, cut_off int8, instance text, gap_s int8?
--- $1 pages of the log to look at.
--- rows: function, attempts cut off, host and pidfile, seconds between starts there (NULL: not
---   known); most often cut off first, at most 5.
+-- rows: most often cut off first, at most 5
 -- locks: none. Index: none for the log; primary keys of __deferred and __deferred_worker. Of a
 --   thousand such attempts at most
 with tail as materialized (

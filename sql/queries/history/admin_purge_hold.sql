@@ -2,7 +2,6 @@
 -- and no limit of the server's ends it.
 -- params: name text
 -- returns: held bool
--- rows: one row: is it there, and nobody else at it.
 -- locks: share update exclusive on that table, until the transaction ends; waits up to 3 s
 select deferred.__purge_hold($1) as held
 from set_config('statement_timeout', '0', true) as a,

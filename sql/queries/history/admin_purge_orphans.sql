@@ -2,9 +2,7 @@
 -- left.
 -- params: older_ms int8, first_id int8, rows_max int4
 -- returns: purged int8, next_id int8?
--- $1 older than, milliseconds, $2 first id of a flow, $3 rows to delete of each kind, and flows to
---   look at.
--- rows: one row: rows deleted, id to go on from, NULL when nothing further is old enough.
+-- rows: one row. next_id NULL: nothing further is old enough
 -- locks: the rows. Index: primary keys of __deferred, __deferred_edge, __deferred_wait,
 --   __deferred_member and __deferred_flow
 select p.purged, p.next_id from deferred.__purge_orphans($1::int8 * interval '1 millisecond',

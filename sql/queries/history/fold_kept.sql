@@ -2,6 +2,5 @@
 -- of the housekeeping of a service, and of reading. A viewer adds nothing.
 -- params: none
 -- returns: more bool
--- rows: one row: there is more to be added.
 -- locks, index: as fold.sql
 select deferred.__fold_kept() as more

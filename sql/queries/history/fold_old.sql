@@ -2,7 +2,7 @@
 -- that ends.
 -- params: age_ms int8
 -- returns: done bool
--- rows: one row if so: nothing is left, or somebody else is at it.
+-- rows: one row if the sums were that old
 -- locks, index: as fold.sql
 -- The function stands in the list of columns: in a join it might be called first, and so by each
 --   run.

@@ -2,7 +2,6 @@
 -- said of their progress.
 -- params: none
 -- returns: added int4
--- rows: one row: how many partitions were added.
 -- locks: none when there is nothing to do; else briefly the parents and their net partitions. Gives
 --   up, and returns 0, after 500 ms. Reads all of __deferred_progress, where only attempts in
 --   progress have rows

@@ -3,12 +3,10 @@
 -- returns: job int8, attempt int4, queue text?, fn text?, traceparent text, outcome text,
 --   final bool, started_at timestamptz, finished_at timestamptz, wait_us int8?, worker int8,
 --   error text?
--- $1 from, $2 before that: when they ended. $3 rows of the log to look at, at most. $4 those too
---   that the producer did not sample (bool as text).
--- rows: a row for each attempt: job, its number, queue, function, trace context, outcome, it was
---   the last, start, end, waited before, microseconds, worker, error, 2,048 characters at most
---   (NULL: there is none, or it is not asked for); before them one with NULL for a queue: the rows
---   that were looked at, as job.
+-- $1 to $2: when they ended. $3 rows of the log to look at. $4 true: also those that the producer
+--   did not sample
+-- rows: one for each attempt. error: at most 2,048 characters. The first row has NULL for a queue;
+--   job is the number of rows that were looked at.
 -- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
 --   primary key of __deferred for each of them
 with ended as materialized (

@@ -1,8 +1,8 @@
 -- spans_now: from when to when spans are to be read.
 -- params: since text, since_ms int8
 -- returns: since timestamptz, now timestamptz, may_read bool
--- $1 since when (NULL: so long ago) $2 milliseconds.
--- rows: one row: since, now, who asks may read errors.
+-- $1 NULL: $2 ago
+-- rows: one row. may_read: the role may read errors
 -- locks: none
 select coalesce($1::text::timestamptz,
                 clock_timestamp() - $2::int8 * interval '1 millisecond') as since,

@@ -1,12 +1,6 @@
 -- spans_said: the same with errors; the rights of a reader or of a worker.
 -- params: from timestamptz, until timestamptz, rows_max int8, unsampled text
 -- returns: as spans
--- $1 from, $2 before that: when they ended. $3 rows of the log to look at, at most. $4 those too
---   that the producer did not sample (bool as text).
--- rows: a row for each attempt: job, its number, queue, function, trace context, outcome, it was
---   the last, start, end, waited before, microseconds, worker, error, 2,048 characters at most
---   (NULL: there is none, or it is not asked for); before them one with NULL for a queue: the rows
---   that were looked at, as job.
 -- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
 --   primary key of __deferred for each of them
 with ended as materialized (

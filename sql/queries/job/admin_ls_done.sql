@@ -12,7 +12,7 @@
 --   __deferred_log_job, then for each job as the view deferred.job (offset 0 has it looked up job
 --   by job)
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s,
+       deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(j.finished_at) as until_s,
        j.last_outcome, row_to_json(j)::text as json, j.held_by, f.fits, l.n = 10000 as last
 from (select x.job_id, row_number() over (order by x.job_id desc) as n

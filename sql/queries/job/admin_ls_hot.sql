@@ -17,7 +17,7 @@
 --   deferred.job (offset 0 has it looked up job by job) and primary key of __deferred_queue; all of
 --   __deferred_offer, once
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s,
+       deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(h.visible_at) as until_s,
        j.last_outcome, row_to_json(j)::text as json, j.held_by, f.fits, h.n = 10000 as last
 from (select x.id, row_number() over (order by x.id) as n,

@@ -8,7 +8,7 @@
 -- locks: none. Index: primary keys of __deferred_function, __deferred_limit and __deferred_hot
 with figures as (
     select coalesce(f.name, o.name) as fn, r.running, f.max_running, f.rate, f.burst,
-           extract(epoch from clock_timestamp() - f.broken_at)::int8 as paused_s, o.fn as on_dead
+           deferred.__age_s(f.broken_at) as paused_s, o.fn as on_dead
     from deferred.__deferred_function f
     full join (select x.name, x.fn from deferred.__deferred_on_dead x where x.kind = 'function') o
         on o.name = f.name

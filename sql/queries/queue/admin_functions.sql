@@ -28,7 +28,7 @@ figures as (
            nullif(split_part(b.plugin, ' ', 2), '') as version,
            nullif(split_part(b.plugin, ' ', 3), '') as build, b.timeout_ms, b.max_attempts,
            l.max_running, l.rate, l.burst, coalesce(b.hosts, 0) as hosts,
-           b.names as some_hosts, extract(epoch from clock_timestamp() - b.seen_at)::int8 as seen_s
+           b.names as some_hosts, deferred.__age_s(b.seen_at) as seen_s
     from builds b
     full join (select x.* from deferred.__deferred_function x where $1 is null or x.name = $1) l
         on l.name = b.fn)

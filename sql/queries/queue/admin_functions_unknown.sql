@@ -44,7 +44,7 @@ unknown as materialized (
     where l.fn not in (select k.fn from known k) and exists (select from deferred.__deferred_offer)
     group by l.fn order by count(*) desc, l.fn limit 100),
 figures as (
-    select u.fn, u.jobs, extract(epoch from clock_timestamp() - d.created_at)::int8 as oldest_s,
+    select u.fn, u.jobs, deferred.__age_s(d.created_at) as oldest_s,
            (select count(*) >= $1 / 10 from looked) as more
     from unknown u left join lateral (select x.created_at from deferred.job x
                                       where x.id = u.first offset 0) d on true)

@@ -28,7 +28,7 @@ select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.ra
            q.created_at)::text as json,
        q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent, q.max_dequeue,
        nullif(q.params_max_bytes, 1048576) as params_max_bytes, q.metadata::text, o.fn as on_dead,
-       q.paused_by, extract(epoch from clock_timestamp() - q.paused_at)::int8 as paused_s
+       q.paused_by, deferred.__age_s(q.paused_at) as paused_s
 from deferred.__deferred_queue q
 left join deferred.__deferred_on_dead o on o.kind = 'queue' and o.name = q.name
 -- Asked only where there is a limit, however many queues have none.

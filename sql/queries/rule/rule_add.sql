@@ -2,8 +2,6 @@
 -- params: name text, query text, fn text, params json, key_column text, queue text, priority int4,
 --   opts json, timeout_ms int8
 -- returns: id int8
--- $1 name, $2 query, $3 function, $4 params, $5 key column, $6 queue, NULL: default, $7 priority,
---   $8 further options of the jobs, $9 statement timeout in milliseconds.
 -- locks: none that others wait for, but for a rule of the same name. Index: unique name of
 --   __deferred_rule
 select deferred.__rule_add($1, $2, $3, $4, $5, $6, $7, $8, $9,

@@ -2,9 +2,7 @@
 -- sql/functions/rule/__rule_run.sql.
 -- params: name text, rows_max int4
 -- returns: estimate float8?, plan text, plan_json json, key text?, params json
--- $1 name; $2 how many rows.
--- rows: in the first row: estimated rows, the plan, and the plan as JSON string; in each further
---   one: NULL, NULL, a JSON object of key and params, key, params.
+-- rows: the first has estimate and plan; each other one is a job
 -- locks: none but those of the rule's query
 select l.estimate, l.plan,
        case when l.plan is not null then pg_catalog.to_json(l.plan)

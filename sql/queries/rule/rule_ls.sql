@@ -3,12 +3,10 @@
 -- returns: name text, fn text, queue text, owner text, last_run_s int8?, last_run_ms int8?,
 --   last_queued int8?, last_skipped int8?, last_failed int8?, last_error text, may_run bool,
 --   json json
--- rows: name, function, queue, owner, seconds since the last run (NULL: never run), what it took in
---   milliseconds, rows queued, skipped, failed (NULL: it failed as a whole, or never ran), error,
---   whether one may run it, and the whole as JSON.
+-- rows: one for each rule. mine: the role may run it
 -- locks: none
 select r.name, r.fn, r.queue, r.owner::text,
-       extract(epoch from clock_timestamp() - r.last_run_at)::int8 as last_run_s, r.last_run_ms,
+       deferred.__age_s(r.last_run_at) as last_run_s, r.last_run_ms,
        r.last_queued,
        r.last_skipped, r.last_failed, r.last_error, r.query is not null as may_run,
        json_build_object('id', r.id, 'name', r.name, 'query', r.query, 'fn', r.fn, 'params',

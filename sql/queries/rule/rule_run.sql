@@ -2,10 +2,9 @@
 -- workers. What the query left in the session is to be cleared with the commit.
 -- params: name text, estimate float8, notices text, flow int8?
 -- returns: queued int8, skipped int8, failed int8, examples json, woken void
--- $1 name; $2 estimated rows; $3 tell how far it has come, by notices of sqlstate DR001; $4 flow
---   they are added to, or a job of it (NULL: none).
--- rows: one row: rows queued, skipped because their key is hot already, failed, up to 3 of the
---   failed ones (json array of key, params cut to 200 characters, error); a column to be ignored.
+-- $3 report progress by notices of SQLSTATE DR001. $4 flow, or a job of it; NULL: none
+-- rows: one row. skipped: their key is hot. examples: up to 3 of the failed ones, params cut to 200
+--   characters
 -- locks: the row of the rule and the keys queued, until the transaction ends: who defers a job with
 --   one of them waits; the row of the flow, which those who add to it share.
 -- Index: __deferred_hot_key

@@ -2,7 +2,7 @@
 -- statement on, and a client that has died is noticed.
 -- params: name text, exclusive text
 -- returns: ignored
--- $1 name; $2 keep others from running or removing it.
+-- $2 keep others from running or removing it
 -- locks: with $2 the row of the rule, until the transaction ends. Index: unique name of
 --   __deferred_rule
 select set_config('statement_timeout', (x.r).statement_timeout_ms::text, true),

@@ -1,11 +1,10 @@
 -- web_accounts: accounts of the HTTP front, without their keys.
 -- params: none
 -- returns: name text, enabled bool, functions text, created_s int8, key1_s int8, key2_s int8
--- rows: account, enabled, functions it may use, seconds since it was added, since its first and its
---   second key were made; 500 rows at most.
+-- rows: at most 500
 -- locks: none. Index: primary key of __deferred_account
 select a.name, a.enabled, array_to_string(a.functions, ', ') as functions,
-       extract(epoch from clock_timestamp() - a.created_at)::int8 as created_s,
+       deferred.__age_s(a.created_at) as created_s,
        extract(epoch from clock_timestamp() - a.key1_since)::int8 as key1_s,
        extract(epoch from clock_timestamp() - a.key2_since)::int8 as key2_s
 from deferred.__account a order by a.name limit 500

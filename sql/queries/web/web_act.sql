@@ -2,9 +2,8 @@
 -- params: verb text, job int8?, queue text, who text, address text, fn text, schedule text,
 --   settings json
 -- returns: refused text?
--- $1 verb, $2 job, $3 queue, $4 who, $5 address, $6 function, $7 schedule, $8 settings, an object;
---   of $2, $3, $6 and $7 one is not NULL.
--- rows: one row: why it was not done (NULL: it was).
+-- One of $2, $3, $6 and $7 is not NULL.
+-- rows: one row: why it was not done; NULL: it was
 -- locks: those of deferred.__act()
 select deferred.__act($1::text, $2::int8, $3::text, $4::text, $5::text, $6::text, $7::text,
                       $8::json) as refused

@@ -4,12 +4,10 @@
 --   created_by text, since text, until text, tags text[], after text, dry int4, who text,
 --   address text, error text
 -- returns: done int8, refused int8, why text?, after text?
--- $1 verb: retry, cancel; $2 state, NULL: those the verb is for; $3 queue, $4 function, $5 label,
---   $6 key, $7 rule, $8 who deferred it, $9 deferred since, $10 until, $11 tags, all of which it
---   has; each NULL: any. $12 where to go on, NULL: at the beginning; $13 1: count them only, else
---   0; $14 who asks, $15 from what address, $16 first line of its error, numbers as #, NULL: any.
--- rows: one row: jobs done, jobs that were refused, why the first of them was, where to go on,
---   NULL: that was all.
+-- $2 NULL: those the verb is for. $3 to $11, $16 NULL: any. $12 NULL: at the beginning. $13 1: only
+--   count. $16 first line of its error, numbers as #
+-- rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
+--   all
 -- locks: as admin_retry_some.sql and admin_cancel_some.sql; none where it counts
 select s.done, s.refused, s.why, s.after::text
 from deferred.__act_some($1::text, $2::text, json_build_object('queue', $3::text, 'fn', $4::text,

@@ -3,14 +3,11 @@
 -- returns: id int8, at text, age_s int8, who text, role text, address text, verb text,
 --   job_id int8?, queue text?, refused text?, login text, fn text?, schedule text?, settings text?,
 --   filter text?, jobs int8?, flow int8?
--- $1 job (NULL: any), $2 go on after this one (NULL: from the newest), $3 queue, $4 function, $5
---   schedule (NULL: any), $6 flow (NULL: any), $7 without error texts (true or false).
--- rows: number, when, seconds since, who, role, address, verb, job, queue, refused, login,
---   function, schedule, settings, which jobs, where it was done to many, to how many, and flow; 50
---   rows at most.
+-- NULL: any; $2 NULL: from the newest. $7 true: without error texts
+-- rows: at most 50
 -- locks: none. Index: primary key of __deferred_action, or the one of what is given
 select a.id, to_char(a.at, 'YYYY-MM-DD HH24:MI:SS') as at,
-       extract(epoch from clock_timestamp() - a.at)::int8 as age_s, a.who, a.role, a.address,
+       deferred.__age_s(a.at) as age_s, a.who, a.role, a.address,
        a.verb, a.job_id, a.queue, a.refused, a.login,
        a.fn, a.schedule, a.settings::text,
        (case when $7::text::bool then a.filter::jsonb - 'error' else a.filter::jsonb end)::text,

@@ -3,8 +3,7 @@
 -- params: ends_max int4
 -- returns: fn text, queue text, dead int8, first_s int8, last_s int8, job_id int8, outcome text,
 --   more bool
--- rows: function, queue, dead, seconds since the first and the last of them died, one of them, the
---   newest, its outcome, there may be more.
+-- rows: one for each function and queue, with the newest job. more: there may be more
 -- locks: none. Index: __deferred_log_ended; then for each primary key of __deferred_hot,
 --   __deferred_log_job and primary keys of the partitions of __deferred
 with newest as materialized (

@@ -2,7 +2,6 @@
 -- are not. Looks at the newest $1 ends without success.
 -- params: ends_max int8
 -- returns: dead int8, more bool
--- rows: one row: dead, there may be more.
 -- locks: none. Index: __deferred_log_ended; then for each __deferred_hot_pkey and
 --   __deferred_log_job
 with newest as materialized (

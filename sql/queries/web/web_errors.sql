@@ -2,10 +2,8 @@
 -- Numbers in that line count as one. Looks at the newest $2 such ends.
 -- params: fn text, ends_max int4, hidden_fns text[]
 -- returns: fn text, outcome text, said text, jobs int8, first_s int8, last_s int8, job_id int8
--- $1 function (NULL: any), $2 ends to look at, $3 functions that are left out, and with them what
---   the system deferred.
--- rows: function, outcome, first line, how many, seconds since the first and the last of them, the
---   newest; 100 rows at most.
+-- $1 NULL: any. $3: left out, and with them jobs that the system deferred
+-- rows: at most 100, with the newest job of each
 -- locks: none. Index: __deferred_log_ended, then primary keys of the partitions of __deferred
 with newest as materialized (
     select l.job_id, l.finished_at, l.outcome, deferred.__error_kind(l.error) as said

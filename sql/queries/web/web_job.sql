@@ -5,18 +5,13 @@
 --   visible text, visible_s int8, worker text, finished text, last_outcome text,
 --   max_attempts int4?, timeout_ms int8?, concurrency_key text, rule text, done int8?, total int8,
 --   text text, reported_s int8, claimed_s int8?, traceparent text, json text
--- $2 functions whose progress texts are left out, and with them those of jobs that the system
---   deferred.
--- rows: no row if there is no such job, else one: id, state, queue, fn, label, key, priority,
---   attempts, deferred, seconds since, by, not before, expires, due, ready since, or end of its
---   lease, seconds until then, worker, ended, last outcome, most attempts, time limit in
---   milliseconds, concurrency key, rule, of the attempt in progress: done, total, text, seconds
---   since it said so, seconds since it was claimed; trace context; the whole as a JSON object.
+-- $2: their progress texts are left out, and those of jobs that the system deferred
+-- rows: at most one row. until_s: until visible. Progress is that of the attempt that runs
 -- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_progress and
 --   __deferred_worker, __deferred_log_job
 select j.id, j.state, j.queue, j.fn, j.label, j.key, j.priority::int4, j.attempt,
        to_char(j.created_at, 'YYYY-MM-DD HH24:MI:SS') as created,
-       extract(epoch from clock_timestamp() - j.created_at)::int8 as age_s, j.created_by,
+       deferred.__age_s(j.created_at) as age_s, j.created_by,
        to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS') as run_at,
        to_char(d.expires_at, 'YYYY-MM-DD HH24:MI:SS') as expires,
        to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS') as visible,
@@ -29,8 +24,8 @@ select j.id, j.state, j.queue, j.fn, j.label, j.key, j.priority::int4, j.attempt
        case when cardinality($2::text[]) = 0 or (j.fn <> all ($2)
                                                  and j.created_by <> 'deferred_owner')
             then p.text end as text,
-       extract(epoch from clock_timestamp() - p.reported_at)::int8 as reported_s,
-       extract(epoch from clock_timestamp() - j.started_at)::int8 as claimed_s,
+       deferred.__age_s(p.reported_at) as reported_s,
+       deferred.__age_s(j.started_at) as claimed_s,
        d.traceparent, row_to_json(j)::text as json
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j

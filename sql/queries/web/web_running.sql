@@ -2,14 +2,12 @@
 -- params: hidden_fns text[]
 -- returns: id int8, queue text, fn text, attempt int4, worker text, held_s int8, lease_s int8,
 --   done int8?, total int8, text text
--- $1 functions whose progress texts are left out, and with them those of jobs that the system
---   deferred.
--- rows: job, queue, fn, attempt, worker, held for, until its lease ends (seconds), done, total; 200
---   rows at most.
+-- $1: their progress texts are left out, and those of jobs that the system deferred
+-- rows: at most 200
 -- locks: none. Index: __deferred_lease_expires, primary keys of __deferred_hot, __deferred_progress
 --   __deferred_worker and __deferred
 select h.id, h.queue, h.fn, h.attempt, concat_ws(' on ', h.worker, w.host) as worker,
-       extract(epoch from clock_timestamp() - h.claimed_at)::int8 as held_s,
+       deferred.__age_s(h.claimed_at) as held_s,
        -deferred.__age_s(h.expires_at) as lease_s, p.done, p.total,
        case when cardinality($1::text[]) = 0 or p.text is null then p.text
             when h.fn <> all ($1) and (select d.created_by from deferred.__deferred d

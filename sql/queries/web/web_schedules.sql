@@ -3,11 +3,8 @@
 -- returns: name text, rule text, zone text, fn text, queue text, owner text, paused bool,
 --   next_s int8?, last_s int8?, last_what text, last_job int8?, last_error text, missed text,
 --   overlap text, jitter_ms int8, created text
--- $1 name, NULL: all.
--- rows: name, rule, zone, function, queue, owner, paused, seconds until the next tick (NULL:
---   paused, or there is none any more), since the last (NULL: none), what came of it, its job, why
---   no job (of one's own roles only), missed, overlap, jitter (milliseconds), when it was set
---   first; 500 rows at most.
+-- $1 NULL: all
+-- rows: at most 500. last_error: only of one's own roles. NULL: paused, or there is no such tick
 -- locks: none
 select s.name, s.rule, s.zone, s.fn, s.queue, s.owner::text, s.paused,
        -deferred.__age_s(s.next_at) as next_s,

@@ -1,7 +1,7 @@
 -- web_session: settings of one page's transaction, besides those of session_pin.sql.
 -- params: role text, timeout_ms int8
 -- returns: ignored
--- $1 role to act as, '': the one that logged in. $2 limit of each statement, milliseconds.
+-- $1 '': the role that logged in
 -- locks: none
 select set_config('statement_timeout', $2::int8::text, true),
        set_config('lock_timeout', '100', true),

@@ -2,13 +2,12 @@
 -- params: none
 -- returns: id int8, host text, pid int4, version text, alive bool, started_s int8, seen_s int8,
 --   ended_s int8?, queues text, instance text
--- rows: worker, host, pid, version, it is alive, seconds since it started, was seen, ended, queues,
---   instance; those among the newest 200 workers.
+-- rows: of the newest 200 workers
 -- locks: none. Index: primary key of __deferred_worker from its end
 select w.id, w.host, w.pid, w.version, w.ended_at is null as alive,
-       extract(epoch from clock_timestamp() - w.started_at)::int8 as started_s,
-       extract(epoch from clock_timestamp() - w.seen_at)::int8 as seen_s,
-       extract(epoch from clock_timestamp() - w.ended_at)::int8 as ended_s,
+       deferred.__age_s(w.started_at) as started_s,
+       deferred.__age_s(w.seen_at) as seen_s,
+       deferred.__age_s(w.ended_at) as ended_s,
        array_to_string(w.queues, ', ') as queues, w.instance
 from (select x.* from deferred.__deferred_worker x order by x.id desc limit 200) w
 order by w.ended_at is not null, w.id desc

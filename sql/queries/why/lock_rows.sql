@@ -1,14 +1,13 @@
 -- lock_rows: who holds the rows of these jobs.
 -- params: jobs int8[]
 -- returns: holders text
--- rows: one row: sessions, at most 3 (NULL: nobody).
+-- rows: one row: at most 3 sessions; NULL: nobody
 -- locks: none. Index: primary key of __deferred_hot. Everybody may see who holds which lock
 select string_agg(h.who, '; ' order by h.pid) as holders
 from (select distinct a.pid, format('session %s of %s%s%s', a.pid, a.usename,
                                     ' (' || nullif(a.application_name, '') || ')',
-                                    ', ' || a.state || ' for ' || extract(epoch
-                                        from clock_timestamp() - a.state_change)::int8 ||
-                                            ' s') as who
+                                    ', ' || a.state || ' for '
+                                    || deferred.__age_s(a.state_change) || ' s') as who
       from unnest($1::int8[]) j(id)
       join deferred.__deferred_hot d on d.id = any (array[j.id])
       join pg_catalog.pg_locks l on l.locktype = 'transactionid' and l.granted

@@ -9,7 +9,7 @@ from (select a.xact_start,
              format('session %s of %s%s%s', a.pid, a.usename,
                     ' (' || nullif(a.application_name, '') || ')',
                     ', ' || a.state || ' for '
-                    || extract(epoch from clock_timestamp() - a.state_change)::int8 || ' s') as who
+                    || deferred.__age_s(a.state_change) || ' s') as who
       from pg_catalog.pg_stat_activity a
       where a.pid <> pg_backend_pid() and exists (
           select from pg_catalog.pg_locks l

@@ -2,7 +2,6 @@
 -- in front, and those of a higher priority; not those that workers hold.
 -- params: queue text, priority int4, xid text, job int8, counted int8
 -- returns: jobs int8
--- $1 queue; $2 priority; $3 its xid; $4 its id; $5 counted so far.
 -- locks: none. Index: what deferred.__ready() reads of these lanes, which is nothing that was
 --   handed out; of leases that are over all of the queue, and primary key of __deferred_hot for
 --   what they hold

@@ -1,7 +1,7 @@
 -- why_gone: jobs that a worker holds which is gone.
 -- params: queue text
 -- returns: id int8, pid int8, host text, jobs int8, lease_s int8
--- $1 queue; NULL: all.
+-- $1 NULL: all
 -- rows: at most one row, for the worker that holds most of them: its id, pid, host. Then how many
 --   of these jobs it holds, and seconds until it holds none any more.
 -- locks: none. Index: primary keys of __deferred_hot and __deferred_worker; all of __deferred_lease

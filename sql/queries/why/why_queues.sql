@@ -2,8 +2,7 @@
 -- up.
 -- params: none
 -- returns: queue text?, fn text?, max_running int8?, rate float8, used_up bool, paused_s int8?
--- rows: queue, function (one of them NULL), max_running, rate a second, used up, seconds since the
---   breaker paused the function (NULL: it did not).
+-- rows: queue or function is NULL. paused_s: since the breaker paused the function
 -- locks: none. Index: primary keys of __deferred_limit and __deferred_hot; all of __deferred_queue
 --   and __deferred_function
 with limits as materialized (
@@ -26,6 +25,6 @@ select x.queue, x.fn, x.max_running::int8, x.rate,
                          x.tokens + extract(epoch
                                             from clock_timestamp() - x.tokens_at) * x.rate) < 1,
                                                 false) as used_up,
-       extract(epoch from clock_timestamp() - x.broken_at)::int8 as paused_s
+       deferred.__age_s(x.broken_at) as paused_s
 from limits x
 limit 10000

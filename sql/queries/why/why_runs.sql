@@ -2,9 +2,8 @@
 -- jobs behind?
 -- params: waited_s int8, pages_max int8
 -- returns: runs int8, full int8, most int8, instance text?
--- $1 seconds that jobs have been waiting, whole ones; $2 pages of the log to look at.
--- rows: one row: runs that ended since, 10 at most, those of them that made as many attempts as
---   most did, that number, host and pidfile.
+-- rows: one row: runs that ended since, at most 10; those of them that made as many attempts as
+--   most did; that number; host and pidfile
 -- locks: none. Index: primary key of __deferred_worker, from its end: the newest 50. Of the log the
 --   end of the week's partition is read
 with tail as materialized (

@@ -17,7 +17,7 @@ select pg_is_in_recovery() or current_setting('default_transaction_read_only')::
        (select extract(epoch from clock_timestamp() - max(w.seen_at))::int8
         from (select x.seen_at from deferred.__deferred_worker x order by x.id desc
               limit 100) w) as seen_s,
-       s.pid::int8, extract(epoch from clock_timestamp() - s.xact_start)::int8 as age_s,
+       s.pid::int8, deferred.__age_s(s.xact_start) as age_s,
        s.usename::text as role, s.state, s.query,
        c.n as sync_waiting, c.wait_s as sync_wait_s,
        current_setting('synchronous_standby_names') as sync_names

@@ -1,9 +1,8 @@
 -- why_session: the session whose transaction has a number; or the one that has had one for longest.
 -- params: xid text
 -- returns: pid int8, age_s int8, role text, state text?, query text?
--- $1 number of the transaction; NULL: the oldest of this database that has one.
--- rows: pid, seconds its transaction lasts, role, state, query (NULL where the role that asks may
---   not see it); or no row.
+-- $1 NULL: the oldest of this database that has one
+-- rows: at most one row. state, query: NULL if the role that asks may not see them
 -- locks: none. Everybody may see who holds which lock
 select a.pid::int8, extract(epoch from clock_timestamp() - coalesce(a.xact_start,
     l.waitstart))::int8 as age_s, a.usename::text as role, a.state,

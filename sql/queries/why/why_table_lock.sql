@@ -2,11 +2,11 @@
 -- wants that wait, behind whom all others do.
 -- params: none
 -- returns: table text?, wanted bool, pid int8, age_s int8, role text?, state text?, query text?
--- rows: table, it is only wanted, pid, seconds its transaction lasts, role, state, query (NULL: a
---   prepared transaction, or the role that asks may not see it); or no row.
+-- rows: at most one row. wanted: the lock is not granted yet. state, query: NULL of a prepared
+--   transaction, or if the role that asks may not see them
 -- locks: none. Everybody may see who holds which lock
 select c.relname::text as table, not l.granted as wanted, a.pid::int8,
-       extract(epoch from clock_timestamp() - a.xact_start)::int8 as age_s, a.usename::text as role,
+       deferred.__age_s(a.xact_start) as age_s, a.usename::text as role,
        a.state,
        case when a.query <> '<insufficient privilege>' then a.query end as query
 from pg_catalog.pg_locks l

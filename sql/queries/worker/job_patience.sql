@@ -1,5 +1,4 @@
 -- job_patience: how long the statements that follow in this transaction wait for a lock.
 -- params: patience text
 -- returns: ignored
--- $1 milliseconds, or a time with its unit.
 select set_config('lock_timeout', $1::text, true)

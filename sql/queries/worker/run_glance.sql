@@ -4,8 +4,8 @@
 -- they are not walked over: 100,000 take some 50 ms.
 -- params: none
 -- returns: version int4, any bool?, tick bool
--- rows: one row: schema version, there is a job (NULL: not looked, for too many rows are dead), a
---   tick is due, or somebody waits to be told of the end of a job, or for a flow to be retried.
+-- rows: one row. any: there is a job; NULL: not looked, because too many rows are dead. tick: a
+--   tick is due, or there are notes of ended jobs or of flows to be retried
 -- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency,
 --   __deferred_hot_delayed, __deferred_flow_retry_wanted
 select s.version,

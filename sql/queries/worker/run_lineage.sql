@@ -3,7 +3,7 @@
 -- pg_control_checkpoint() tells the one before until the first checkpoint after a promotion.
 -- params: none
 -- returns: system text, timeline int8?
--- rows: one row: system identifier, timeline (NULL: in recovery).
+-- rows: one row. timeline NULL: in recovery
 -- locks: none. Both functions may be called by everybody unless an administrator has revoked that
 select c.system_identifier::text as system,
        case when not pg_is_in_recovery()

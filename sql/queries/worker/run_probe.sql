@@ -2,10 +2,9 @@
 -- that was told of one.
 -- params: queues text[], instance text, from timestamptz
 -- returns: version int4, work bool, unclean bool
--- $1 queues served; NULL: all; $2 instance: host and pidfile; $3 delayed jobs due from then on, as
---   $2 of job_promote.sql.
--- rows: one row: schema version, some job is ready or due, or its lease has ended, the previous run
---   of this instance left claims behind.
+-- $1 NULL: all queues. $2 host and pidfile. $3: as $2 of job_promote.sql
+-- rows: one row. work: a job is ready or due, or a lease has ended. unclean: the previous run of
+--   this instance left claims
 -- locks: none. Indexes: primary key of __deferred_place, __deferred_hot_ready,
 --   __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed,
 --   __deferred_lease_expires, __deferred_worker_alive

@@ -2,8 +2,6 @@
 -- Behind a pooler the number may be anybody's: it counts only where all else fits.
 -- params: pid int4
 -- returns: waits_for text
--- $1 process id of that session.
--- rows: one row: what for (NULL: nothing that is seen from here).
 -- locks: none
 select case when a.wait_event = 'SyncRep' then
                 format('a synchronous standby to confirm a commit, and none of ''%s'' does',

@@ -2,10 +2,8 @@
 -- make. The last statement of a cycle, so that what it locks is locked briefly.
 -- params: worker int8, group text, range int4, lease_ms int8, round int8, made int4
 -- returns: live bool, round int8, steps int4, made int4
--- $1 worker id; $2 group; $3 range; $4 lease of the track in milliseconds; 0: leave the group; $5
---   round that $6 belongs to; -1: none yet; $6 steps made in that round.
--- rows: one row: in the group (false: ask again to join, or left as asked), round, steps of the
---   round, steps made in it.
+-- $4 0: leave the group. $5 round that $6 belongs to; -1: none yet. $6 steps made in that round
+-- rows: one row. live false: ask again to join, or left as asked
 -- locks: its own track; joining, and at the end of a round, the row of the group too, waiting for
 --   neither.
 -- Indexes: primary keys of __deferred_track and __deferred_group, __deferred_track_group

@@ -2,9 +2,9 @@
 -- (sql/functions/worker/__waits.sql).
 -- params: queues text[]
 -- returns: armed bool, rank int4
--- $1 queues served; NULL: all.
--- rows: one row: all locks taken (false: somebody looked at them just then), rank among the workers
---   that wait for the same queues, 0 for the first.
+-- $1 NULL: all queues
+-- rows: one row. armed: all locks were taken. rank: among the workers that wait for the same
+--   queues, from 0
 -- locks: advisory, for the session: shared (1145390674, queue) and (1145390674, 0), exclusive
 --   (1145390675 + rank, queues)
 select (select bool_and(pg_try_advisory_lock_shared(1145390674, hashtext(q)))

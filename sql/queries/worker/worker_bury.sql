@@ -3,9 +3,9 @@
 -- the last of them the end of the worker.
 -- params: workers int8[], dead int4, max_attempts int4
 -- returns: as job_lost
--- $1 worker ids; the dead ones first; $2 how many are dead; $3 default of max_attempts.
--- rows: as job_lost.sql; of a worker that held nothing one row, with NULL for the job; of one that
---   is waited for none.
+-- $1: the dead workers first
+-- rows: as job_lost.sql. A worker that held nothing has one row with NULL for the job; one that is
+--   waited for has none
 -- locks: those workers, the leases of the dead and the hot rows they hold; advisory, until the
 --   transaction ends: (1145390673, number), shared. Index: primary keys of
 --   __deferred_worker and __deferred_hot, __deferred_lease_worker

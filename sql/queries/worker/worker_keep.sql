@@ -1,8 +1,7 @@
 -- worker_keep: a service says that it lives, and asks what may have changed since it started.
 -- params: worker int8, queues text[]
 -- returns: registered bool, version int4
--- $1 worker id; $2 queues served; NULL: all.
--- rows: one row: its registration is still there, schema version.
+-- $2 NULL: all queues
 -- locks: its row. Index: primary key of __deferred_worker
 with me as (
     update deferred.__deferred_worker w set seen_at = now(), queues = $2::text[]

@@ -2,8 +2,8 @@
 -- that is about to connect again.
 -- params: worker int8
 -- returns: id int8, instance text?
--- rows: one row a worker whose session is watched: worker id, its instance if the session is gone
---   (NULL: it is there), cut: whoever may register can make it long.
+-- rows: one for each worker whose session is watched. instance: if the session is gone, cut to a
+--   length
 -- locks: advisory, until the transaction ends: (1145390673, number), shared, of those that are not
 --   there. Index: __deferred_worker_alive
 select w.id, case when pg_try_advisory_xact_lock_shared(1145390673, w.watch)

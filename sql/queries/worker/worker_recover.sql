@@ -3,10 +3,9 @@
 -- params: instance text, worker int8, outcome text, max_attempts int4, begun_worker int8?,
 --   begun_receipts int8[]
 -- returns: id int8, fn text, attempt int4, final bool, recorded bool
--- $1 instance; $2 our worker id; $3 outcome to record, text: lost, or superseded when we ended the
---   previous run; $4 default of max_attempts; $5 one of these workers; NULL: none; $6 receipts of
---   those of its jobs with a lease of their own that had begun.
--- rows: one row a job: id, fn, attempt, final, an attempt was recorded.
+-- $3 lost, or superseded when we ended the previous run. $5 one of these workers. $6 receipts of
+--   its jobs with a lease of their own that had begun
+-- rows: one for each job. recorded: an attempt was recorded
 -- locks: those workers, their leases, and the hot rows they hold; rows locked by others are left
 --   alone, the end of their lease frees them. Index: __deferred_worker_alive,
 --   __deferred_lease_worker, primary key of __deferred_hot

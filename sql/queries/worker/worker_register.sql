@@ -2,11 +2,10 @@
 -- params: instance text, host text, pid int4, version text, queues text[], place text,
 --   server_pid int4, watch int4, cnt int4, runners int4, mode text
 -- returns: id int8, catalog int8?, isolation text
--- $1 instance; $2 host; $3 pid; $4 version; $5 queues served; NULL: all; $6 place of its functions,
---   text: as $2 of worker_offer.sql; $7 process that serves this session, as the server told us:
---   behind a pooler it is not that one; $8 a random number: while the session lives it holds the
---   advisory lock of that number; $9 attempts it makes at most; $10 child processes at most; 0: it
---   does not say; $11 run, loop or listen; NULL: the same.
+-- $5 NULL: all queues. $6: as $2 of worker_offer.sql. $7 process that serves this session, as the
+--   connection says: behind a pooler it is another one. $8 a random number: while the session lives
+--   it holds the advisory lock of that number. $9 most attempts. $10 0: it does not say. $11 run,
+--   loop or listen
 -- rows: one row: worker id, catalog that was told of that host and place within the hour (NULL:
 --   none was) The session has read committed transactions from then on, whatever the database or
 --   the role has: a claim must see what was committed while it waited. Behind a pooler that is left
