@@ -382,8 +382,7 @@ create table deferred.__deferred_worker (
     cnt        integer,
     -- Child processes that run functions, at most; as it was when it registered.
     runners    integer,
-    -- Run: one of cron; loop: a service that sleeps when nothing is ready; listen: one that is
-    -- woken.
+    -- By cron: run. A service that sleeps when nothing is ready: loop. One that is woken: listen.
     mode       text check (mode in ('run', 'loop', 'listen')),
     -- Role by whose rights it claims; a worker cannot set it.
     role       name not null default current_user,
@@ -397,7 +396,7 @@ create index __deferred_worker_alive on deferred.__deferred_worker (instance)
 -- them if they changed or the row is an hour old. deferred.maintain() deletes old rows.
 create table deferred.__deferred_offer (
     host         text not null,  -- Host name.
-    place        text not null,  -- Plugin folder, and config file if that declares commands.
+    origin       text not null,  -- Plugin folder, and config file if that declares commands.
     catalog      bigint not null,  -- Hash of all that follows seen_at.
     -- When a worker said so last (database clock).
     seen_at      deferred.__moment not null default clock_timestamp(),
@@ -409,7 +408,7 @@ create table deferred.__deferred_offer (
     -- In step with fn: attempts the function asks for. 0: none given. -1: the function is refused,
     -- and plugin is the reason.
     max_attempts integer[] not null,
-    primary key (host, place)
+    primary key (host, origin)
 );
 grant select on deferred.__deferred_offer to deferred_worker;
 grant select on deferred.__deferred_offer to deferred_viewer;

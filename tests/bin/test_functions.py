@@ -11,7 +11,7 @@ from test_deferred import fails, login, ok, NOT_DONE
 
 def sent(db):
     """How often a worker told what it has."""
-    return db.sql("select seen_at from deferred.__deferred_offer order by host, place")
+    return db.sql("select seen_at from deferred.__deferred_offer order by host, origin")
 
 
 def test_workers_tell_what_they_have_once_an_hour_and_where_it_changed(db):
@@ -22,7 +22,7 @@ def test_workers_tell_what_they_have_once_an_hour_and_where_it_changed(db):
     db.defer("noop")
     db.run(["check_deferred"])
     first = sent(db)
-    assert db.sql("select place, 'twin' = any (fn), 'sample.noop' = any (fn) from deferred.__deferred_offer") == [
+    assert db.sql("select origin, 'twin' = any (fn), 'sample.noop' = any (fn) from deferred.__deferred_offer") == [
         (folder, True, True)
     ]
     db.defer("noop")
@@ -50,7 +50,7 @@ def test_a_worker_that_may_not_tell_works_all_the_same(db):
     shutil.move(db.env["DEFERRED_PLUGIN_DIR"], folder)
     db.defer("noop")
     assert db.run(["check_deferred"], env={"DEFERRED_PLUGIN_DIR": folder}).returncode == 0 and db.hot() == 0
-    assert db.one("select place from deferred.__deferred_offer").endswith("\\xff")
+    assert db.one("select origin from deferred.__deferred_offer").endswith("\\xff")
     where = {"DEFERRED_PLUGIN_DIR": folder}
     db.sql("alter table deferred.__deferred_offer rename plugin to other")
     db.defer("echo")
@@ -107,8 +107,8 @@ def test_functions_are_listed_with_their_plugins_limits_and_hosts(db):
     db.run(["check_deferred"])
     for i in range(4):
         db.sql(
-            "insert into deferred.__deferred_offer select 'host' || %s, place, catalog, now() - interval '2 days', fn, plugin, timeout_ms, max_attempts "
-            "from deferred.__deferred_offer where place like '%%deferred.conf' and host not like 'host_'",
+            "insert into deferred.__deferred_offer select 'host' || %s, origin, catalog, now() - interval '2 days', fn, plugin, timeout_ms, max_attempts "
+            "from deferred.__deferred_offer where origin like '%%deferred.conf' and host not like 'host_'",
             i,
         )
     told = {f["fn"]: f for f in json.loads(ok(db.run(["deferred", "--json", "functions"])))["functions"]}

@@ -274,7 +274,7 @@ FORGED = [
             ("'{null, 1}'", "-1e308", "'0001-01-01'"),
         )
     ),
-    "insert into deferred.__deferred_offer (host, place, catalog, seen_at, fn, plugin, timeout_ms, max_attempts) values ('z', 'z', 1, 'infinity', '{null}', '{}', '{1, 2}', '{}')",
+    "insert into deferred.__deferred_offer (host, origin, catalog, seen_at, fn, plugin, timeout_ms, max_attempts) values ('z', 'z', 1, 'infinity', '{null}', '{}', '{1, 2}', '{}')",
     "select deferred.__offer('z', 'z', 1, '{null, f}', '{}', '{-1, 9223372036854775807}', '{2147483647}')",
     "insert into deferred.__deferred_ended (id, what, not_before) values (1, 'o', 'infinity')",
     "insert into deferred.__deferred_ended (id, what, xid) values (1, 'o', '18446744073709551615')",

@@ -486,11 +486,14 @@ def test_a_page_reads_once_what_lies_in_the_queues(web, db, path):
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()"
         )
         return dict(
-            db.sql("select funcname, calls from pg_stat_user_functions where funcname in ('__depths', '__fold_aside')")
+            db.sql(
+                "select funcname, calls from pg_stat_user_functions "
+                "where funcname in ('__depths', '__fold_housekeeping')"
+            )
         )
 
     calls = told()
-    assert calls["__depths"] == 3 + calls.get("__fold_aside", 0), calls
+    assert calls["__depths"] == 3 + calls.get("__fold_housekeeping", 0), calls
 
 
 def test_a_host_that_is_missed_stands_on_the_first_page_and_is_looked_for_once_a_minute(web, db):

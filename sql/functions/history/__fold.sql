@@ -44,7 +44,7 @@ begin
     end if;
     busy := false;
     if v.sampled_at not between v_now - interval '1 minute' and v_now then
-        perform deferred.__fold_aside(v.sampled_at, v_now);
+        perform deferred.__fold_housekeeping(v.sampled_at, v_now);
         v.sampled_at := v_now;
     end if;
     if v.folded_to > v_now then

@@ -1,6 +1,6 @@
 -- A worker says which functions it has. It informs people and is repeated each hour, so nobody
 -- waits until it is on disk or on a standby.
-create or replace function deferred.__offer(host text, place text, catalog bigint, fn text[],
+create or replace function deferred.__offer(host text, origin text, catalog bigint, fn text[],
                                             plugin text[], timeout_ms bigint[],
                                             max_attempts integer[])
 returns void
@@ -9,7 +9,7 @@ as $$
 begin
     perform set_config('synchronous_commit', 'off', true);
     lock table deferred.__deferred_offer in exclusive mode;  -- see deferred.__functions_offered()
-    insert into deferred.__deferred_offer as o (host, place, catalog, fn, plugin, timeout_ms,
+    insert into deferred.__deferred_offer as o (host, origin, catalog, fn, plugin, timeout_ms,
                                                 max_attempts)
     values ($1, $2, $3, $4, $5, $6, $7)
     on conflict on constraint __deferred_offer_pkey do update

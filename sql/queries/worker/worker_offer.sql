@@ -1,5 +1,5 @@
 -- worker_offer: the functions a worker has.
--- params: host text, place text, catalog int8, fns text[], plugins text[], timeout_ms int8[],
+-- params: host text, origin text, catalog int8, fns text[], plugins text[], timeout_ms int8[],
 --   max_attempts int4[]
 -- returns: ignored
 -- $2 plugin folder and config file. $3 hash of the rest

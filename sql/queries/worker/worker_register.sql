@@ -1,12 +1,12 @@
 -- worker_register: a run that has work to do makes itself known.
--- params: instance text, host text, pid int4, version text, queues text[], place text,
+-- params: instance text, host text, pid int4, version text, queues text[], origin text,
 --   server_pid int4, watch int4, cnt int4, runners int4, mode text
 -- returns: id int8, catalog int8?, isolation text
 -- $5 NULL: all queues. $6: as $2 of worker_offer.sql. $7 process that serves this session, as the
 --   connection says: behind a pooler it is another one. $8 a random number: while the session lives
 --   it holds the advisory lock of that number. $9 most attempts. $10 0: it does not say. $11 run,
 --   loop or listen
--- rows: one row: worker id, catalog that was told of that host and place within the hour (NULL:
+-- rows: one row: worker id, catalog that was told of that host and origin within the hour (NULL:
 --   none was) The session has read committed transactions from then on, whatever the database or
 --   the role has: a claim must see what was committed while it waited. Behind a pooler that is left
 --   to the administrator, since others share the session.
@@ -19,6 +19,6 @@ select $1::text, $2::text, $3::int4, $4::text, $5::text[],
                 then case when pg_try_advisory_lock(1145390673, $8::int4) then $8 end end,
        $9::int4, nullif($10::int4, 0), $11::text
 returning id, (select o.catalog from deferred.__deferred_offer o
-               where o.host = $2 and o.place = $6::text and o.seen_at > now() - interval '1 hour'),
+               where o.host = $2 and o.origin = $6::text and o.seen_at > now() - interval '1 hour'),
           case when $7 = pg_backend_pid() then set_config('default_transaction_isolation',
               'read committed', false) end as isolation

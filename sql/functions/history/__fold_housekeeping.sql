@@ -1,7 +1,8 @@
--- What comes with folding once a minute: how much lies in the queues is written down, the index by
--- time learns of new pages, and once an hour what is old goes.
--- A vacuum that is at the log is not waited for: the pages it does not know are read, then.
-create or replace function deferred.__fold_aside(p_last timestamptz, p_now timestamptz) returns void
+-- Once a minute: samples the lengths of queues, adds new pages to the index by time, and once an
+-- hour deletes what is old. It does not wait for a vacuum of the log: new pages are then read as a
+-- whole.
+create or replace function deferred.__fold_housekeeping(p_last timestamptz, p_now timestamptz)
+returns void
 language plpgsql
 as $$
 declare
