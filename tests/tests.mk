@@ -64,8 +64,7 @@ $(B)/tests/%: tests/%.c $(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D) $(dir $(B)/obj/tests/$*)
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/$*.d $(OUR_LDFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(TEST_ARCHIVE) \
 		$(PKG_LIBS) $(if $(findstring tests/lib/,$<),-lcmocka) \
-		$(if $(findstring account_key,$<)$(findstring http_load,$<)$(findstring scale,$<),$(CRYPTO_LIBS)) \
-		-ldl -lpthread
+		$(CRYPTO_LIBS) -ldl -lpthread
 
 # Linked with the one file of a program that it tests.
 TESTS_CHECK_DEFERRED := $(B)/tests/lib/pidfile_test $(B)/tests/lib/lineage_test

@@ -479,8 +479,9 @@ static bool is_proven_dead(void *data, const char *instance)
 	return pidfile_is_left(&run.pidfile, instance);
 }
 
-static void summarize(const struct worker_summary *s)
+static void summarize(const struct worker_summary *summary)
 {
+	const struct record_counts *s = &summary->counts;
 	char others[80] = "", unready[64] = "";
 
 	if (s->attempts + s->refused + s->unready == 0)
@@ -492,7 +493,7 @@ static void summarize(const struct worker_summary *s)
 	log_line(LOG_L_INFO,
 		 "run ended: %lld attempt%s, %lld ok, %lld failed (%lld to be tried again, %lld dead)%s%s, %.1f s%s",
 		 s->attempts, plural(s->attempts), s->ok, s->retried + s->dead, s->retried, s->dead, others, unready,
-		 s->seconds, run.who);
+		 summary->seconds, run.who);
 }
 
 /* How often we show that we live: to the manager of services, and to the next start. */

@@ -95,7 +95,7 @@ struct attempt;
 /* A claimed job. Its texts lie in the same allocation, so free(job) releases all. */
 struct job {
 	struct job *next;
-	int ledger;            /* where it is when it has left the runners: see engine/ledger.h */
+	int ledger;            /* where it is when it has left the runners: see engine/pure/ledger.h */
 	struct attempt *ended; /* and how it did, if an attempt has ended */
 	int64_t id;
 	int64_t receipt;

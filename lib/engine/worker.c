@@ -3,254 +3,413 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/random.h"
+#include "engine/cycle/rollback.h"
+#include "engine/cycle/round_trip.h"
+#include "engine/cycle/session.h"
+#include "engine/step/hand.h"
+#include "engine/step/stall.h"
 #include "store/figures.h"
 #include "store/migrate.h"
-#include "engine/state.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-uint64_t worker_random(struct worker *w)
+#define CONNECT_NS (100 * NS_PER_MS)
+#define FENCED_NS (10 * NS_PER_MS)
+#define RUN_ENDS 1
+
+struct worker {
+	struct trip trip;
+	struct stall stall;
+	uint64_t now; /* this turn began */
+	struct deferred_error *err;
+	uint64_t alive_ns; /* next WORKER_ALIVE */
+	uint64_t stop_ns;  /* grace ends; 0: not stopping */
+	int rc;            /* RUN_ENDS: with this code */
+};
+
+/* ---- settings ---------------------------------------------------------------------------------- */
+
+static void send_event(const struct worker *w, enum worker_event event)
 {
-	return random_next(&w->random);
+	if (w->trip.setup->event)
+		w->trip.setup->event(w->trip.setup->data, event);
 }
 
-/* ---- what runners are done with ---------------------------------------------------------------- */
-
-void worker_decide(struct worker *w, struct attempt *a)
+/* At the start and after a reload. */
+static void apply_settings(struct trip *t)
 {
-	const struct verdict_in in = { w->stopping, w->stop_outcome, w->fenced, w->scope.max_attempts, w->backoff };
+	const struct worker_setup *setup = t->setup;
+	const struct config *c = setup->config;
 
-	verdict(a, &in, &w->random);
+	t->config = c;
+	t->loop = config_flag(c, "loop");
+	t->cnt = t->loop && !config_given(c, "cnt") ? 0 : config_int(c, "cnt");
+	t->lease_ms = config_int(c, "lease");
+	t->batch = config_int(c, "batch");
+	t->scope = (struct store_scope){
+		.queues = setup->queues,
+		.queues_len = setup->queues_len,
+		.instance = setup->instance,
+		.max_attempts = (int32_t)config_int(c, "max_attempts"),
+		.watch = t->scope.watch,
+		.cnt = (int32_t)t->cnt,
+		.runners = (int32_t)config_int(c, "runners"),
+		.mode = !t->loop                   ? "run"
+			: config_flag(c, "listen") ? "listen"
+						   : "loop",
+	};
+	t->rules.max_attempts = t->scope.max_attempts;
+	t->rules.backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"),
+						  config_real(c, "backoff_exponent") };
+	t->pool.idle_ns = t->loop ? (uint64_t)config_int(c, "runner_idle") * NS_PER_MS : 0;
+	t->pool.runners_keep = 1;
+	polling_set_up(&t->polling, c);
+	listening_set_up(&t->listening, config_flag(c, "listen"));
+	scale_set_up(&t->scale, &t->pool, c);
+	alerting_set_up(&t->alerting, c);
+	attempt_log_set_up(&t->attempt_log, setup->who);
 }
 
-/* Give back what no runner was given: the time to start had passed, or nobody here has the function. */
-static void collect_refused(struct worker *w)
+/* The queues may be others now, and "listen" may have been switched on or off. Returns 0 or DEFERRED_ELOST. */
+static int listen_again(struct trip *t, struct deferred_error *err)
 {
-	struct job *job, *next;
+	bool listens = t->listening.wake.state != WAKE_OFF;
 
-	for (job = pool_take_late(&w->pool); job; job = next) {
-		next = job->next;
-		ledger_return(&w->ledger, job);
-	}
-	while ((job = pool_take_unknown(&w->pool))) {
-		bool known = false;
-
-		for (size_t i = 0; i < w->unknown_len; i++)
-			known |= strcmp(w->unknown[i], job->fn) == 0;
-		if (!known) {
-			char **bigger = realloc(w->unknown, (w->unknown_len + 1) * sizeof(*bigger));
-			const char *clash = pool_clash(&w->pool, job->fn);
-
-			if (clash)
-				log_job(LOG_L_WARNING, job, "job %lld: %s; left for workers that have one",
-					(long long)job->id, clash);
-			else
-				log_job(LOG_L_WARNING, job,
-					"job %lld: function '%s' is in no plugin here; left for workers that have it",
-					(long long)job->id, job->fn);
-			if (bigger) {
-				w->unknown = bigger;
-				if ((bigger[w->unknown_len] = strdup(job->fn)))
-					w->unknown_len++;
-			}
-		}
-		job->apart = true;
-		ledger_return(&w->ledger, job);
-	}
-}
-
-/* No longer ours: the log row is there already, written by the function itself or by whoever took the job away. */
-static void end_gone(struct worker *w, struct attempt *a)
-{
-	if (a->job->gone == JOB_GONE_FINISHED) {
-		a->refused = true;
-		worker_settle(w, a, JOB_OK);
-	} else {
-		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: %s: it has %s", (long long)a->job->id, a->job->fn,
-			a->job->attempt, a->job->gone == JOB_GONE_CANCELLED ? "cancelled" : "not ours any more",
-			a->outcome == JOB_LOST ? "been killed" : "come to its end");
-		w->sum.refused++;
-	}
-	ledger_left(&w->ledger, a->job->receipt);
-	attempt_free(a);
-	plan_ended(&w->plan);
-}
-
-/* A job that has ended cannot be what ends this process. Where it may be run again, our end is not to count against it;
- * where this was its last attempt, it stays noted until that is recorded. */
-static void note_end(struct worker *w, const struct job *job)
-{
-	int32_t most = job->max_attempts > 0 ? job->max_attempts : w->scope.max_attempts;
-
-	if (job->alone && job->attempt - job->attempt_base < most)
-		begun_drop(&w->begun, job->receipt);
-}
-
-/* Take in what the runners have ended. */
-static void collect(struct worker *w, uint64_t now)
-{
-	struct attempt *a;
-
-	for (struct job *job = pool_take_abandoned(&w->pool), *next; job; job = next) {
-		next = job->next;
-		ledger_abandon(&w->ledger, job->receipt);
-		free(job);
-		plan_ended(&w->plan);
-	}
-	while ((a = pool_take(&w->pool))) {
-		if (a->outcome == JOB_LOST || a->job->gone) {
-			end_gone(w, a);
-			continue;
-		}
-		note_end(w, a->job);
-		worker_decide(w, a);
-		worker_log_attempt(w, a);
-		worker_scale_attempt(w, a);
-		ledger_end(&w->ledger, a, now);
-		plan_ended(&w->plan);
-	}
-	collect_refused(w);
-}
-
-size_t worker_idle_runners(const struct worker *w)
-{
-	size_t busy = pool_running(&w->pool);
-
-	return w->pool.runners_max > busy ? w->pool.runners_max - busy : 0;
-}
-
-/* ---- the loop ---------------------------------------------------------------------------------- */
-
-void worker_give_back_unstarted(struct worker *w, const char *fn)
-{
-	struct job *pending = pool_recall(&w->pool), *children = ledger_take(&w->ledger, LEDGER_CHILD), *next;
-
-	for (struct job *job = pending; job; job = next) {
-		next = job->next;
-		job->next = NULL;
-		if (fn && strcmp(job->fn, fn) != 0)
-			pool_add(&w->pool, job);
-		else
-			ledger_return(&w->ledger, job);
-	}
-	for (struct job *job = children; job; job = next) {
-		next = job->next;
-		if (fn && strcmp(job->fn, fn) != 0)
-			ledger_child(&w->ledger, job);
-		else
-			ledger_return(&w->ledger, job);
-	}
-}
-
-static void begin_stop(struct worker *w, enum job_outcome outcome, uint64_t now)
-{
-	if (w->stopping) {
-		w->stop_ns = now; /* asked twice: no more grace */
-		return;
-	}
-	w->stopping = true;
-	worker_event(w, WORKER_STOPPING);
-	w->stop_outcome = outcome;
-	w->stop_ns = now + (uint64_t)config_int(w->config, "grace") * NS_PER_MS;
-	pool_stop(&w->pool);
-	worker_give_back_unstarted(w, NULL);
-}
-
-/* The queues may be others now, and "listen" may have been switched on. */
-static void relisten(struct worker *w)
-{
-	struct deferred_error err = { 0 };
-
-	wake_rearm(&w->listen.wake);
-	plan_delayed(&w->plan);
-	if (w->listen.wake.state == WAKE_OFF || w->listen.wanted || !w->pg)
-		return;
+	wake_rearm(&t->listening.wake);
+	plan_delayed(&t->plan);
+	if (!listens || t->listening.wanted || !t->connection.pg)
+		return 0;
 	/* The locks go with the connection. */
-	error_set(&err, DEFERRED_ELOST, "reload", "'listen' was switched off");
-	worker_lose_connection(w, &err, clock_ns());
+	return error_set(err, DEFERRED_ELOST, "reload", "'listen' was switched off");
 }
 
-/* SIGHUP: settings and plugins anew. */
-static void reload(struct worker *w)
+/* After SIGHUP: reads settings and plugins again. */
+static int reload_settings(struct worker *w)
 {
-	struct deferred_error err = { 0 };
+	const struct worker_setup *setup = w->trip.setup;
+	struct deferred_error why = { 0 };
+	int rc = 0;
 
-	worker_event(w, WORKER_RELOADING);
-	if (w->setup->reload(w->setup->data, &err) < 0) {
-		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s%s", err.message,
-			 err.hint[0] ? " (" : "", err.hint, err.hint[0] ? ")" : "");
+	send_event(w, WORKER_RELOADING);
+	if (setup->reload(setup->data, &why) < 0) {
+		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s%s", why.message,
+			 why.hint[0] ? " (" : "", why.hint, why.hint[0] ? ")" : "");
 	} else {
-		pool_reload(&w->pool, w->setup->runners);
-		worker_set_up(w);
-		/* The new plugins may have them. */
-		for (size_t i = 0; i < w->unknown_len; i++)
-			free(w->unknown[i]);
-		w->unknown_len = 0;
-		worker_forget_said(w);
-		relisten(w);
+		pool_reload(&w->trip.pool, setup->runners);
+		apply_settings(&w->trip);
+		unknown_function_clear(&w->trip.unknown);
+		attempt_log_forget(&w->trip.attempt_log);
+		rc = listen_again(&w->trip, w->err);
 		log_line(LOG_L_INFO, "settings reloaded; new runners load the plugins again");
 	}
-	worker_event(w, WORKER_RELOADED);
+	send_event(w, WORKER_RELOADED);
+	return rc;
 }
 
-static void read_signals(struct worker *w, uint64_t now)
-{
-	struct signalfd_siginfo si;
+/* ---- stopping ---------------------------------------------------------------------------------- */
 
-	while (read(w->setup->signal_fd, &si, sizeof(si)) == sizeof(si)) {
+static void begin_stop(struct worker *w, enum job_outcome outcome)
+{
+	struct trip *t = &w->trip;
+
+	if (t->rules.stopping) {
+		w->stop_ns = w->now; /* asked twice: no more grace */
+		return;
+	}
+	t->rules.stopping = true;
+	t->rules.stop_outcome = outcome;
+	send_event(w, WORKER_STOPPING);
+	w->stop_ns = w->now + (uint64_t)config_int(t->config, "grace") * NS_PER_MS;
+	pool_stop(&t->pool);
+	hand_return_unstarted(&t->pool, &t->ledger, NULL);
+}
+
+static int kill_after_grace(struct worker *w)
+{
+	struct trip *t = &w->trip;
+
+	if (t->pool.fatal.code && !t->rules.stopping)
+		begin_stop(w, JOB_INTERRUPTED);
+	if (t->rules.stopping && w->now >= w->stop_ns && pool_load(&t->pool) > 0) {
+		pool_kill(&t->pool, 0, SIGTERM, t->rules.stop_outcome,
+			  t->rules.stop_outcome == JOB_SUPERSEDED ? "replaced by a new start of check_deferred"
+								  : "check_deferred was asked to stop");
+		w->stop_ns = UINT64_MAX;
+	}
+	return 0;
+}
+
+static int read_signals(struct worker *w)
+{
+	const struct worker_setup *setup = w->trip.setup;
+	struct signalfd_siginfo si;
+	int rc = 0;
+
+	while (read(setup->signal_fd, &si, sizeof(si)) == sizeof(si)) {
 		bool successor = si.ssi_code == SI_QUEUE && si.ssi_int == WORKER_SUPERSEDED;
 
 		if (si.ssi_signo == SIGCHLD)
 			continue;
-		if (si.ssi_signo == SIGHUP && w->loop && w->setup->reload) {
-			if (!w->stopping)
-				reload(w);
+		if (si.ssi_signo == SIGHUP && w->trip.loop && setup->reload) {
+			if (!w->trip.rules.stopping && reload_settings(w) < 0)
+				rc = DEFERRED_ELOST;
 			continue;
 		}
-		log_line(LOG_L_INFO, "%s%s", successor ? "a new start takes over" : "asked to stop", w->setup->who);
-		if (successor && !w->successor_ns)
-			w->successor_ns = now;
-		begin_stop(w, successor ? JOB_SUPERSEDED : JOB_INTERRUPTED, now);
+		log_line(LOG_L_INFO, "%s%s", successor ? "a new start takes over" : "asked to stop", setup->who);
+		if (successor)
+			attempt_log_next_start(&w->trip.attempt_log, w->now - setup->started_ns);
+		begin_stop(w, successor ? JOB_SUPERSEDED : JOB_INTERRUPTED);
 	}
-	pool_reap(&w->pool);
+	pool_reap(&w->trip.pool);
+	return rc;
 }
 
-/* Jobs that wait here while all runners are busy are for others to take. */
-static void give_back_held(struct worker *w, uint64_t now)
+/* ---- jobs and runners -------------------------------------------------------------------------- */
+
+/* A job that has ended cannot be what ends this process. Where it may be run again, our end must not count against it.
+ * Where this was its last attempt, it stays noted until the attempt is recorded. */
+static void note_end(struct trip *t, const struct job *job)
 {
-	struct job *jobs, *keep = NULL;
+	int32_t most = job->max_attempts > 0 ? job->max_attempts : t->scope.max_attempts;
 
-	if (w->lost_ns || w->pool.pending_len == 0 || worker_idle_runners(w) > 0 ||
-	    pool_run_us(&w->pool, now) < POOL_STUCK_NS / 1000.0)
-		return;
-	jobs = pool_take_pending(&w->pool);
-	while (jobs) {
-		struct job *next = jobs->next;
-
-		if (now > jobs->claimed_ns + POOL_STUCK_NS)
-			ledger_return(&w->ledger, jobs);
-		else
-			job_list_push(&keep, jobs);
-		jobs = next;
-	}
-	pool_add(&w->pool, keep);
+	if (job->alone && job->attempt - job->attempt_base < most)
+		begun_drop(&t->begun, job->receipt);
 }
 
-static int wait_ms(const struct worker *w, uint64_t now)
+/* Takes in what the runners have ended. */
+static void collect_ended(struct trip *t, uint64_t now)
 {
-	int ms = pool_wait_ms(&w->pool, now), own;
-	uint64_t first_ns;
+	struct attempt *a;
+
+	for (struct job *job = pool_take_abandoned(&t->pool), *next; job; job = next) {
+		next = job->next;
+		ledger_abandon(&t->ledger, job->receipt);
+		free(job);
+		plan_ended(&t->plan);
+	}
+	while ((a = pool_take(&t->pool))) {
+		plan_ended(&t->plan);
+		if (a->outcome == JOB_LOST || a->job->gone) {
+			record_gone(&t->record, &t->pool, &t->ledger, a);
+			continue;
+		}
+		note_end(t, a->job);
+		verdict(a, &t->rules, &t->random);
+		attempt_log_write(&t->attempt_log, &t->pool, a);
+		scale_attempt(&t->scale, a);
+		ledger_end(&t->ledger, a, now);
+	}
+}
+
+static int read_pool(struct worker *w)
+{
+	struct trip *t = &w->trip;
+
+	pool_read(&t->pool);
+	pool_tick(&t->pool, w->now);
+	collect_ended(t, w->now);
+	unknown_function_return(&t->unknown, &t->pool, &t->ledger);
+	return 0;
+}
+
+static int dispatch_jobs(struct worker *w)
+{
+	struct trip *t = &w->trip;
+
+	scale_run(&t->scale, &t->pool, t->rules.stopping, w->now);
+	pool_recall_stuck(&t->pool, w->now);
+	if (!t->connection.lost_ns)
+		hand_return_waiting(&t->pool, &t->ledger, w->now);
+	if (!t->connection.lost_ns && !record_waits(&t->record, &t->ledger))
+		pool_dispatch(&t->pool);
+	/* Now, or the run might end without giving them back. */
+	unknown_function_return(&t->unknown, &t->pool, &t->ledger);
+	return 0;
+}
+
+/* ---- other steps of a turn --------------------------------------------------------------------- */
+
+static int fence_leases(struct worker *w)
+{
+	struct trip *t = &w->trip;
+
+	t->rules.fenced = lease_fence(&t->lease, &t->pool, &t->ledger, w->now);
+	return 0;
+}
+
+static int report_alive(struct worker *w)
+{
+	int64_t ms = w->trip.setup->alive_ms;
+
+	if (ms > 0 && w->now >= w->alive_ns) {
+		w->alive_ns = w->now + (uint64_t)ms * NS_PER_MS;
+		send_event(w, WORKER_ALIVE);
+	}
+	return 0;
+}
+
+static uint64_t silent_ns(const struct trip *t)
+{
+	return t->cycle.sent_ns + lease_shortest_ns(&t->pool, t->lease_ms);
+}
+
+static int check_answer(struct worker *w)
+{
+	const struct trip *t = &w->trip;
+
+	if (t->connection.state == CONNECTION_BUSY && w->now >= silent_ns(t))
+		return error_set(w->err, DEFERRED_ELOST, "cycle",
+				 "connection lost: the server has not answered for %lld ms",
+				 (long long)((w->now - t->cycle.sent_ns) / NS_PER_MS));
+	return 0;
+}
+
+static int look_at_stall(struct worker *w)
+{
+	const struct connection *c = &w->trip.connection;
+
+	stall_run(&w->stall, config_text(w->trip.config, "database.conninfo"),
+		  c->state == CONNECTION_BUSY ? c->pg : NULL, w->trip.cycle.sent_ns, w->now);
+	return 0;
+}
+
+static int poll_server(struct worker *w)
+{
+	struct trip *t = &w->trip;
+	int rc;
+
+	if (t->connection.state == CONNECTION_READY)
+		return 0;
+	if (t->connection.state != CONNECTION_BUSY)
+		return session_connect(t, w->now, w->err) < 0 ? DEFERRED_ELOST : 0;
+	rc = round_trip_poll(t, w->now, w->err);
+	if (rc > 0)
+		rc = session_register_again(t, w->err);
+	return rc < 0 ? rollback_cycle(t, w->err, w->now) : 0;
+}
+
+static int give_up_server(struct worker *w)
+{
+	if (!session_given_up(&w->trip, w->now))
+		return 0;
+	session_log_given_up(&w->trip);
+	*w->err = w->trip.connection.lost;
+	w->rc = w->err->code;
+	return RUN_ENDS;
+}
+
+static int ask_breaker(struct worker *w)
+{
+	struct trip *t = &w->trip;
+	struct record_crash crash;
+	int rc = 0;
+
+	while (rc == 0 && record_take_crash(&t->record, &crash)) {
+		rc = alerting_crashed(t->connection.pg, t->config, crash.fn, crash.n, w->err);
+		if (rc > 0)
+			hand_return_unstarted(&t->pool, &t->ledger, crash.fn);
+		rc = rc > 0 ? 0 : rc;
+	}
+	return rc;
+}
+
+static int listen_for_jobs(struct worker *w)
+{
+	struct trip *t = &w->trip;
+	int rc = t->loop ? listening_begin(&t->listening, t->connection.pg, &t->polling.interval, w->err) : 0;
+
+	if (rc < 0)
+		return DEFERRED_ELOST;
+	if (rc > 0)
+		plan_delayed(&t->plan);
+	listening_read(&t->listening, t->connection.pg, &t->scope, t->worker_id, w->now);
+	return 0;
+}
+
+/* A step has made jobs ready, or may have. */
+static int look_again(struct trip *t, int rc)
+{
+	if (rc > 0)
+		plan_delayed(&t->plan);
+	return rc > 0 ? 0 : rc;
+}
+
+static int send_offer(struct worker *w)
+{
+	struct trip *t = &w->trip;
+
+	return look_again(t, offer_run(&t->offer, t->connection.pg, &t->pool, t->setup->host, w->now, w->err));
+}
+
+static int run_ticks(struct worker *w)
+{
+	struct trip *t = &w->trip;
+	struct tick_in in = { t->connection.pg, t->plan.exhausted && hand_is_empty(&t->pool, &t->ledger),
+			      t->setup->started_ns };
+
+	return t->rules.stopping ? 0 : look_again(t, tick_run(&t->tick, &in, w->now, w->err));
+}
+
+static int watch_others(struct worker *w)
+{
+	struct trip *t = &w->trip;
+	struct watch_in in = { t->connection.pg, t->worker_id,      t->scope.max_attempts,
+			       t->loop,          t->setup->is_dead, t->setup->data };
+
+	return t->rules.stopping ? 0 : look_again(t, watch_run(&t->watch, &in, w->now, w->err));
+}
+
+static int send_alerts(struct worker *w)
+{
+	return alerting_run(&w->trip.alerting, w->trip.connection.pg, w->err);
+}
+
+static int start_cycle(struct worker *w)
+{
+	return round_trip_start(&w->trip, w->now, w->err) < 0 ? rollback_cycle(&w->trip, w->err, w->now) : 0;
+}
+
+static int end_if_done(struct worker *w)
+{
+	struct trip *t = &w->trip;
+	bool must = t->rules.stopping || t->pool.fatal.code || (t->cnt > 0 && t->charged >= t->cnt);
+	bool may = t->plan.exhausted && !t->loop && !t->tick.more;
+	bool away = t->loop && t->rules.stopping && t->connection.lost_ns; /* it needs no server to stop */
+
+	if ((t->connection.state != CONNECTION_READY && !away) || !hand_is_empty(&t->pool, &t->ledger))
+		return 0;
+	return must || (may && !tick_wait_at_end(&t->tick, w->now)) ? RUN_ENDS : 0;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------- */
+
+static int wait_ms(const struct worker *w)
+{
+	const struct trip *t = &w->trip;
+	const struct connection *c = &t->connection;
+	struct lease_oldest leases = lease_oldest(&t->lease, &t->pool);
+	uint64_t now = w->now, first_ns;
+	bool sends = connection_can_send(c, now) && !t->rules.stopping, held = leases.n > 0;
+	int ms = pool_wait_ms(&t->pool, now), own;
 	struct due due;
 
-	due_look(&due, w, now);
+	round_trip_due(t, &leases, &due, now);
+	due_add(&due, DUE_FENCE, held, t->rules.fenced && leases.fence_ns <= now ? now + FENCED_NS : leases.fence_ns);
+	due_add(&due, DUE_STOP, t->rules.stopping && w->stop_ns > now, w->stop_ns);
+	due_add(&due, DUE_STUCK, held && pool_unstarted(&t->pool) > 0, now + POOL_STUCK_NS);
+	due_add(&due, DUE_RETRY, c->state == CONNECTION_WAITING || c->retry_ns > now, c->retry_ns);
+	due_add(&due, DUE_CONNECT, c->state == CONNECTION_CONNECTING || (c->lost_ns && !t->loop), now + CONNECT_NS);
+	due_add(&due, DUE_SILENT, true, c->state == CONNECTION_BUSY ? silent_ns(t) : UINT64_MAX);
+	due_add(&due, DUE_SCALE, true, scale_due_ns(&t->scale, &t->pool));
+	due_add(&due, DUE_ALIVE, t->setup->alive_ms > 0, w->alive_ns);
+	due_add(&due, DUE_TICK, sends, t->tick.ns);
+	due_add(&due, DUE_WATCH, sends && t->loop, watch_due_ns(&t->watch));
 	first_ns = due_first_ns(&due);
 	if (first_ns == UINT64_MAX)
 		return ms;
@@ -258,117 +417,88 @@ static int wait_ms(const struct worker *w, uint64_t now)
 	return ms < 0 || own < ms ? own : ms;
 }
 
-static void wait_for_events(struct worker *w, uint64_t now)
+static int wait_for_events(struct worker *w)
 {
+	struct trip *t = &w->trip;
+	struct pg *pg = t->connection.pg;
 	struct pollfd fds[4 + 2 * 256];
 	nfds_t n = 0;
 
-	fds[n++] = (struct pollfd){ w->setup->signal_fd, POLLIN, 0 };
-	if (w->db == DB_BUSY || w->db == DB_CONNECTING)
-		fds[n++] = (struct pollfd){ pg_fd(w->pg), pg_events(w->pg), 0 };
-	else if (w->db == DB_READY)
-		fds[n++] = (struct pollfd){ pg_fd(w->pg), POLLIN, 0 }; /* the server says goodbye */
+	fds[n++] = (struct pollfd){ t->setup->signal_fd, POLLIN, 0 };
+	if (t->connection.state == CONNECTION_BUSY || t->connection.state == CONNECTION_CONNECTING)
+		fds[n++] = (struct pollfd){ pg_fd(pg), pg_events(pg), 0 };
+	else if (t->connection.state == CONNECTION_READY)
+		fds[n++] = (struct pollfd){ pg_fd(pg), POLLIN, 0 }; /* the server says goodbye */
 	if (w->stall.pg)
 		fds[n++] = (struct pollfd){ pg_fd(w->stall.pg), pg_events(w->stall.pg), 0 };
-	n += pool_pollfds(&w->pool, fds + n, sizeof(fds) / sizeof(fds[0]) - n - 1);
-	fds[n++] = (struct pollfd){ log_waits_fd(), POLLOUT, 0 }; /* below 0: not looked at */
-	if (poll(fds, n, wait_ms(w, now)) < 0)
-		return;
-	if (w->db == DB_READY && fds[1].revents && !pg_alive(w->pg)) {
-		struct deferred_error err = { 0 };
-
-		pg_gone(w->pg, "idle", &err);
-		worker_lose_connection(w, &err, clock_ns());
-	}
+	n += pool_pollfds(&t->pool, fds + n, sizeof(fds) / sizeof(fds[0]) - n - 1);
+	fds[n++] = (struct pollfd){ log_waits_fd(), POLLOUT, 0 }; /* poll() ignores it below 0 */
+	if (poll(fds, n, wait_ms(w)) < 0)
+		return 0;
+	if (t->connection.state != CONNECTION_READY || !fds[1].revents || pg_alive(pg))
+		return 0;
+	pg_gone(pg, "idle", w->err);
+	return DEFERRED_ELOST;
 }
 
-static bool nothing_in_hand(const struct worker *w)
+/* ---- the loop ---------------------------------------------------------------------------------- */
+
+enum when {
+	ALWAYS,
+	READY,    /* between cycles */
+	MAY_SEND, /* and no pause before the next one */
+};
+
+/* A turn is these steps in order. A step returns 0, DEFERRED_ELOST when the connection is lost, RUN_ENDS, or the error
+ * that the run ends with. */
+static const struct {
+	enum when when;
+	int (*run)(struct worker *w);
+} steps[] = {
+	{ ALWAYS, fence_leases },     /* before anything else: this process may have been stopped for long */
+	{ ALWAYS, report_alive },
+	{ ALWAYS, read_signals },
+	{ ALWAYS, read_pool },
+	{ ALWAYS, kill_after_grace },
+	{ ALWAYS, check_answer },
+	{ ALWAYS, look_at_stall },
+	{ ALWAYS, poll_server },
+	{ ALWAYS, give_up_server },
+	{ READY, ask_breaker },
+	{ READY, listen_for_jobs },
+	{ ALWAYS, dispatch_jobs },
+	{ MAY_SEND, send_offer },
+	{ MAY_SEND, run_ticks },
+	{ MAY_SEND, watch_others },
+	{ MAY_SEND, send_alerts },
+	{ MAY_SEND, start_cycle },
+	{ ALWAYS, end_if_done },
+	{ ALWAYS, wait_for_events },
+};
+
+static bool step_may_run(const struct connection *c, enum when when, uint64_t now)
 {
-	return pool_load(&w->pool) == 0 && !w->pool.unknown && ledger_len(&w->ledger) == 0;
+	return when == ALWAYS || (when == READY ? c->state == CONNECTION_READY : connection_can_send(c, now));
 }
 
-static bool finished(struct worker *w, uint64_t now)
+/* Returns 0 to go on, RUN_ENDS, or an error. */
+static int run_turn(struct worker *w)
 {
-	bool must = w->stopping || w->pool.fatal.code || (w->cnt > 0 && w->charged >= w->cnt);
-	bool may = w->plan.exhausted && !w->loop && !w->tick.more;
-
-	/* A service with nothing in hand needs no server to stop. */
-	if (!(w->db == DB_READY || (w->loop && w->stopping && w->lost_ns)) || !nothing_in_hand(w))
-		return false;
-	return must || (may && !worker_tick_stays(w, now));
-}
-
-/* One turn. Returns 0 to go on, 1 when finished, a negative code on failure. */
-static int turn(struct worker *w, struct deferred_error *err)
-{
-	uint64_t now = clock_ns();
-	int rc = 0;
-
+	w->now = clock_ns();
 	if (log_waits_fd() >= 0)
 		log_flush(0);
-	worker_fence(w, now);
-	if (w->setup->alive_ms > 0 && now >= w->alive_ns) {
-		w->alive_ns = now + (uint64_t)w->setup->alive_ms * NS_PER_MS;
-		worker_event(w, WORKER_ALIVE);
-	}
-	read_signals(w, now);
-	pool_read(&w->pool);
-	pool_tick(&w->pool, now);
-	collect(w, now);
-	if (w->pool.fatal.code && !w->stopping)
-		begin_stop(w, JOB_INTERRUPTED, now);
-	if (w->stopping && now >= w->stop_ns && pool_load(&w->pool) > 0) {
-		pool_kill(&w->pool, 0, SIGTERM, w->stop_outcome,
-			  w->stop_outcome == JOB_SUPERSEDED ? "replaced by a new start of check_deferred"
-							    : "check_deferred was asked to stop");
-		w->stop_ns = UINT64_MAX;
-	}
-	if (w->db == DB_BUSY && now >= w->cycle.sent_ns + worker_fence_after_ns(w)) {
-		struct deferred_error silent = { 0 };
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		int rc = step_may_run(&w->trip.connection, steps[i].when, w->now) ? steps[i].run(w) : 0;
 
-		error_set(&silent, DEFERRED_ELOST, "cycle", "connection lost: the server has not answered for %lld ms",
-			  (long long)((now - w->cycle.sent_ns) / NS_PER_MS));
-		worker_lose_connection(w, &silent, now);
+		if (rc != 0 && rc != DEFERRED_ELOST)
+			return rc;
+		if (rc == DEFERRED_ELOST) {
+			w->now = clock_ns(); /* the step may have taken long, and no time lies before the loss */
+			session_lose(&w->trip, w->err, w->now);
+		}
+		if (w->err->code)
+			error_clear(w->err);
 	}
-	worker_stall(w, now);
-	if (w->db == DB_BUSY)
-		rc = worker_poll_cycle(w, now, err);
-	else if (w->db != DB_READY)
-		worker_connect_again(w, now);
-	if (rc < 0)
-		return rc;
-	/* A service waits for the server for as long as it takes, unless it is to stop. */
-	if (w->lost_ns && (!w->loop || w->stopping) &&
-	    (now - w->lost_ns) / NS_PER_MS >= (uint64_t)config_int(w->config, "reconnect")) {
-		*err = w->lost;
-		return err->code;
-	}
-	if (w->db == DB_READY && w->tell.crashed_len > 0)
-		worker_ask_breaker(w, now);
-	if (w->db == DB_READY)
-		worker_listen_ready(w, now);
-	worker_scale(w, now);
-	pool_recall_stuck(&w->pool, now);
-	give_back_held(w, now);
-	if (!w->lost_ns && !worker_waits_to_record(w))
-		pool_dispatch(&w->pool);
-	collect_refused(w); /* now, or the run might end without giving them back */
-	if (w->db == DB_READY && now >= w->retry_ns)
-		worker_offer(w, now);
-	if (w->db == DB_READY && now >= w->retry_ns)
-		worker_tick(w, now);
-	if (w->db == DB_READY && now >= w->retry_ns)
-		worker_watch(w, now);
-	if (w->db == DB_READY && now >= w->retry_ns)
-		worker_tell(w, now);
-	if (w->db == DB_READY && now >= w->retry_ns) {
-		rc = worker_start_cycle(w, now, err);
-		if (rc < 0)
-			return worker_cycle_failed(w, err, now);
-	}
-	if (finished(w, now))
-		return 1;
-	wait_for_events(w, now);
 	return 0;
 }
 
@@ -376,173 +506,158 @@ static int turn(struct worker *w, struct deferred_error *err)
 
 static void log_recovered(void *data, int64_t id, const char *fn, int attempt, bool final, bool recorded)
 {
-	const struct worker *w = data;
+	const struct trip *t = data;
 
 	if (recorded)
 		log_line(LOG_L_WARNING, "job %lld %s attempt %d: %s; %s", (long long)id, fn, attempt,
-			 w->setup->predecessor_killed ? "superseded" : "lost", final ? "dead" : "ready again");
+			 t->setup->predecessor_killed ? "superseded" : "lost", final ? "dead" : "ready again");
 	else
 		log_line(LOG_L_WARNING, "job %lld %s: was held by a run that has ended; ready again", (long long)id,
 			 fn);
 }
 
-/* work: there are jobs, as far as is known. */
-static int begin(struct worker *w, bool work, struct deferred_error *err)
+/* Takes back what the run before held. */
+static int recover_jobs(struct trip *t, struct deferred_error *err)
 {
-	const char *database = config_text(w->config, "database.conninfo");
+	const char *database = config_text(t->config, "database.conninfo");
 	struct begun_file left = { 0 };
-	int rc = w->setup->before_work ? w->setup->before_work(w->setup->data, err) : 0;
+	bool known = begun_read(&left, t->setup->pidfile, database);
+	const struct store_begun begun = { left.worker, left.receipt, BEGUN_MAX };
+	int rc = store_recover(t->connection.pg, &t->scope, t->worker_id,
+			       t->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_LOST, known ? &begun : NULL,
+			       log_recovered, t, err);
+
+	if (rc < 0)
+		return rc;
+	begun_open(&t->begun, t->setup->pidfile, database, t->worker_id);
+	t->pool.begun = t->begun.file ? &t->begun : NULL;
+	return 0;
+}
+
+/* work: there are jobs, as far as is known. */
+static int begin_run(struct trip *t, bool work, struct deferred_error *err)
+{
+	const struct worker_setup *setup = t->setup;
+	int rc = setup->before_work ? setup->before_work(setup->data, err) : 0;
+	struct balance_in balance_in;
 
 	/* Not earlier: before_work() has looked up the user to switch to. */
 	if (rc == 0)
-		rc = pool_init(&w->pool, w->setup->runners, err);
+		rc = pool_init(&t->pool, setup->runners, err);
+	if (rc < 0)
+		return rc;
+	apply_settings(t);
+	session_log_missing_queues(t);
+	if (work)
+		pool_warm_up(&t->pool);
+	rc = session_register(t, err);
 	if (rc == 0)
-		worker_set_up(w);
-	if (rc == 0 && work)
-		pool_warm_up(&w->pool);
-	if (rc == 0)
-		rc = worker_register(w, err);
-	if (rc == 0) {
-		bool known = begun_read(&left, w->setup->pidfile, database);
-		const struct store_begun begun = { left.worker, left.receipt, BEGUN_MAX };
+		rc = recover_jobs(t, err);
+	balance_in = round_trip_balance_in(t);
+	return rc == 0 ? balance_begin(&t->balance, t->connection.pg, t->config, &balance_in, err) : rc;
+}
 
-		rc = store_recover(w->pg, &w->scope, w->worker_id,
-				   w->setup->predecessor_killed ? JOB_SUPERSEDED : JOB_LOST, known ? &begun : NULL,
-				   log_recovered, w, err);
+/* A failure here is logged, and the next run repairs it. Nothing is left in hand. */
+static void end_run(struct trip *t)
+{
+	struct pg *pg = t->connection.pg;
+	struct deferred_error err = { 0 };
+	bool folded = false;
+
+	if (t->connection.state != CONNECTION_READY)
+		return;
+	if (store_end(pg, t->worker_id, &err) < 0 || store_maintain(pg, &err) < 0 ||
+	    store_fold_old(pg, STORE_FOLD_RUN_MS, &folded, &err) < 0) {
+		log_line(LOG_L_WARNING, "%s", err.message);
+		folded = false;
 	}
-	if (rc == 0) {
-		begun_open(&w->begun, w->setup->pidfile, database, w->worker_id);
-		w->pool.begun = w->begun.file ? &w->begun : NULL;
-	}
-	if (rc == 0)
-		rc = worker_balance_begin(w, err);
-	return rc;
+	alerting_at_end(&t->alerting, pg, folded);
 }
 
-void worker_event(const struct worker *w, enum worker_event event)
+static void clear_worker(struct worker *w)
 {
-	if (w->setup->event)
-		w->setup->event(w->setup->data, event);
-}
+	struct trip *t = &w->trip;
 
-void worker_set_up(struct worker *w)
-{
-	const struct worker_setup *setup = w->setup;
-	const struct config *c = setup->config;
-
-	w->config = c;
-	w->scope = (struct store_scope){ setup->queues,
-					 setup->queues_len,
-					 setup->instance,
-					 (int32_t)config_int(c, "max_attempts"),
-					 w->scope.watch,
-					 0,
-					 (int32_t)config_int(c, "runners"),
-					 NULL };
-	w->backoff = (struct retry_policy){ config_int(c, "backoff_floor"), config_int(c, "backoff_ceiling"),
-					    config_real(c, "backoff_exponent") };
-	w->loop = config_flag(c, "loop");
-	w->cnt = w->loop && !config_given(c, "cnt") ? 0 : config_int(c, "cnt");
-	w->scope.cnt = (int32_t)w->cnt;
-	w->scope.mode = !w->loop ? "run" : config_flag(c, "listen") ? "listen" : "loop";
-	w->lease_ms = config_int(c, "lease");
-	w->batch = config_int(c, "batch");
-	w->pool.idle_ns = w->loop ? (uint64_t)config_int(c, "runner_idle") * NS_PER_MS : 0;
-	w->pool.runners_keep = 1;
-	worker_idle_set_up(w);
-	worker_scale_set_up(w);
-	worker_tell_set_up(w);
-}
-
-static void set_up(struct worker *w, const struct worker_setup *setup)
-{
-	const struct config *c = setup->config;
-
-	memset(w, 0, sizeof(*w));
-	w->setup = setup;
-	worker_delayed_forget(w);
-	worker_set_up(w);
-	ledger_init(&w->ledger);
-	w->random = (uint64_t)config_int(c, "seed");
-	if (w->random == 0 && getrandom(&w->random, sizeof(w->random), 0) != sizeof(w->random))
-		w->random = clock_ns();
-}
-
-static void tear_down(struct worker *w)
-{
-	store_cycle_clear(&w->cycle);
-	lanes_clear(&w->lanes);
-	pg_close(w->pg);
+	store_cycle_clear(&t->cycle);
+	lanes_clear(&t->lanes);
+	pg_close(t->connection.pg);
 	pg_close(w->stall.pg);
-	ledger_clear(&w->ledger);
-	free(w->listen.wake.open.id);
-	for (size_t i = 0; i < w->unknown_len; i++)
-		free(w->unknown[i]);
-	free(w->unknown);
-	worker_forget_said(w);
-	worker_tell_clear(w);
+	ledger_clear(&t->ledger);
+	free(t->listening.wake.open.id);
+	unknown_function_clear(&t->unknown);
+	attempt_log_forget(&t->attempt_log);
+	alerting_clear(&t->alerting);
+}
+
+/* Connects, and asks whether there is work. Without work a start changes nothing and costs no more than this. */
+static int probe_server(struct trip *t, struct store_probe *probe, struct deferred_error *err)
+{
+	struct deferred_error schema = { 0 };
+	struct pg **pg = &t->connection.pg;
+	int rc = pg_open(pg, config_text(t->config, "database.conninfo"), "check_deferred", err);
+
+	if (rc == 0)
+		rc = store_probe(*pg, &t->scope, probe, err);
+	/* Name the cause instead of the table that is missing. */
+	if (rc == DEFERRED_ESCHEMA && migrate_check(*pg, &schema) < 0 && err)
+		*err = schema;
+	if (rc == DEFERRED_ESCHEMA)
+		error_hint(err, "run: deferred migrate");
+	if (rc < 0 && *pg && strcmp(err->sqlstate, "42501") == 0)
+		error_hint(err, "grant deferred_worker to \"%s\"", pg_user(*pg));
+	return rc == 0 ? migrate_accepts(probe->schema_version, err) : rc;
+}
+
+static int run_until_done(struct worker *w, const struct store_probe *probe, struct deferred_error *err)
+{
+	struct trip *t = &w->trip;
+	struct deferred_error fatal;
+	int rc = session_lineage(t, err);
+
+	if (rc < 0)
+		return rc;
+	tick_set_up(&t->tick, probe->tick);
+	store_set_answer_ms(t->lease_ms / 4 < 10000 ? (int)(t->lease_ms / 4) : 10000);
+	rc = begin_run(t, probe->work, err);
+	if (rc == 0)
+		send_event(w, WORKER_READY);
+	while (rc == 0)
+		rc = run_turn(w);
+	if (rc == RUN_ENDS)
+		rc = w->rc;
+	fatal = t->pool.fatal;
+	pool_clear(&t->pool);
+	if (rc == 0)
+		end_run(t);
+	begun_close(&t->begun, rc == 0);
+	if (fatal.code)
+		*err = fatal;
+	return fatal.code ? fatal.code : rc;
 }
 
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err)
 {
 	uint64_t start = clock_ns();
-	struct deferred_error aside = { 0 }, told = { 0 }, fatal;
 	struct store_probe probe = { 0 };
-	bool folded = false;
-	struct worker w;
+	struct worker w = { .trip.setup = setup, .err = err };
+	struct trip *t = &w.trip;
+	bool work;
 	int rc;
 
-	set_up(&w, setup);
-	rc = pg_open(&w.pg, config_text(w.config, "database.conninfo"), "check_deferred", err);
-	if (rc == 0)
-		rc = store_probe(w.pg, &w.scope, &probe, err);
-	/* Name the cause instead of the table that is missing. */
-	if (rc == DEFERRED_ESCHEMA && migrate_check(w.pg, &told) < 0 && err)
-		*err = told;
-	if (rc == DEFERRED_ESCHEMA)
-		error_hint(err, "run: deferred migrate");
-	if (rc < 0 && w.pg && strcmp(err->sqlstate, "42501") == 0)
-		error_hint(err, "grant deferred_worker to \"%s\"", pg_user(w.pg));
-	if (rc == 0)
-		rc = migrate_accepts(probe.schema_version, err);
-	/* There are jobs, none of them in these queues: where that is a word misspelt, nothing else would tell. */
-	if (rc == 0 && probe.any && !probe.work && !probe.tick && !probe.unclean && !w.loop)
-		worker_tell_missing_queues(&w);
-	if (rc < 0 || (!probe.work && !probe.tick && !probe.unclean && !w.loop))
-		goto done;
-	/* Only where there is work: a start that finds none touches nothing, and is not to cost more. */
-	rc = worker_lineage(&w, err);
-	if (rc < 0)
-		goto done;
-	worker_tick_set_up(&w, probe.tick);
-
-	store_set_answer_ms(w.lease_ms / 4 < 10000 ? (int)(w.lease_ms / 4) : 10000);
-	rc = begin(&w, probe.work, err);
-	if (rc == 0)
-		worker_event(&w, WORKER_READY);
-	while (rc == 0)
-		rc = turn(&w, err);
-	fatal = w.pool.fatal;
-	pool_clear(&w.pool);
-	/* Nothing is left in hand; what fails now is told, and mended by the next run. */
-	if (rc == 1 && w.db == DB_READY &&
-	    (store_end(w.pg, w.worker_id, &aside) < 0 || store_maintain(w.pg, &aside) < 0 ||
-	     store_fold_old(w.pg, STORE_FOLD_RUN_MS, &folded, &aside) < 0))
-		log_line(LOG_L_WARNING, "%s", aside.message);
-	else if (folded)
-		worker_tell_at_end(&w);
-	if (rc == 1 && w.db == DB_READY)
-		worker_notice_at_end(&w);
-	begun_close(&w.begun, rc == 1);
-	if (rc == 1)
-		rc = 0;
-	if (fatal.code) {
-		*err = fatal;
-		rc = fatal.code;
-	}
-done:
-	*summary = w.sum;
-	summary->seconds = (double)(clock_ns() - start) / 1e9;
-	tear_down(&w);
+	delayed_forget(&t->delayed);
+	ledger_init(&t->ledger);
+	apply_settings(t);
+	t->random = (uint64_t)config_int(t->config, "seed");
+	if (t->random == 0 && getrandom(&t->random, sizeof(t->random), 0) != sizeof(t->random))
+		t->random = clock_ns();
+	rc = probe_server(t, &probe, err);
+	work = probe.work || probe.tick || probe.unclean || t->loop;
+	/* There are jobs, but none in these queues: a misspelt name would not be noticed otherwise. */
+	if (rc == 0 && !work && probe.any)
+		session_log_missing_queues(t);
+	if (rc == 0 && work)
+		rc = run_until_done(&w, &probe, err);
+	*summary = (struct worker_summary){ t->record.counts, (double)(clock_ns() - start) / 1e9 };
+	clear_worker(&w);
 	return rc;
 }

@@ -2,18 +2,26 @@
 /*
  * worker - the engine: claim, run, record, until the count is spent or nothing is ready.
  *
- * One thread, one event loop. The database and the runners work at the same time: while runners execute one
- * batch, a single round trip records the batch before and claims the next. All leases belong to this process,
- * which renews them and, should the server not confirm that in time, kills its runners before a lease can end.
+ * One thread, one event loop. While runners execute one batch, a single round trip records the batch before and claims
+ * the next. All leases belong to this process, which renews them. If the server does not confirm that in time, the
+ * process kills its runners before a lease can end.
  *
- * With the setting "loop" a run goes on when nothing is ready: it looks again after a while, which gets longer
- * (deferred_backoff), and at the moment when the next delayed job is due.
+ * With the setting "loop" a run goes on when nothing is ready. It looks again at growing intervals (deferred_backoff),
+ * and at the moment when the next delayed job is due.
+ *
+ * Four tiers. A file calls only lower tiers (tests/harness/test_tiers.py):
+ *
+ *     pure/     values in, values out
+ *     step/     each file has its own state, takes what it needs as arguments, and returns what happened
+ *     cycle/    composes steps: the round trip, its rollback, the session
+ *     worker.c  the loop: a table of steps
  */
 #ifndef WORKER_H
 #define WORKER_H
 
 #include "port/config.h"
 #include "base/error.h"
+#include "engine/step/record.h"
 #include "run/runner.h"
 
 enum worker_event {
@@ -24,17 +32,17 @@ enum worker_event {
 	WORKER_ALIVE, /* the event loop turns */
 };
 
-/* With "loop" the worker reads it anew after reload(). */
+/* With "loop" the worker reads it again after reload(). */
 struct worker_setup {
 	const struct config *config;
 	const struct runner_setup *runners;
 	const char *const *queues; /* NULL: all */
 	size_t queues_len;
 	const char *instance; /* names the lock on the pidfile: main.c of check_deferred */
-	const char *pidfile;  /* what has begun is noted beside it */
+	const char *pidfile;  /* PIDFILE.begun notes what has begun */
 	const char *host;
-	const char *who; /* " (pidfile ..., queue ...)", where others may write to the same log; "": need not be told */
-	uint64_t started_ns;     /* clock_ns() when this process began: the next start comes so long after it */
+	const char *who;     /* " (pidfile ..., queue ...)" where other workers may write to the same log, else "" */
+	uint64_t started_ns; /* clock_ns() when this process began: the next start comes so long after it */
 	bool predecessor_killed; /* we ended the previous copy: its attempts were superseded */
 	int signal_fd;           /* signalfd with SIGTERM, SIGINT, SIGHUP, SIGCHLD */
 	int (*before_work)(void *data,
@@ -51,18 +59,21 @@ struct worker_setup {
 	void *data;
 };
 
-/* What a run did, for its last log line. */
+/* The results of a run, for its last log line. */
 struct worker_summary {
-	long long attempts, ok, retried, dead, cancelled, snoozed, released, refused;
-	long long unready; /* could not run on this host, which is no attempt */
+	struct record_counts counts;
 	double seconds;
 };
 
 /*
- * Make one run. Returns 0 when it came to its end (also by SIGTERM); DEFERRED_ECONNECT or DEFERRED_ELOST: server
- * unreachable or lost; DEFERRED_ESCHEMA; DEFERRED_EPLUGIN, DEFERRED_ECONFIG: runners cannot be used;
- * DEFERRED_EDB: the server refuses, DEFERRED_ESYSTEM. Nothing is lost in any case: what was claimed is given
- * back, or is claimed again by the next run of this instance, at the latest when its lease ends.
+ * Makes one run. Returns 0 when it came to its end, also by SIGTERM. Nothing is lost in any other case. Claimed jobs
+ * are given back, or the next run of this instance claims them again, at the latest when their leases end.
+ *
+ * - DEFERRED_ECONNECT, DEFERRED_ELOST: the server is unreachable or lost
+ * - DEFERRED_ESCHEMA: the schema is missing or too old
+ * - DEFERRED_EPLUGIN, DEFERRED_ECONFIG: runners cannot be used
+ * - DEFERRED_EDB: the server refuses
+ * - DEFERRED_ESYSTEM: the system does
  */
 int worker_run(const struct worker_setup *setup, struct worker_summary *summary, struct deferred_error *err);
 

@@ -129,7 +129,7 @@ def test_many_and_long_ones_are_bounded(db, ledger):
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_one_that_cannot_be_told_is_given_back_and_told_by_the_next(db, ledger, end):
-    """lib/engine/parents.c: while it waits for the answer the worker is asked to stop, or dies."""
+    """lib/engine/step/parents.c: while it waits for the answer the worker is asked to stop, or dies."""
     db.plugins("running")
     parent = db.defer("sample.echo", '"box"')
     jobs = [db.defer("parents", after=parent) for _ in range(3)]

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Where delayed jobs are looked for, after looks that were short or long. */
+#include "engine/step/delayed.h"
+
 #include "base/clock.h"
-#include "engine/state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,25 +13,25 @@
 #define S_US INT64_C(1000000)
 #define ALL INT64_MIN
 
-static struct worker w;
+static struct delayed d;
+static struct store_cycle cycle;
 
 /* A look sent at that time has ended; the server's clock is an hour ahead of 2000. */
 #define SERVER_NOW (3600 * S_US)
 
 static void look(uint64_t sent_ns, int64_t took_us, int64_t first_us)
 {
-	w.cycle.promotes = true;
-	w.cycle.sent_ns = sent_ns;
-	w.cycle.due =
-		(struct store_due){ .known = true, .first_us = first_us, .now_us = SERVER_NOW, .took_us = took_us };
-	worker_delayed_begin(&w, sent_ns);
-	worker_delayed_learn(&w);
+	cycle.promotes = true;
+	cycle.sent_ns = sent_ns;
+	cycle.due = (struct store_due){ .known = true, .first_us = first_us, .now_us = SERVER_NOW, .took_us = took_us };
+	delayed_begin(&d, sent_ns);
+	delayed_after(&d, &cycle);
 }
 
 static int set_up(void **state)
 {
 	(void)state;
-	worker_delayed_forget(&w);
+	delayed_forget(&d);
 	return 0;
 }
 
@@ -38,9 +39,9 @@ static void short_looks_are_always_whole(void **state)
 {
 	(void)state;
 	look(NS_PER_S, 0, SERVER_NOW + 60 * S_US);
-	assert_true(w.delayed.from_us == ALL);
+	assert_true(d.from_us == ALL);
 	look(2 * NS_PER_S, 4999, SERVER_NOW - 60 * S_US);
-	assert_true(w.delayed.from_us == ALL);
+	assert_true(d.from_us == ALL);
 }
 
 static void after_a_long_one_the_dead_are_passed_by_for_a_hundred_times_as_long(void **state)
@@ -49,11 +50,11 @@ static void after_a_long_one_the_dead_are_passed_by_for_a_hundred_times_as_long(
 
 	(void)state;
 	look(sent, 5000, SERVER_NOW - 60 * S_US);
-	assert_true(w.delayed.from_us == SERVER_NOW - 60 * S_US);
-	worker_delayed_begin(&w, end - 1);
-	assert_true(w.delayed.from_us == SERVER_NOW - 60 * S_US);
-	worker_delayed_begin(&w, end);
-	assert_true(w.delayed.from_us == ALL);
+	assert_true(d.from_us == SERVER_NOW - 60 * S_US);
+	delayed_begin(&d, end - 1);
+	assert_true(d.from_us == SERVER_NOW - 60 * S_US);
+	delayed_begin(&d, end);
+	assert_true(d.from_us == ALL);
 }
 
 static void looks_in_between_move_the_beginning_and_not_the_end(void **state)
@@ -63,9 +64,9 @@ static void looks_in_between_move_the_beginning_and_not_the_end(void **state)
 	(void)state;
 	look(sent, 10000, SERVER_NOW - 60 * S_US);
 	look(sent + 900 * NS_PER_MS, 100000, SERVER_NOW - 30 * S_US);
-	assert_true(w.delayed.from_us == SERVER_NOW - 30 * S_US);
-	worker_delayed_begin(&w, sent + 1000 * NS_PER_MS);
-	assert_true(w.delayed.from_us == ALL);
+	assert_true(d.from_us == SERVER_NOW - 30 * S_US);
+	delayed_begin(&d, sent + 1000 * NS_PER_MS);
+	assert_true(d.from_us == ALL);
 }
 
 static void a_minute_without_a_whole_look_is_the_most(void **state)
@@ -74,10 +75,10 @@ static void a_minute_without_a_whole_look_is_the_most(void **state)
 
 	(void)state;
 	look(sent, 30 * S_US, SERVER_NOW - 60 * S_US);
-	worker_delayed_begin(&w, sent + 60 * NS_PER_S - 1);
-	assert_true(w.delayed.from_us != ALL);
-	worker_delayed_begin(&w, sent + 60 * NS_PER_S);
-	assert_true(w.delayed.from_us == ALL);
+	delayed_begin(&d, sent + 60 * NS_PER_S - 1);
+	assert_true(d.from_us != ALL);
+	delayed_begin(&d, sent + 60 * NS_PER_S);
+	assert_true(d.from_us == ALL);
 }
 
 /* Somebody may commit a job with a short delay a moment late. */
@@ -88,37 +89,37 @@ static void the_last_ten_seconds_are_always_looked_at(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(first_us) / sizeof(first_us[0]); i++) {
-		worker_delayed_forget(&w);
+		delayed_forget(&d);
 		look(100 * NS_PER_S, 5000, first_us[i]);
-		assert_true(w.delayed.from_us == SERVER_NOW - 10 * S_US);
+		assert_true(d.from_us == SERVER_NOW - 10 * S_US);
 	}
 }
 
 static void a_cycle_that_did_not_look_teaches_nothing(void **state)
 {
 	(void)state;
-	w.cycle.sent_ns = 100 * NS_PER_S;
-	w.cycle.due = (struct store_due){ .known = true, .now_us = SERVER_NOW, .took_us = S_US };
-	w.cycle.promotes = false;
-	worker_delayed_learn(&w);
-	assert_true(w.delayed.from_us == ALL && w.delayed.whole_ns == 0);
-	w.cycle.promotes = true;
-	w.cycle.due.known = false;
-	worker_delayed_learn(&w);
-	assert_true(w.delayed.from_us == ALL && w.delayed.whole_ns == 0);
+	cycle.sent_ns = 100 * NS_PER_S;
+	cycle.due = (struct store_due){ .known = true, .now_us = SERVER_NOW, .took_us = S_US };
+	cycle.promotes = false;
+	delayed_after(&d, &cycle);
+	assert_true(d.from_us == ALL && d.whole_ns == 0);
+	cycle.promotes = true;
+	cycle.due.known = false;
+	delayed_after(&d, &cycle);
+	assert_true(d.from_us == ALL && d.whole_ns == 0);
 }
 
 static void what_was_learnt_goes_with_the_connection(void **state)
 {
 	(void)state;
 	look(100 * NS_PER_S, S_US, SERVER_NOW);
-	assert_true(w.delayed.from_us != ALL);
-	worker_delayed_forget(&w);
-	assert_true(w.delayed.from_us == ALL);
-	worker_delayed_begin(&w, 1);
+	assert_true(d.from_us != ALL);
+	delayed_forget(&d);
+	assert_true(d.from_us == ALL);
+	delayed_begin(&d, 1);
 	look(101 * NS_PER_S, 5000, SERVER_NOW - 60 * S_US);
-	worker_delayed_begin(&w, 102 * NS_PER_S);
-	assert_true(w.delayed.from_us == ALL); /* by the pause of the new look, not of the old one */
+	delayed_begin(&d, 102 * NS_PER_S);
+	assert_true(d.from_us == ALL); /* by the pause of the new look, not of the old one */
 }
 
 int main(void)

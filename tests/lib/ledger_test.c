@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/ledger.h"
+#include "engine/pure/ledger.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,8 +98,8 @@ static void a_cycle_that_fails_leaves_everything_in_its_place(void **state)
 	assert_int_equal(ids(&l, LEDGER_RETURNED), 2);
 	assert_int_equal(l.n[LEDGER_RECORDING] + l.n[LEDGER_RETURNING], 0);
 	ledger_record(&l);
-	ledger_undo(&l, LEDGER_APART);
-	assert_int_equal(ids(&l, LEDGER_APART), 13);
+	ledger_undo(&l, LEDGER_SET_ASIDE);
+	assert_int_equal(ids(&l, LEDGER_SET_ASIDE), 13);
 	ledger_clear(&l);
 }
 
@@ -114,22 +114,22 @@ static void those_set_apart_go_one_by_one_each_at_its_time(void **state)
 	for (int id = 1; id <= 3; id++)
 		end(&l, id, 100);
 	ledger_record(&l);
-	ledger_undo(&l, LEDGER_APART);
-	a = ledger_attempts(&l, LEDGER_APART, &n);
+	ledger_undo(&l, LEDGER_SET_ASIDE);
+	a = ledger_attempts(&l, LEDGER_SET_ASIDE, &n);
 	assert_int_equal(n, 3);
 	a[0]->again_ns = 50;
 	a[1]->again_ns = 20;
 	a[2]->again_ns = 20;
 	free(a);
-	assert_int_equal(ledger_due_ns(&l, LEDGER_APART), 20);
-	ledger_record_apart(&l, 19);
+	assert_int_equal(ledger_due_ns(&l, LEDGER_SET_ASIDE), 20);
+	ledger_record_set_aside(&l, 19);
 	assert_int_equal(l.n[LEDGER_RECORDING], 0);
-	ledger_record_apart(&l, 20);
+	ledger_record_set_aside(&l, 20);
 	assert_int_equal(ids(&l, LEDGER_RECORDING), 2);
 	ledger_each(&l, LEDGER_RECORDING, leave, NULL);
-	ledger_record_apart(&l, 60);
+	ledger_record_set_aside(&l, 60);
 	assert_int_equal(ids(&l, LEDGER_RECORDING), 1);
-	assert_int_equal(ledger_due_ns(&l, LEDGER_APART), 20);
+	assert_int_equal(ledger_due_ns(&l, LEDGER_SET_ASIDE), 20);
 	ledger_clear(&l);
 }
 
@@ -147,7 +147,7 @@ static void what_is_locked_is_given_back_later(void **state)
 	ledger_give_back(&l, 10);
 	assert_int_equal(ids(&l, LEDGER_RETURNING), 2);
 	assert_int_equal(ledger_due_ns(&l, LEDGER_RETURNED), 50);
-	assert_int_equal(ledger_due_ns(&l, LEDGER_APART), UINT64_MAX);
+	assert_int_equal(ledger_due_ns(&l, LEDGER_SET_ASIDE), UINT64_MAX);
 	ledger_clear(&l);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/clock.h"
-#include "engine/plan.h"
+#include "engine/pure/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,8 @@ static void jobs_are_wanted_for_runners_and_a_moment_ahead(void **state)
 		{ "nothing is known of jobs: one for each runner", PLAN(), IN(), 2 },
 		{ "long jobs, one runner busy", PLAN(), IN(.run_us = 1e6, .room = 1), 1 },
 		{ "long jobs, all runners busy", PLAN(), IN(.run_us = 1e6, .room = 0), 0 },
-		{ "a job waits for the free runner already", PLAN(), IN(.run_us = 1e6, .room = 2, .unstarted = 2), 0 },
+		{ "a job waits for the free runner already", PLAN(), IN(.run_us = 1e6, .room = 2, .unstarted = 2),
+		  0 },
 		{ "more runners than a batch", PLAN(), IN(.batch = 3, .room = 8), 3 },
 		{ "short jobs: twice as many as last time", PLAN(.asked = 20), IN(.run_us = 100), 40 },
 		{ "short jobs: what runners do in 25 ms", PLAN(.asked = 400), IN(.run_us = 1000), 50 },
@@ -61,9 +62,10 @@ static void jobs_are_wanted_for_runners_and_a_moment_ahead(void **state)
 		{ "an attempt has ended: who knows", PLAN(.claim_ns = 10001 * MS, .ended = 1), IN(), 2 },
 		{ "params fill what there is for them", PLAN(), IN(.params = 16 << 20, .idle = 0), 0 },
 		{ "but a runner stands idle", PLAN(), IN(.params = 16 << 20), 2 },
-		{ "jobs with leases of their own, no runner free", PLAN(.alone_only = true), IN(.room = 0), 0 },
-		{ "jobs with leases of their own, short, one for each runner", PLAN(.alone_only = true),
-		  IN(.run_us = 100, .alone = 2), 0 },
+		{ "jobs with leases of their own, no runner free", PLAN(.single_lease_only = true), IN(.room = 0),
+		  0 },
+		{ "jobs with leases of their own, short, one for each runner", PLAN(.single_lease_only = true),
+		  IN(.run_us = 100, .single_lease = 2), 0 },
 	};
 
 	(void)state;
@@ -135,7 +137,7 @@ static int64_t claim(struct plan *p, const struct plan_in *in, struct plan_got g
 	struct plan_ask ask = plan_next(p, in);
 
 	assert_true(ask.free + ask.limited > 0);
-	plan_sent(p, &ask, in->now);
+	plan_sent(p, &ask, p->adds, in->now);
 	got.sent_ns = in->now;
 	got.free = ask.free > 0;
 	got.limited = ask.limited > 0;
@@ -189,13 +191,13 @@ static void what_must_begin_at_once_is_no_more_than_runners_take(void **state)
 	struct plan_in in = IN(.runners = 4, .room = 3, .idle = 2, .run_us = 1e6);
 
 	(void)state;
-	assert_int_equal(next(PLAN(), in).alone, 3);
+	assert_int_equal(next(PLAN(), in).single_lease, 3);
 	assert_int_equal(next(PLAN(), in).rated, 2);
 	in.unstarted = 1;
-	assert_int_equal(next(PLAN(), in).alone, 2);
+	assert_int_equal(next(PLAN(), in).single_lease, 2);
 	assert_int_equal(next(PLAN(), in).rated, 1);
-	in = IN(.runners = 4, .room = 3, .idle = 2, .unstarted = 1, .run_us = 1000, .alone = 1, .limited = 30);
-	assert_int_equal(next(PLAN(), in).alone, 3);
+	in = IN(.runners = 4, .room = 3, .idle = 2, .unstarted = 1, .run_us = 1000, .single_lease = 1, .limited = 30);
+	assert_int_equal(next(PLAN(), in).single_lease, 3);
 	assert_int_equal(next(PLAN(), in).rated, 50); /* 4 runners, 20 ms: 80, of which 30 are in hand */
 	in.run_us = 1;                                /* handing over takes longer */
 	assert_int_equal(next(PLAN(), in).rated, 370);
@@ -273,7 +275,7 @@ static void an_attempt_that_ends_meanwhile_may_have_deferred_more(void **state)
 	struct plan_ask ask = plan_next(&p, &IN());
 
 	(void)state;
-	plan_sent(&p, &ask, IN().now);
+	plan_sent(&p, &ask, false, IN().now);
 	plan_ended(&p);
 	plan_learn(&p, &(struct plan_got){ .free = true, .promoted = true, .looked = true, .sent_ns = IN().now });
 	assert_false(p.exhausted);
@@ -285,7 +287,7 @@ static void an_attempt_that_ends_meanwhile_may_have_deferred_more(void **state)
 
 	p = PLAN(.dry = true, .limited_dry = true, .ended = 1);
 	ask = plan_next(&p, &IN());
-	plan_sent(&p, &ask, IN().now);
+	plan_sent(&p, &ask, false, IN().now);
 	assert_false(p.dry || p.limited_dry);
 }
 
@@ -360,7 +362,7 @@ static void what_was_not_looked_at_is_asked_for_at_once(void **state)
 		ask = plan_next(&p, &IN());
 		assert_true(ask.free > 0 && ask.anew == (i == 0));
 		ask.limited = 1;
-		plan_sent(&p, &ask, 10000 * MS);
+		plan_sent(&p, &ask, false, 10000 * MS);
 		assert_int_equal(plan_learn(&p, &more), 0);
 		assert_false(p.dry || p.limited_dry || p.exhausted);
 	}
@@ -377,21 +379,21 @@ static void a_round_begins_anew_with_what_may_be_ready_since(void **state)
 	struct plan p = PLAN();
 
 	(void)state;
-	plan_sent(&p, &ask, 10000 * MS);
+	plan_sent(&p, &ask, false, 10000 * MS);
 	assert_false(plan_next(&p, &IN()).anew);
 	plan_heard(&p);
 	assert_true(plan_next(&p, &IN()).anew);
-	plan_sent(&p, &ask, 10000 * MS);
+	plan_sent(&p, &ask, false, 10000 * MS);
 	plan_again(&p);
 	assert_true(plan_next(&p, &IN()).anew);
-	plan_sent(&p, &ask, 10000 * MS);
+	plan_sent(&p, &ask, false, 10000 * MS);
 	plan_ended(&p);
 	assert_true(plan_next(&p, &IN()).anew);
-	plan_sent(&p, &ask, 10000 * MS);
+	plan_sent(&p, &ask, false, 10000 * MS);
 	assert_false(plan_next(&p, &IN()).anew);
 	plan_learn(&p, &(struct plan_got){ .free = true, .limited = true, .limited_n = 1, .more = true });
 	assert_true(plan_next(&p, &IN()).anew);
-	plan_sent(&p, &ask, 10000 * MS);
+	plan_sent(&p, &ask, false, 10000 * MS);
 	plan_learn(&p, &(struct plan_got){ .free = true, .limited = true, .made_ready = true, .more = true });
 	assert_true(plan_next(&p, &IN()).anew);
 }
@@ -433,12 +435,12 @@ static void what_was_cut_is_not_asked_for_again_at_once(void **state)
 	(void)state;
 	claim(&p, &in, (struct plan_got){ .free_n = 3, .cut = true });
 	assert_int_equal(p.asked, 3);
-	assert_false(p.alone_only || p.look_at_delayed);
+	assert_false(p.single_lease_only || p.look_at_delayed);
 	assert_int_equal(next(p, in).wanted, 6);
-	claim(&p, &in, (struct plan_got){ .free_n = 2, .alone_n = 2, .cut = true });
-	assert_true(p.alone_only);
-	claim(&p, &in, (struct plan_got){ .free_n = 2, .alone_n = 2 });
-	assert_false(p.alone_only);
+	claim(&p, &in, (struct plan_got){ .free_n = 2, .single_lease_n = 2, .cut = true });
+	assert_true(p.single_lease_only);
+	claim(&p, &in, (struct plan_got){ .free_n = 2, .single_lease_n = 2 });
+	assert_false(p.single_lease_only);
 }
 
 static void lanes_are_looked_for_again_the_later_the_longer_it_took(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/verdict.h"
+#include "engine/pure/verdict.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,8 @@ static void an_attempt_ends_its_job_or_counts_or_does_neither(void **state)
 		{ "a failure", ATTEMPT(.outcome = JOB_FAILED), JOB(), IN(), JOB_FAILED, true, false },
 		{ "a failure for good", ATTEMPT(.outcome = JOB_FAILED, .dead = true), JOB(), IN(), JOB_FAILED, true,
 		  true },
-		{ "the last failure", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 3), IN(), JOB_FAILED, true, true },
+		{ "the last failure", ATTEMPT(.outcome = JOB_FAILED), JOB(.attempt = 3), IN(), JOB_FAILED, true,
+		  true },
 		{ "the last one, as the job says", ATTEMPT(.outcome = JOB_CRASHED), JOB(.max_attempts = 1), IN(),
 		  JOB_CRASHED, true, true },
 		{ "not the last one, as the job says", ATTEMPT(.outcome = JOB_TIMEOUT),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Plan and wake together: tables of single steps, and a service that is driven against a model of the database. */
-#include "engine/wake.h"
+#include "engine/pure/wake.h"
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -208,7 +208,7 @@ enum job_state { UNUSED, OPEN, DELAYED, READY, TAKEN, RUNNING };
 struct sim_job {
 	enum job_state state;
 	int lane;
-	bool limited, alone; /* under limits; with a lease of its own */
+	bool limited, single_lease; /* under limits; with a lease of its own */
 	bool notifies;
 	uint64_t commit_ns, delay_ns, ready_ns, end_ns;
 	int passed; /* claims that saw it ready and did not ask for it */
@@ -276,11 +276,11 @@ static void defer_job(struct sim *s, uint64_t open_ns, bool delayed)
 	*job = (struct sim_job){ .state = OPEN,
 				 .lane = (int)below(s, (uint64_t)s->lanes),
 				 .limited = one_in(s, 5),
-				 .alone = one_in(s, 5),
+				 .single_lease = one_in(s, 5),
 				 .commit_ns = s->now + open_ns,
 				 .notifies = s->session_armed || s->others_listen,
 				 .delay_ns = delayed ? 1 + below(s, s->active_ns) : 0 };
-	job->alone = job->alone && !job->limited;
+	job->single_lease = job->single_lease && !job->limited;
 }
 
 static void commit(struct sim *s, struct sim_job *job)
@@ -415,7 +415,7 @@ static bool is_work(const struct sim *s)
 static void claim_free(struct sim *s, const struct plan_ask *ask, struct plan_got *got)
 {
 	bool gave[LANES] = { false }, asked[LANES];
-	int64_t alone = ask->alone;
+	int64_t single_lease = ask->single_lease;
 
 	memcpy(asked, s->known, sizeof(asked));
 	if (ask->look && (ask->lanes_anew || s->lanes_left == 0))
@@ -443,12 +443,12 @@ static void claim_free(struct sim *s, const struct plan_ask *ask, struct plan_go
 		job->passed = 0;
 		if ((int64_t)got->free_n >= ask->free)
 			continue;
-		if (job->alone && alone == 0) {
+		if (job->single_lease && single_lease == 0) {
 			got->cut = true;
 			continue;
 		}
-		alone -= job->alone;
-		got->alone_n += job->alone;
+		single_lease -= job->single_lease;
+		got->single_lease_n += job->single_lease;
 		got->free_n++;
 		gave[job->lane] = true;
 		job->state = TAKEN;
@@ -483,11 +483,11 @@ static void pass_over_the_other_kind(struct sim *s, bool free, bool limited)
 			s->job[i].passed++;
 }
 
-/* A cycle as cycle.c sends it, with what others do before, between and after its transactions. */
+/* A cycle as round_trip.c sends it, with what others do before, between and after its transactions. */
 static void cycle(struct sim *s, const struct plan_ask *ask, enum wake_step step)
 {
 	bool claims = ask->free + ask->limited > 0, arms = step == WAKE_ARM || step == WAKE_PEEK;
-	bool taken = false, work = false;
+	bool taken = false, work = false, adds;
 	bool writes = s->unrecorded > 0 || ask->promote || (step != WAKE_NOTHING && step != WAKE_CLAIM);
 	struct plan_got got = { .sent_ns = s->now, .promoted = ask->promote, .limits = true };
 	struct store_ids open = { 0 };
@@ -498,10 +498,10 @@ static void cycle(struct sim *s, const struct plan_ask *ask, enum wake_step step
 		wake_sent(&s->wake, WAKE_CLAIM);
 	if (step == WAKE_PEEK || step == WAKE_DISARM)
 		wake_sent(&s->wake, step);
-	s->plan.adds = s->unrecorded > 0 && one_in(s, 4) && s->now < s->active_ns;
-	if (s->plan.adds)
+	adds = s->unrecorded > 0 && one_in(s, 4) && s->now < s->active_ns;
+	if (adds)
 		defer_job(s, below(s, 100) * US, false);
-	plan_sent(&s->plan, ask, s->now);
+	plan_sent(&s->plan, ask, adds, s->now);
 	s->unrecorded = 0;
 	pass(s, s->now + (100 + below(s, 400)) * US);
 	if (step == WAKE_DISARM)
@@ -561,7 +561,7 @@ static struct plan_in what_is_known(const struct sim *s)
 
 	for (int i = 0; i < JOBS; i++)
 		if (s->job[i].state == RUNNING || s->job[i].state == TAKEN) {
-			in.alone += s->job[i].alone;
+			in.single_lease += s->job[i].single_lease;
 			in.limited += s->job[i].limited;
 		}
 	for (int i = 0; i < LANES; i++)

@@ -1,4 +1,4 @@
-"""What is told, and that it is told once: each cause brought about in the sums that it is found by. Runs of programs are in tests/bin/test_tell.py."""
+"""What is told, and that it is told once: each cause brought about in the sums that it is found by. Runs of programs are in tests/bin/test_alerting.py."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What --on-dead names is deferred once for each dead job, whoever recorded the death. Runs of programs are in tests/bin/test_tell.py."""
+"""What --on-dead names is deferred once for each dead job, whoever recorded the death. Runs of programs are in tests/bin/test_alerting.py."""
 
 import json
 

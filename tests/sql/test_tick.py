@@ -1,4 +1,4 @@
-"""Ticks of schedules become jobs: each once, whoever comes first, whatever clocks do. lib/engine/tick.c asks for them."""
+"""Ticks of schedules become jobs: each once, whoever comes first, whatever clocks do. lib/engine/step/tick.c asks for them."""
 
 import datetime
 import json

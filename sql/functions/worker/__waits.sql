@@ -23,7 +23,7 @@
 -- and sleeps only if that found nothing.
 -- A transaction that looked after the lock was taken notifies. One that looked before it has either
 -- ended by the time of the claim, which then sees its job, or was in progress, and is on the list:
--- the worker looks again until those have ended (lib/engine/listen.c).
+-- the worker looks again until those have ended (lib/engine/step/listening.c).
 create or replace function deferred.__waits(queue text) returns boolean
 language sql
 as $$

@@ -2,7 +2,7 @@
 -- params: jobs_max int4, from timestamptz
 -- returns: promoted int8
 -- $1 at most so many; $2 those due from then on. What died before it, and stays for as long as a
---   snapshot needs it, is not walked over (lib/engine/delayed.c).
+--   snapshot needs it, is not walked over (lib/engine/step/delayed.c).
 -- locks: the rows, those locked by others are left to them. Index: __deferred_hot_delayed
 with due as materialized (
     select h.id from deferred.__deferred_hot h
