@@ -852,21 +852,6 @@ int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_e
 	return error_set(err, DEFERRED_EPLUGIN, "plugin", "plugin '%.300s' does not exist", file);
 }
 
-int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_loading_fn *loading,
-		    plugin_refused_fn *refused, void *data, struct deferred_error *err)
-{
-	struct plugin_set *s;
-	int rc = plugin_open_dir(&s, dir, owner_uid, refused, data, err);
-
-	if (rc < 0)
-		return rc;
-	if ((rc = plugin_load_all(s, loading, refused, data, err)) == 0)
-		*set = s;
-	else
-		plugin_set_free(s);
-	return rc;
-}
-
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid,
 		    struct deferred_error *err)
 {

@@ -60,10 +60,6 @@ int plugin_load_all(struct plugin_set *set, plugin_loading_fn *loading, plugin_r
  * loaded, DEFERRED_ENOMEM. */
 int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_error *err);
 
-/* Open the folder and load all. Returns as the two do. */
-int plugin_load_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_loading_fn *loading,
-		    plugin_refused_fn *refused, void *data, struct deferred_error *err);
-
 /* Open and load one file of the folder, NAME.so. */
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid,
 		    struct deferred_error *err);

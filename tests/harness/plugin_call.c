@@ -162,8 +162,10 @@ int main(int argc, char **argv)
 	}
 	if (argc - optind < 3)
 		return 2;
-	if (plugin_load_dir(&set, argv[optind], geteuid(), NULL, on_refused, NULL, &err) < 0) {
+	if (plugin_open_dir(&set, argv[optind], geteuid(), on_refused, NULL, &err) < 0 ||
+	    plugin_load_all(set, NULL, on_refused, NULL, &err) < 0) {
 		fprintf(stderr, "%s\n", err.message);
+		plugin_set_free(set);
 		return 1;
 	}
 	if (!(fn = plugin_find(set, argv[optind + 1]))) {
