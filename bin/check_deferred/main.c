@@ -72,7 +72,7 @@ static const struct program check_deferred = {
 	.list = "queue",
 };
 
-/* What the server refuses and will refuse again until somebody changes something. */
+/* Errors that recur until somebody changes something. */
 struct refusal {
 	const char *sqlstate;
 	int exit_code;
@@ -256,7 +256,7 @@ static struct run run;
 static void main_leave(int sig)
 {
 	(void)sig;
-	/* What a predecessor that died left to be swept is still there: then the mark stays. */
+	/* Remains of a predecessor that died are still there, so the mark stays. */
 	if (run.pidfile.held && !run.pidfile.unclean && ftruncate(run.pidfile.fd, 0) < 0)
 		_exit(EX_OSERR);
 	_exit(0);
@@ -511,7 +511,7 @@ static int run_with_pidfile(void)
 	struct deferred_error err = { 0 };
 	struct worker_summary summary = { 0 };
 	const char *pidfile;
-	static char path[PATH_MAX]; /* settings that are read anew take the old ones away */
+	static char path[PATH_MAX]; /* reading the settings again frees the old ones */
 	char default_path[PATH_MAX];
 	bool replace = strcmp(config_text(config, "if_running"), "replace") == 0;
 	struct pidfile_terms terms;
@@ -582,8 +582,8 @@ static int run_with_pidfile(void)
 			error_hint(&err, "%s", find_refusal(&err)->remedy);
 		program_complain(&err, 0);
 	}
-	/* After a failure the next start must look for what is left of us; and where nothing was due, for what is left
-	 * of the one that died before us. */
+	/* After a failure the next start must look for remains of this process. If nothing was due, it must look for
+	 * those of a predecessor that died. */
 	if (rc == 0 && (run.began || !run.pidfile.unclean))
 		pidfile_release(&run.pidfile);
 	return exit_code_of(rc, &err);

@@ -151,8 +151,8 @@ static bool end_holder(struct pidfile *p, pid_t pid, int64_t grace_ms)
 	return gone;
 }
 
-/* The number is for people, but that there is something in the file tells the next start that we did not leave in
- * order: without it we do not begin. */
+/* The number is for people. But text in the file tells the next start that this process did not end in order. Without
+ * it the process does not begin. */
 static int write_pid(struct pidfile *p)
 {
 	char text[32];
@@ -237,7 +237,7 @@ static bool is_silent(struct pidfile *p, pid_t pid, const char *path, const stru
 	return true;
 }
 
-/* Who locks a file that has been removed locks nothing. */
+/* The lock of a removed file locks nothing. */
 static bool still_there(struct pidfile *p, const char *path)
 {
 	struct stat ours, named;

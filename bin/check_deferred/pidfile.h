@@ -2,17 +2,17 @@
 /*
  * pidfile - one running copy for each file.
  *
- * The truth is a record lock of the kernel (fcntl) on the open file, held for the life of the process: it goes
- * with the process however that dies, children do not inherit it, and the kernel names its holder. The text in
- * the file informs people; it is never read to find out whom to signal. The file stays when the process goes,
- * since another start may have it open; it is then empty, unless the process was killed.
+ * The lock is a record lock (fcntl) on the open file, held for the life of the process. It ends with the process
+ * however that dies, children do not inherit it, and the kernel names its holder. The text in the file is for people;
+ * no signal is ever sent by it. The file stays when the process ends, because another start may have it open. It is
+ * then empty, unless the process was killed.
  *
- * Taking over: ask the kernel for the holder, pin that process by a pidfd, ask again; only if it is still the
- * holder it gets SIGTERM through the pidfd, and SIGKILL after the grace period. So a stale, forged or recycled
- * number harms nobody.
+ * Taking over: ask the kernel for the holder, pin that process by a pidfd, and ask again. Only if it is still the
+ * holder does it get SIGTERM through the pidfd, and SIGKILL after the grace period. A stale, forged or recycled number
+ * therefore harms nobody.
  *
- * While it lives the holder has the time of the file moved on: one that is stopped, or hangs, would be left alone for
- * ever else by starts that leave a running copy alone.
+ * The holder updates the time of the file. Starts that spare a running copy can therefore replace one that hangs or is
+ * stopped.
  *
  * Closing any descriptor of the file drops the lock: nobody else in this process opens it.
  */
@@ -63,7 +63,8 @@ enum pidfile_result pidfile_take(struct pidfile *p, const char *path, const stru
 
 #define PIDFILE_ALIVE_MS 15000 /* pidfile_alive() is called that often, at least */
 
-/* We live. Says so, once, when the file is not where it was, for then the next start runs beside us. */
+/* Update the time of the file. Logs once if the file was moved or removed, because the next start then runs in
+ * parallel. */
 void pidfile_alive(struct pidfile *p);
 
 /*

@@ -312,7 +312,7 @@ static int exit_code_of_refusal(const char *sqlstate)
 	return CLI_NOT_DONE;
 }
 
-/* What the server says of missing rights names no role. Who has the role was refused something else. */
+/* The server's message about missing rights names no role. A member of the role was refused something else. */
 static void hint_role(const struct cli *cli, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;

@@ -24,7 +24,7 @@ int cli_use_shard(struct cli *cli, const char *name)
 
 /* ---- all of them, one after the other ------------------------------------------------------------ */
 
-/* What the child wrote, as far as there is memory for it, ended by a NUL. Given: free(). */
+/* The output of the child, as far as memory allows, ended by a NUL. The caller frees it. */
 static char *answer_of(int fd, size_t *len)
 {
 	size_t size = 0;

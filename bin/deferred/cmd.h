@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd - what the commands of `deferred` have in common. A command is a descriptor in a file of its own,
- * listed by main.c. It reads its options with cli_getopt(), gets the connection with cli_connect(), writes
- * its answer to standard output, and returns the exit code: EX_OK, what cli_fail() says, or CLI_NOT_DONE.
+ * cmd - the common part of the commands of `deferred`. A command is a descriptor in a file of its own, listed by
+ * main.c. It reads its options with cli_getopt(), connects with cli_connect() and writes its answer to standard output.
+ * It returns the exit code: EX_OK, the result of cli_fail(), or CLI_NOT_DONE.
  */
 #ifndef CMD_H
 #define CMD_H
@@ -17,7 +17,7 @@
 #include <sys/types.h>
 #include <sysexits.h>
 
-/* What was asked for could not be done: no such job, a job that is being run. */
+/* The request could not be carried out: no such job, or the job is running. */
 #define CLI_NOT_DONE 1
 
 /* Looking at things takes no longer than that. */
@@ -61,7 +61,7 @@ extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel,
 	cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_why, cmd_schedule,
 	cmd_shard;
 
-/* What cli_getopt() returns besides the codes of the command's own options. */
+/* The results of cli_getopt() besides the codes of the command's own options. */
 enum {
 	CLI_OPT_DONE = -1,
 	CLI_OPT_HELP = 1000,
@@ -146,14 +146,14 @@ void cli_warn_unoffered(struct cli *cli, const char *fn);
  * cli_shard.c: which of several databases a command is for, where the config file has shards and no other connection is
  * given.
  *
- * cli_choose_shard() is called by cli_connect(), with the settings read. With --all-shards, and of what looks at all of
- * them anyway, it goes on in a child process for each, one after the other, whose answers become one; the parent ends
- * there. Returns 0 or the exit code. cli_use_shard(): the one of this name, from here on. Returns as cli_config().
- * cli_start_child(): a process of its own, for that shard. Returns its pid, *fd being what it writes; 0 in the child,
- * *fd being where to; -1 where there is none, which was reported.
- * cli_end_child(): take what it writes, until it ends. *text: given, ended by a NUL; NULL: nothing. Returns its exit
- * code. cli_shard_of(): the command is about that job, so its shard is meant where none is named. Before cli_connect().
- * cli_check_shard(): the database that was found is the one that the config file means.
+ * cli_connect() calls cli_choose_shard() with the settings read. With --all-shards, and for commands about all shards,
+ * a child process for each shard continues, one after the other. Their answers become one, and the parent ends there.
+ * Returns 0 or the exit code. cli_use_shard(): use the shard of this name from here on. Returns as cli_config().
+ * cli_start_child(): start a process for that shard. Returns its pid, with *fd to read from; 0 in the child, with *fd
+ * to write to; -1 after a reported error. Then cli_end_child(): read all that the child writes, until it ends. The
+ * caller frees *text, which ends with a NUL; NULL: nothing was written. Returns its exit code. cli_shard_of(): the
+ * command is about that job, so it uses the shard of the job if none is named. Call it before cli_connect().
+ * cli_check_shard(): check that the database is the one in the config file.
  */
 int cli_choose_shard(struct cli *cli);
 int cli_use_shard(struct cli *cli, const char *name);
@@ -165,8 +165,8 @@ int cli_check_shard(struct cli *cli);
 /* --answer-timeout, --lock-timeout. False: it was reported, return EX_USAGE. */
 bool cli_take_limit(struct cli *cli, int c, const char *text);
 
-/* How long the server may take, as cli_connect() has it. takes_long: what is done from here on may, so that of limits
- * of an answer only one on the command line counts. */
+/* Set the time limits of the server as cli_connect() does. With takes_long, only a limit on the command line applies to
+ * the following statements. */
 void cli_set_limits(const struct cli *cli, bool takes_long);
 
 /* --db: taken out of what ps shows if there is a password in it. */
@@ -183,17 +183,17 @@ bool cli_has_unit(const struct cli *cli, const char *what, const char *text);
 /* A span, so long ago: *moment is NULL; else *ago_ms is -1, and *moment a timestamp for the database to read. */
 bool cli_moment(const struct cli *cli, const char *what, const char *text, int64_t *ago_ms, const char **moment);
 
-/* Report what the database said to a time that is no span; returns the exit code: that of a wrong option, where the
- * time is what is wrong. */
+/* Report the database's error about a time that is no span. Returns the exit code: that of a wrong option if the time
+ * is wrong. */
 int cli_fail_time(const struct cli *cli, const char *what, const char *text, const struct deferred_error *err);
 
-/* Add one --tag to a list of so many, which has room for CLI_TAGS_MAX. False: there is none, which was reported. */
+/* Add one --tag to a list of *len, which has room for CLI_TAGS_MAX. False: the list is full, which was reported. */
 #define CLI_TAGS_MAX 32
 bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len);
 
 /*
- * Params as they were given: NULL is {}, "-" all of standard input but the ends of lines at its end. *given is set
- * where they were read, and is the caller's to free. NULL: it failed and was reported, *rc is the exit code.
+ * The params of a command: NULL is {}, "-" is standard input without line ends at its end. If they were read, *given is
+ * set, and the caller frees it. NULL: it failed and was reported, *rc is the exit code.
  */
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc);
 

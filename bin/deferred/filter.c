@@ -112,8 +112,7 @@ static void on_interrupt(int number)
 	interrupted = 1;
 }
 
-/* The transaction under way is finished, so that what is told is what was done; a second signal ends the program as
- * ever. */
+/* The current transaction is finished, so that the report is true. A second signal ends the program. */
 static void catch_interrupts(void)
 {
 	struct sigaction action = { .sa_handler = on_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART };

@@ -121,8 +121,8 @@ static int close_output(const struct cli *cli, int exit_code)
 	return exit_code ? exit_code : EX_IOERR;
 }
 
-/* What is closed is held, by what cannot be written to: else the first connection would get its number, and the answer.
- * */
+/* A closed standard descriptor is opened, read-only on /dev/null. Otherwise the first connection would get its number,
+ * and our output. */
 static void hold_descriptors(void)
 {
 	int fd;
@@ -191,7 +191,7 @@ int main(int argc, char **argv)
 	cli.role = cli.cmd->role;
 	argc -= optind;
 	argv += optind;
-	optind = 0; /* glibc: start anew, with the command in the place of the program */
+	optind = 0; /* glibc: start again, with the command in the place of the program */
 	exit_code = cli.cmd->run(&cli, argc, argv);
 	pg_close(cli.pg);
 	config_free(cli.config);

@@ -17,10 +17,10 @@ struct seen {
 	} young, old;
 };
 
-/* It has not been met, and is from now on. Of a set that cannot grow for want of memory nothing is known any more. */
+/* True the first time for an id. A set that cannot grow for lack of memory forgets all. */
 bool seen_first(struct seen *seen, uint64_t number);
 
-/* What was met before the last call is forgotten. */
+/* Forget the ids met before the last call. */
 void seen_turn(struct seen *seen);
 
 void seen_clear(struct seen *seen);

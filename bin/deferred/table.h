@@ -38,8 +38,8 @@ const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const int64_t *done, c
 /* A time in microseconds: 250us, 1.5ms, 12.3s. */
 const char *table_us(char buf[TABLE_AGE_SIZE], int64_t us);
 
-/* Copy of text as visible.h shows it, cut to max characters if max > 0. Its lines after the first begin with so many
- * blanks, so that none looks like one of ours; TABLE_ONE_LINE: it has no other lines. Given. */
+/* A copy of text as visible.h shows it, cut to max characters if max > 0. Further lines are indented, so that none
+ * looks like one of ours. TABLE_ONE_LINE: there are no further lines. The caller frees it. */
 #define TABLE_ONE_LINE (-1)
 char *table_clean(const char *text, size_t max, int indent);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account_key - keys of accounts, which the database holds encrypted: who reads the database, or a dump of it, has
- * nothing without the master key, a file on the machines that serve accounts. Programs that use it link with libcrypto,
- * the shared library does not contain it.
+ * account_key - keys of accounts, which the database stores encrypted. A reader of the database or of a dump needs the
+ * master key, a file on the machines that serve accounts. Programs that use it link with libcrypto; the shared library
+ * does not contain it.
  *
- * Encrypted is: one byte 1, a nonce of 12 bytes, the key, and 16 bytes by which AES-256-GCM finds out whether any of it
- * was changed. The name of the account and the number of the key are part of what is checked, so that a key cannot be
- * put in the place of another.
+ * The encrypted form is one byte 1, a nonce of 12 bytes, the key, and the 16 bytes of the AES-256-GCM tag. The tag
+ * covers the name of the account and the number of the key too, so that a key cannot replace another.
  */
 #ifndef ACCOUNT_KEY_H
 #define ACCOUNT_KEY_H

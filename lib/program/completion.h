@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * completion - what a program says of its own tables when its one argument is --describe: bin/completion.awk makes the
- * completions of shells of it. One line each, of five fields separated by tabs: where it stands ("deferred queue set"),
- * word or option, its name, what it takes, what it is for.
+ * completion - the output of a program for the argument --describe, from which bin/completion.awk makes shell
+ * completions. Each line has five fields separated by tabs: the command ("deferred queue set"), word or option, its
+ * name, its value, its purpose.
  */
 #ifndef COMPLETION_H
 #define COMPLETION_H
 
 #include <stdbool.h>
 
-/* What an option takes, if not one of few words: "a|b|c". */
+/* The value of an option; one of few words is "a|b|c". */
 #define COMPLETION_NOTHING ""
 #define COMPLETION_TEXT "<text>"
 #define COMPLETION_FILE "<file>"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* daemon - a program that serves until it is told to end: signals, the service manager, and how it stops. */
+/* daemon - a program that serves until a signal ends it: signals, the service manager, and the stop. */
 #ifndef DAEMON_H
 #define DAEMON_H
 
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* What the program does, each with the data of daemon_run(), in its one thread. */
+/* The callbacks of the program, called with the data of daemon_run() in its only thread. */
 struct daemon_work {
 	int (*start)(void *data,
 		     struct deferred_error
@@ -22,8 +22,8 @@ struct daemon_work {
 
 #define DAEMON_LAST_WORDS_MS 500 /* the last lines wait so long for somebody who reads them */
 
-/* Serve until SIGTERM or SIGINT; what is in hand then gets grace_ms. Returns an exit code, what was wrong having been
- * told. Where something is still in hand after that, it does not return: the process ends. */
+/* Serve until SIGTERM or SIGINT. Requests in progress then get grace_ms. Returns an exit code; errors are reported. If
+ * a request still runs after the grace time, the process ends here. */
 int daemon_run(const struct daemon_work *work, void *data, int64_t grace_ms);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * doctor - the checks of an installation, and what they find: for `deferred doctor`, and for a page. A check says what
- * it finds with doctor_warn() or doctor_fail(), then, of that, why it matters and what mends it. One that says nothing
- * is fine. doctor_run() hands on what it said, whole.
+ * doctor - the checks of an installation and their findings, for `deferred doctor` and for a page. A check reports a
+ * finding with doctor_warn() or doctor_fail(), then why it matters and the remedy. A check without a finding passed.
+ * doctor_run() hands on the complete findings.
  *
  *     struct doctor d = { .pg = pg, .role = "deferred_worker", .take = print };
  *     for (const struct doctor_check *c = doctor_checks; c->name; c++)
@@ -31,12 +31,13 @@
 /* In the order of what matters more. Unknown: the check itself failed, so nothing is known of what it checks. */
 enum doctor_level { DOCTOR_OK, DOCTOR_UNKNOWN, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_LEVELS };
 
-/* One of a check that is fine has what, why and mend NULL, and note says how far it could look; "": all of it. Of one
- * that is not note is "". */
+/* A passed check has what, why and mend NULL. Its note says how far it could look; "": everywhere. A finding has the
+ * note "". */
 struct doctor_finding {
 	const char *check;
 	enum doctor_level level;
-	const char *note, *what, *why, *mend; /* unclean: names in them are others'. why and mend may be NULL */
+	const char *note, *what, *why,
+		*mend; /* not escaped: names in them are from producers. why and mend may be NULL */
 };
 
 struct doctor_host;
@@ -44,7 +45,7 @@ struct doctor_host;
 struct doctor {
 	/* The caller's. */
 	struct pg *pg;        /* NULL: there is no connection */
-	const char *role;     /* whose rights the checks take: who lacks them is told to ask for them */
+	const char *role;     /* the role whose rights the checks need; a check without them asks for it */
 	const char *user;     /* who that is; NULL: the login */
 	int lock_ms;          /* no statement waits longer for a lock; 0: than it may take */
 	bool knows_functions; /* those of this host are below */
@@ -66,7 +67,7 @@ struct doctor {
 	char *what, *why, *mend;
 };
 
-/* What a check needs to say anything. */
+/* The requirements of a check. */
 enum doctor_needs { DOCTOR_NOTHING, DOCTOR_SETTINGS, DOCTOR_SERVER, DOCTOR_SCHEMA };
 
 struct doctor_check {
@@ -78,7 +79,7 @@ struct doctor_check {
 /* In the order to be made in: what a check needs to know is found by one before it. Ends with name NULL. */
 extern const struct doctor_check doctor_checks[];
 
-/* Do the check, by run, and hand on what it finds. What it needs of settings, the caller has seen to. */
+/* Do the check by run, and hand on its findings. The caller provides the settings that it needs. */
 void doctor_run(struct doctor *d, const struct doctor_check *check, void (*run)(struct doctor *d));
 void doctor_clear(struct doctor *d);
 
@@ -121,7 +122,7 @@ void doctor_builds(struct doctor *d);
 void doctor_alerts(struct doctor *d);
 void doctor_schedules(struct doctor *d);
 
-/* What mends a line that starts again before what it began has ended. */
+/* The remedy for a line that starts again before its run has ended. */
 extern const char doctor_skip[];
 
 #endif

@@ -2,12 +2,11 @@
 /*
  * metrics - figures as Prometheus reads them (exposition.h).
  *
- * Each counter is a sum since ever, so it outlives restarts, and what it costs to ask does not grow with what lies in
- * the log. Labels are queue, fn, outcome, state, build and version, never what a producer writes freely. Of queues the
- * first METRICS_QUEUES that ever had something are told one by one, of functions METRICS_FUNCTIONS, of pairs of them
- * METRICS_PAIRS; the others are summed as "other". The first, for the busiest would change places, and a counter that
- * does is taken for one that began anew. Builds are told of functions that ran in more than one within two days,
- * METRICS_BUILDS in all.
+ * Each counter is a sum over all time, so it survives restarts. Its cost does not grow with the log. Labels are queue,
+ * fn, outcome, state, build and version, never free text of a producer. The first METRICS_QUEUES queues ever used have
+ * lines of their own, and so have METRICS_FUNCTIONS functions and METRICS_PAIRS pairs. The others are summed as
+ * "other". The busiest would change over time, and a counter that disappears looks like a restart. Builds are listed
+ * for functions that ran in more than one within two days, METRICS_BUILDS in all.
  */
 #ifndef METRICS_H
 #define METRICS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* outlook - what `simulate` and `advise` have in common: what was, and how it is told, by a command or on a page. */
+/* outlook - the common part of `simulate` and `advise`: the recorded past, and its report by a command or a page. */
 #ifndef OUTLOOK_H
 #define OUTLOOK_H
 

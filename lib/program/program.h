@@ -49,7 +49,8 @@ struct program {
 		*list; /* the option that may be repeated and makes a list; of others the last one counts. NULL: none */
 };
 
-/* What the command line said. Lives as long as the program: settings that are read anew take it into account again. */
+/* The options of the command line. They live as long as the program, because reading the settings again applies them
+ * again. */
 struct program_line {
 	const struct program *program;
 	char *given[PROGRAM_OPTIONS_MAX]; /* values in the order of the options; NULL: not given */
@@ -78,8 +79,8 @@ void program_set_log_level(const struct config *config);
  * number. */
 void program_open_descriptors(void);
 
-/* Our memory holds passwords and keys: no core is written of it, and other processes of our user, functions above all,
- * can neither read it nor take our descriptors. */
+/* Our memory holds passwords and keys. No core of it is written. Other processes of our user, such as functions, can
+ * neither read it nor take our descriptors. */
 void program_keep_secrets(void);
 
 #endif

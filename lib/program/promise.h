@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * promise - what `deferred advise` answers, and the page of it: lines of a crontab with which a share of the jobs
- * begins within a time, or why there are none.
+ * promise - the answer of `deferred advise` and its page. It is the crontab lines with which a share of the jobs begins
+ * within a time, or the reason why there are none.
  *
  *     outlook_init(&o); outlook_read(&o, pg, &err);
  *     if (promise_can(&o) && advice_seek(&o.wanted, o.histories, o.n, &a) == 0)
@@ -28,10 +28,10 @@ bool promise_can(const struct outlook *o);
 void promise_too_little(const struct outlook *o, const struct outlook_sink *to);
 void promise_json_too_little(const struct outlook *o, struct params_text *t); /* an object */
 
-/* What lines of today give, if that is known: to be told first. */
+/* Print the result of today's lines, if it is known. Call it first. */
 void promise_today(const struct outlook *o, const struct outlook_sink *to);
 
-/* What is promised, or why nothing can be. The lines that it takes are not among it. */
+/* Print the promise, or why there is none, without the crontab lines. */
 void promise_tell(const struct outlook *o, const struct advice *a, const struct outlook_sink *to);
 
 /* Where the lines go. */

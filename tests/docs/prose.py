@@ -138,7 +138,7 @@ def comments(text, opening):
         body = re.sub(r"^/\*+|\*/$", "", found[0]).split("\n")
         for offset, line in enumerate([*body, ""]):
             line = re.sub(r"^\s*(?:\*|--) ?", "", line)
-            if part and (not line.strip() or re.match(r"\s*(?:[-*] |\w+(?:, \w+)*  +\S)", line)):
+            if part and (not line.strip() or re.match(r"\s*(?:[-*] |\w+(?:, \w+)*  +\S|.*\S {3,}\S)", line)):
                 yield start, " ".join(part)
                 part = []
             if line.strip() and not line.startswith(("    ", "\t\t")):

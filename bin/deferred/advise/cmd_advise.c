@@ -46,7 +46,7 @@ static bool advise_option(struct outlook *o, const struct cli *cli, int c)
 	}
 }
 
-/* check_deferred beside this program, where a crontab can have the path as it is. */
+/* The path of check_deferred in the folder of this program, if a crontab can contain it without quotes. */
 static const char *program(char path[PATH_MAX])
 {
 	static const char name[] = "check_deferred";

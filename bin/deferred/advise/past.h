@@ -37,7 +37,7 @@ extern const struct outlook_sink past_lines;
 /* Waits by queue, after a replay, as a table. */
 void past_waits(const struct outlook *o);
 
-/* What was told as JSON, unless rc says that it was not. Returns as past_read(). */
+/* The same as JSON, unless rc is an error. Returns as past_read(). */
 int past_print(const struct cli *cli, struct params_text *t, int rc, const struct deferred_error *err);
 
 #endif

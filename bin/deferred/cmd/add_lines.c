@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A statement takes so many lines, or bytes and the line that exceeds them. */
+/* The maximum of lines of a statement, or of bytes; the last line may exceed these. */
 #define CHUNK_LINES 1000
 #define CHUNK_BYTES (8 * 1024 * 1024)
 #define LINE_BYTES_MAX (256 * 1024 * 1024)

@@ -2,8 +2,8 @@
 /*
  * add_lines - defer one job for each line of a file: {"fn": ..., "params": ..., options by their SQL names}.
  *
- * All of them in one transaction, or none. The text of a line goes to the server as it stands, which cuts the
- * params out of it: nothing is parsed and written anew. Empty lines are skipped.
+ * All of them in one transaction, or none. The text of a line is sent unchanged, and the server cuts the params out of
+ * it. Nothing is parsed and written again. Empty lines are skipped.
  */
 #ifndef ADD_LINES_H
 #define ADD_LINES_H

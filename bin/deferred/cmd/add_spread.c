@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Lines that may go anywhere go there by so many. */
+/* The size of a group of lines that may go to any shard. */
 #define BLOCK_LINES 1000
 
 struct shard {
@@ -45,7 +45,7 @@ static bool answers(struct cli *cli, const char *name)
 	char *text;
 	size_t len;
 
-	if (pid == 0) { /* why it does not is told where it has to */
+	if (pid == 0) { /* the reason is reported where the shard is needed */
 		exit_code = freopen("/dev/null", "w", stderr) ? cli_use_shard(cli, name) : EX_OSERR;
 		_exit(exit_code == EX_OK ? cli_connect(cli, true) : exit_code);
 	}
@@ -56,7 +56,7 @@ static bool answers(struct cli *cli, const char *name)
 	return exit_code == EX_OK;
 }
 
-/* Who accepts jobs, and who of them is there. */
+/* The shards that accept jobs, and those of them that answer. */
 static int find_shards(struct spread *s)
 {
 	const struct config_shard *sections = config_shards(s->cli->config, &s->len);

@@ -2,9 +2,9 @@
 /*
  * add_spread - the same as add_lines, where the jobs of a file go to several databases.
  *
- * A line goes to the shard of the jobs it waits for, else to that of its concurrency_key or key, else, with others
- * around it, to one that answers. What goes to one shard is one transaction, so each of them stores all its lines or
- * none. Before any of that each line is looked at.
+ * A line goes to the shard of the jobs it waits for, or to that of its concurrency_key or key. Other lines go in groups
+ * to shards that answer. Each shard gets its lines in one transaction, and stores all or none. All lines are checked
+ * before that.
  */
 #ifndef ADD_SPREAD_H
 #define ADD_SPREAD_H

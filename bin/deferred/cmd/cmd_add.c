@@ -148,7 +148,7 @@ static int open_any(struct cli *cli, struct deferred **d, struct deferred_error 
 	return rc;
 }
 
-/* What has one route, or one key, has one shard: where that one does not answer, nobody else can take it. */
+/* A route or key has one shard. If that shard does not answer, no other can take the job. */
 static int open_for(struct cli *cli, const char *route, struct deferred **d, struct deferred_error *err)
 {
 	char name[SHARD_NAME_SIZE];

@@ -70,7 +70,7 @@ static int alert_tell(struct cli *cli, bool print)
 	int rc = store_alert_settings(cli->config, print, &settings, &err), noticed = 0;
 
 	params_open(&t, NULL, '[');
-	/* What cannot be deferred for dead jobs keeps nobody from being told the rest. */
+	/* A notice of dead jobs that cannot be deferred does not stop the others. */
 	if (rc == 0)
 		noticed = store_notice(cli->pg, &unnoticed);
 	if (rc == 0 && settings && !pg_broken(cli->pg))

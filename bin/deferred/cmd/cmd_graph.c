@@ -83,7 +83,7 @@ static int graph_print_text(const struct cli *cli, const struct pg_result *jobs,
 
 /* ---- for dot ---------------------------------------------------------------------------------- */
 
-/* Within double quotes of DOT. What is no printable character has been made one by table_clean(). */
+/* Within double quotes of DOT. table_clean() has replaced unprintable characters. */
 static void print_dot_text(const char *text)
 {
 	char *clean = table_clean(text, LABEL_MAX, TABLE_ONE_LINE);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Indexes for searches. Each is built on one partition after the other, by CREATE INDEX CONCURRENTLY, which keeps
- * nobody from deferring or claiming. What is to be done next is found in the catalog, so a call that was interrupted is
- * gone on with by the same call.
+ * Indexes for searches. CREATE INDEX CONCURRENTLY builds each on one partition after the other, and blocks neither
+ * defers nor claims. The next step is read from the catalog, so the same command continues an interrupted one.
  */
 #include "cmd.h"
 

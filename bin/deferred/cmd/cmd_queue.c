@@ -22,7 +22,7 @@ static void cell_span(struct table *t, bool known, int64_t ms)
 	table_cell(t, "%s", known ? settings_span(span, ms) : "");
 }
 
-/* Running of at most so many, and the rate with its burst. */
+/* The running jobs with their maximum, and the rate with its burst. */
 static void cells_limits(struct table *t, const struct admin_queue_ls_row *r)
 {
 	char rate[SETTINGS_RATE_SIZE];
@@ -143,7 +143,7 @@ static int cmd_queue_set(struct cli *cli, const char *queue, const struct settin
 	int64_t marked = 0;
 	int rc = store_admin_queue_set(cli->pg, queue, s->name, s->value, s->n, s->metadata, create, &err);
 
-	/* The setting holds from here on; what follows saves the claims from doing it. */
+	/* The setting holds from here on. The rest is work that claims would do otherwise. */
 	if (rc == 0)
 		rc = store_admin_mark(cli->pg, &marked, &err);
 	if (rc < 0)

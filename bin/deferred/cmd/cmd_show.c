@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What has several lines stands below its first one; a name or label has one, whatever is in it. */
+/* The further lines of a value are indented below its first line. A name or label has one line, whatever it
+ * contains. */
 static void show_print_text(const char *name, const char *value, int indent)
 {
 	char *text;
@@ -107,8 +108,8 @@ static void print_attempts(const struct pg_result *res)
 	}
 }
 
-/* What it waits for, then what waits for it; of each no more than that, behind which the statement has one more row
- * where there are. */
+/* The jobs it waits for, then the jobs that wait for it, with a maximum for each. The statement returns one row more if
+ * there are more. */
 #define EDGES_MAX 50
 
 static void print_edges(const struct pg_result *res, bool above)

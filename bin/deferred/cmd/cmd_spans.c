@@ -3,10 +3,9 @@
  * Attempts as spans, for a collector of traces. They are read by the time at which they ended, a slice at a time, so
  * that no snapshot is old and no answer large.
  *
- * What is recorded late stands in a slice that was read before: a worker that had lost its server, a transaction that
- * stayed open after deferred.finish(). So with
- * --follow each slice is read three times, when it is 2 s, 1 min and 70 min old, and what was written before is left
- * out. The last is how far the sums of figures look back, too.
+ * An attempt may be recorded late, in a slice that was read before: its worker lost the server, or its transaction
+ * stayed open after deferred.finish(). With --follow each slice is therefore read three times, at an age of 2 s, 1 min
+ * and 70 min. Spans that were written before are left out. Folding looks back 70 min, too.
  */
 #include "cmd.h"
 
@@ -85,7 +84,7 @@ static int write_batch(struct spans *s, struct deferred_error *err)
 	return rc;
 }
 
-/* What some other hand has stored is no trace context. */
+/* A value that another program stored may be no trace context. */
 static int spans_write_row(struct spans *s, const struct pg_result *res, size_t row, struct deferred_error *err)
 {
 	struct spans_row r = spans_row(res, row);
@@ -153,7 +152,7 @@ static int read_to(struct spans *s, int64_t *at, int64_t end, struct deferred_er
 	return rc;
 }
 
-/* What may be read again is remembered for as long as that takes. */
+/* A span is remembered while its slice may be read again. */
 static void spans_remember(struct spans *s, int64_t now)
 {
 	if (now - s->turned < OLDEST + 10 * 60 * S)
@@ -181,7 +180,7 @@ static int spans_follow(struct spans *s, struct deferred_error *err)
 	return rc;
 }
 
-/* Where to go on, for who is started anew. */
+/* The position at which a new start continues. */
 static void tell_end(const struct spans *s)
 {
 	time_t at_s = (time_t)((s->at[0] + EPOCH_US) / S);

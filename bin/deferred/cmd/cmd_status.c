@@ -42,7 +42,7 @@ static void status_print_queues(const struct pg_result *res)
 	table_end(&t);
 }
 
-/* Who runs a service need not wait for their leases: it notices, and takes what they hold. */
+/* A service does not wait for their leases: it notices their end and takes over their jobs. */
 static void print_gone(const struct pg_result *all)
 {
 	struct admin_status_row r = admin_status_row(all, 0);
@@ -119,7 +119,7 @@ static void status_print_unknown(const struct pg_result *res)
 	printf("%s\n", pg_rows(res) > shown ? ", ...: deferred functions" : "");
 }
 
-/* What stands; `deferred alert --list` has what mends it. */
+/* The active alerts; `deferred alert --list` prints the remedies. */
 static void print_alerts(const struct pg_result *res)
 {
 	size_t shown = pg_rows(res) < ALERTS_SHOWN ? pg_rows(res) : ALERTS_SHOWN;
@@ -136,7 +136,7 @@ static void print_alerts(const struct pg_result *res)
 		printf("alerts: %zu more: deferred alert --list\n", pg_rows(res) - shown);
 }
 
-/* What is usual is not worth a line. */
+/* The usual state gets no line. */
 static void print_durability(const struct pg_result *res)
 {
 	char *told;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * otlp - spans as lines of JSON, as OTLP has it (https://opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding"):
- * ids are hexadecimal, numbers of 64 bits are texts, enumerations are numbers. Each line is an
- * ExportTraceServiceRequest.
+ * otlp - spans as lines of JSON in the form of OTLP. Each line is an ExportTraceServiceRequest. Ids are hexadecimal,
+ * numbers of 64 bits are texts, enumerations are numbers. See "JSON Protobuf Encoding" in
+ * https://opentelemetry.io/docs/specs/otlp.
  */
 #ifndef OTLP_H
 #define OTLP_H
@@ -25,7 +25,7 @@ struct otlp_span {
 	int64_t wait_us;          /* -1: not known */
 };
 
-/* One id for an attempt, whoever asks, and whenever: so what is told twice is the same span. */
+/* An attempt always has the same id, so a span that is written twice is the same span. */
 uint64_t otlp_span_id(int64_t job, int64_t attempt, int64_t end_us);
 
 /* *line: given, without its end. */

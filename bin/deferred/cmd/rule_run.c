@@ -57,7 +57,7 @@ static void print_json_error(const char *name, const struct deferred_error *err)
 	free(text);
 }
 
-/* What the server says of a rule itself names it. */
+/* The server's message about a rule names the rule. */
 static bool names_rule(const char *message, const char *name)
 {
 	char rule[80];

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is no option of deferred.schedule() but an argument of it. */
+/* The arguments of deferred.schedule() that are not in its options. */
 static const struct {
 	const char *member, *key;
 } arguments[] = { { "rule", "rule" }, { "function", "fn" }, { "params", "params" } };

@@ -42,8 +42,8 @@ struct top {
 void top_sort_queues(struct top *top);
 
 /*
- * Print a frame: at most so many lines of so many columns, 0: as many as there are. terminal: with what makes headers
- * bold and what clears the rest of a line; else not a single escape.
+ * Print a frame of at most this many lines and columns; 0: no maximum. With terminal, headers are bold and the rest of
+ * a line is cleared. Without it there is no escape.
  */
 void top_frame(const struct top *top, FILE *out, int rows, int cols, bool terminal);
 

@@ -41,7 +41,7 @@ static void __attribute__((noreturn)) child(struct doctor *d, doctor_child *f, i
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* What a plugin prints is no part of the answer. */
+	/* The output of a plugin is not part of the answer. */
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0)
 		_exit(1);
 	if (user->switch_user &&

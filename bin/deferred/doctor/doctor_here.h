@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * doctor_here - the checks of `deferred doctor` that only who is on a host that runs jobs can make (program/doctor.h
- * has the others, and what a check is). cmd_doctor.c has the table of them.
+ * doctor_here - the checks of `deferred doctor` that need a host that runs jobs. The others, and what a check is, are
+ * in program/doctor.h. All are in the table of cmd_doctor.c.
  *
  *     doctor_session.c   who is connected, and through what
  *     doctor_host.c      this host: user, pidfile, certificates
@@ -25,9 +25,8 @@ struct doctor_host {
 };
 
 /*
- * Have f called in a child process, as the user of functions where this one is root. What it says with doctor_tell() is
- * handed to take(), a letter and a text each time. Returns NULL; or, where it did not come to its end in 10 s, why:
- * then, `what` was being done.
+ * Call f in a child process, as the user of functions if this one is root. Each doctor_tell() of f calls take() with a
+ * letter and a text. Returns NULL, or the reason if f did not end within 10 s; `what` then names its last step.
  */
 typedef void doctor_child(struct doctor *d, int fd);
 typedef void doctor_take(struct doctor *d, char letter, const char *text);

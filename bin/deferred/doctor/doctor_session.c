@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is connected, and through what. */
+/* The role of the session, and its connection. */
 #include "doctor_here.h"
 
 #include "rows/doctor.h"

@@ -12,7 +12,7 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 #define LINES_MAX 16 /* lines of one runner are tried up to that */
-#define MORE 4 /* of each kind, how many settings have more runners than the recorded past needs */
+#define MORE 4       /* of each kind, how many settings have more runners than the recorded past needs */
 #define CNT_MAX 10000
 #define CNT_COST 1.05 /* waits with a cnt may be so much longer than without */
 

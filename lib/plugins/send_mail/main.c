@@ -15,19 +15,18 @@
  * Order of work: read the params, compose the message, talk to the server, judge what it said.
  *
  * Rules.
- * - libcurl passes text on as it is: nothing that could end a line gets past mail_line_wrong() and
- *   mail_address_wrong(), and so no params can add a header or a command.
- * - Who has accepted a mail never gets it again. The server's answer to each RCPT is kept; when only
- *   some were accepted the rest becomes a job of its own in the transaction that records this success.
- * - A mail that cannot go out because of the settings, or of a server that is not to be had, has no part in that:
- *   DEFERRED_UNREADY, with what the operator is to write. What comes after the login is about the mail.
+ * - libcurl passes text on as it is. mail_line_wrong() and mail_address_wrong() refuse all that could end a line. No
+ *   params can therefore add a header or a command.
+ * - A recipient that was accepted never gets the mail again. The server's answer to each RCPT is kept. If only some
+ *   were accepted, the rest becomes a job of its own, in the transaction that records this success.
+ * - Wrong settings and an unreachable server are no fault of the mail: DEFERRED_UNREADY, with a hint for the operator.
+ *   Answers after the login are about the mail.
  * - Until the final dot was sent nothing has been delivered. After it, without an answer, the outcome is
  *   unknown: the mail is sent again, with the same Message-ID.
- * - Who defers a mail may be a stranger to the files that can be read here: PATH is refused unless the setting
- *   mail.attachment_dir names a folder, and lies below it, when it is read as when it is removed.
- * - An address with letters outside of ASCII goes to a server that offers SMTPUTF8 alone. Where it does not, those who
- *   have such get nothing, for good, and the others the mail with these addresses written so that nobody can take them
- *   for one (RFC 6857).
+ * - A producer may have no right to files that can be read here. PATH is refused unless the setting mail.attachment_dir
+ *   names a folder and PATH lies below it. This is checked at reading and again at removal.
+ * - Addresses outside of ASCII need a server that offers SMTPUTF8. Without it these recipients are refused for good.
+ *   The others get the mail with such addresses rewritten by RFC 6857.
  * - The connection stays open for the next mail of the same runner.
  */
 #include "send_mail.h"
@@ -167,8 +166,7 @@ static bool asks_for_login(int code)
 	return code == 530 || code == 534 || code == 535 || code == 538;
 }
 
-/* What the operator may write into the config file where the talk ended before it came to the mail; "" where nothing
- * helps. */
+/* A hint for the config file if the conversation ended before the mail; "" if there is none. */
 static const char *remedy(const struct sending *s, CURLcode code)
 {
 	switch (code) {
@@ -201,8 +199,8 @@ static bool wants_login(const struct sending *s)
 }
 
 /*
- * Nobody got it, or nobody knows. Final is only what the server refused with 5xx, and only about the
- * sender, the mail or every recipient: what happens before is about the server and may change.
+ * Nobody got the mail, or that is unknown. Only a 5xx answer about the sender, the mail or every recipient is final.
+ * Earlier errors are about the server and may change.
  */
 static int main_judge(struct sending *s, CURLcode code)
 {
@@ -270,7 +268,7 @@ static void sending_free(struct sending *s)
 	free(s);
 }
 
-/* The same once more, to those whom this server can be told of. */
+/* The same again, to recipients whose addresses this server accepts. */
 static int send_in_ascii(struct sending *s, CURLcode *code)
 {
 	int rc = leave_out_utf8(s);

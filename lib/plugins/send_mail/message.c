@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The message. libcurl writes several parts, their boundaries and the Base64 of files. What it passes on as it is
- * is written here: header lines, with RFC 2047 for their text and RFC 2231 for file names, and bodies.
+ * The message. libcurl writes several parts, their boundaries and the Base64 of files. This file writes the bodies and
+ * the header lines, with RFC 2047 for text and RFC 2231 for file names.
  *
  *   text or html alone                  text/plain or text/html, written here as a whole
  *   two of text, html and calendar      multipart/alternative, in this order
@@ -292,7 +292,7 @@ char *with_crlf(const char *text, size_t len)
 
 enum encoding { SEVEN_BIT, QUOTED_PRINTABLE, BASE64 };
 
-/* What can be read as it is stays so. */
+/* Readable text is not encoded. */
 static enum encoding encoding_for(const char *text)
 {
 	size_t line = 0, len = 0, high = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a call asks for: addresses, texts, envelope, Message-ID and attachments, each checked before
- * anything is sent. The first thing found wrong ends the call, and for good where a repeat would not help; what is
- * wrong with the settings is told last, so that a mail which could never go out does not wait for these.
+ * The params of a call: addresses, texts, envelope, Message-ID and attachments, each checked before anything is sent.
+ * The first fault ends the call, and for good if a repeat would not help. Faults of the settings come last, so that a
+ * mail that can never go out does not wait for them.
  */
 #include "send_mail.h"
 
@@ -247,7 +247,7 @@ static int open_attachment(struct sending *s, struct attachment *a)
 	return DEFERRED_OK;
 }
 
-/* What the mail carries itself, so that nothing is read here. */
+/* The content that the mail carries itself, so that no file is read here. */
 static int take_content(struct sending *s, struct attachment *a, const char *text, const char *base64)
 {
 	a->content = text;
@@ -290,9 +290,9 @@ static bool is_seven_bit(const char *text, size_t len)
 }
 
 /*
- * A message within a mail is not encoded (RFC 2046, 5.2.1). One that not every server takes as it is goes out as a
- * file of bytes. It is never sent as 8bit, since libcurl does not announce that, nor as message/global, which may be
- * encoded (RFC 6532, 3.7), since few readers decode that.
+ * A message within a mail is not encoded (RFC 2046, 5.2.1). A message that not every server accepts goes out as a file
+ * of bytes. It is never sent as 8bit, because libcurl does not announce that. Nor is it sent as message/global (RFC
+ * 6532, 3.7), because few readers decode that.
  */
 static int take_message(struct sending *s, struct attachment *a)
 {
@@ -313,7 +313,7 @@ static int take_message(struct sending *s, struct attachment *a)
 	return DEFERRED_OK;
 }
 
-/* Text in the params is UTF-8, and its readers are told. */
+/* Text in the params is UTF-8, and the mail declares it. */
 static int add_charset(struct sending *s, struct attachment *a)
 {
 	if (asprintf(&a->own_type, "%s; charset=UTF-8", a->type) < 0) {
@@ -405,7 +405,7 @@ static bool same_address(const char *a, const char *b)
 	return strncmp(a, b, local + 1) == 0 && strcasecmp(a + local, b + local) == 0;
 }
 
-/* Who is named in RCPT TO, each once. */
+/* The recipients of RCPT TO, each once. */
 static int take_envelope(struct sending *s, size_t max)
 {
 	const struct addresses *all[] = { &s->to, &s->cc, &s->bcc };

@@ -118,14 +118,14 @@ int compose(struct sending *s);
 /* With CRLF for each line end. Given: free(). NULL: out of memory. */
 char *with_crlf(const char *text, size_t len);
 
-/* Without the addresses outside of ASCII: those stand at the end of rcpt from now on, as refused. To be composed anew.
- * */
+/* Without the addresses outside of ASCII: these are now at the end of rcpt, as refused. The message must be composed
+ * again. */
 int leave_out_utf8(struct sending *s);
 
 /* The handle of this process, kept from mail to mail with its connection. NULL: libcurl does not start. */
 CURL *smtp_handle(void);
 
-/* Sends what compose() made. What came of it is in *code and in the fields from `stage` on. */
+/* Sends the message of compose(). The result is in *code and in the fields from `stage` on. */
 int talk(struct sending *s, CURLcode *code);
 
 /* A reply of the server decides only where curl failed because of it; see also judge(). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The talk with the server. libcurl leads it; what each command was answered is read along, for a
- * mail to several recipients has several answers, and libcurl keeps one.
+ * The conversation with the server, led by libcurl. The answer to each command is read too: a mail to several
+ * recipients gets several, and libcurl keeps one.
  */
 #include "send_mail.h"
 
@@ -209,7 +209,7 @@ static int smtp_set_up(struct sending *s, struct curl_slist *rcpt, FILE *message
 	char url[800], password[512];
 	int rc;
 
-	/* The attempt is ended by us while it can be told why. */
+	/* End the attempt here, while its reason is known. */
 	if (s->call->timeout_ms > 0 && timeout > s->call->timeout_ms - s->call->timeout_ms / 10)
 		timeout = (long)(s->call->timeout_ms - s->call->timeout_ms / 10);
 	if (!host)
