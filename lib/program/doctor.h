@@ -37,7 +37,7 @@ struct doctor_finding {
 	const char *check;
 	enum doctor_level level;
 	const char *note, *what, *why,
-		*mend; /* not escaped: names in them are from producers. why and mend may be NULL */
+		*mend; /* not escaped; why and mend may be NULL */
 };
 
 struct doctor_host;
