@@ -63,7 +63,7 @@ CRYPTO_LIBS := $(shell pkg-config --libs libcrypto 2>/dev/null)
 CURL_LIBS := $(shell pkg-config --libs libcurl 2>/dev/null)
 # Only lines in backtraces need libdw. It is optional.
 DW_LIBS := $(shell pkg-config --libs libdw 2>/dev/null)
-HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd gnutls expat libcrypto 2>/dev/null)
+HTTP_LIBS := $(shell pkg-config --libs expat libssl libcrypto 2>/dev/null)
 # Rows of our tables leave out trailing members, which are then zero.
 WARN := -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla

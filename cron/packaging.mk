@@ -9,7 +9,7 @@
 
 # Debian packages that the targets need
 DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libcurl4-openssl-dev \
-	libmicrohttpd-dev libgnutls28-dev libexpat1-dev libssl-dev
+	libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) man-db xz-utils valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist \
 	python3-psycopg2 python3-psycopg libdbd-pg-perl php-cli php-pgsql pgbouncer openssl nginx zsh mandoc \

@@ -2,16 +2,16 @@
 /*
  * deferred_http - queues of the database for clients of the Azure Queue protocol.
  *
- * The way of a request through the code: wire_pass (wire.c, by gate.c) -> on_request (server.c) -> exchange_step
- * (exchange.c): address_read, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) ->
- * fold_submit (fold.c) -> store_message_put (lib/store/message.c, sql/queries/message/message_put.sql) -> answer
- * (server.c).
+ * The way of a request through the code: connection_advance (lib/http/connection.c) -> exchange_step (exchange.c):
+ * address_read, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) -> fold_submit
+ * (fold.c) -> store_message_put (lib/store/message.c, sql/queries/message/message_put.sql) -> write_answer
+ * (lib/http/connection.c).
  */
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/exchange.h"
 #include "http/listen.h"
-#include "http/servers.h"
+#include "http/server.h"
 #include "http/tls.h"
 #include "port/config.h"
 #include "program/daemon.h"
@@ -85,7 +85,7 @@ struct run {
 	struct settings *settings;
 	struct front front, metrics;
 	struct listen_sockets sockets;
-	struct servers servers;
+	struct server server;
 };
 
 static int load_certificate(const struct config *config, struct deferred_error *err)
@@ -182,7 +182,7 @@ static int start_servers(struct run *run, struct deferred_error *err)
 				 "way",
 				 s->name);
 		setup.data = metrics ? &run->metrics : &run->front;
-		if (servers_add(&run->servers, &setup, s, err) < 0)
+		if (server_listen(&run->server, &setup, s, err) < 0)
 			return DEFERRED_ESYSTEM;
 		log_line(LOG_L_INFO, "listening on %s, %s%s", s->name, s->tls ? "HTTPS" : "HTTP",
 			 metrics ? ", for metrics" : "");
@@ -229,12 +229,12 @@ static int start(void *data, struct deferred_error *err)
 
 static int busy(void *data)
 {
-	return servers_busy(&((struct run *)data)->servers);
+	return server_busy(&((struct run *)data)->server);
 }
 
 static void quiesce(void *data)
 {
-	servers_quiesce(&((struct run *)data)->servers);
+	server_quiesce(&((struct run *)data)->server);
 }
 
 static void flush(void *data, int patience_ms)
@@ -247,7 +247,7 @@ static void tick(void *data)
 {
 	struct run *run = data;
 
-	servers_tick(&run->servers);
+	server_tick(&run->server);
 	fold_expire(run->front.fold);
 	budget_trim();
 	arena_reserve();
@@ -259,7 +259,7 @@ static void release(void *data)
 {
 	struct run *run = data;
 
-	servers_stop(&run->servers);
+	server_stop(&run->server);
 	if (run->front.fold)
 		fold_stop(run->front.fold);
 	if (run->front.keeper)

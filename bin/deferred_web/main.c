@@ -2,13 +2,13 @@
 /*
  * deferred_web - the operators' pages.
  *
- * The way of a request: on_request (lib/http/server.c) receives it. check_request (bin/deferred_web/server/web_app.c)
- * finds out who sends it and which page it asks for. A thread of the pool (web_pool.c) takes it. There answer_request
- * (bin/deferred_web/server/web_app.c) opens a session of the visitor, and calls the function of the route (routes.c).
+ * The way of a request: connection_advance (lib/http/connection.c) receives it. check_request (web_app.c) finds out who
+ * sends it and which page it asks for. A thread of the pool (web_pool.c) takes it. There answer_request (web_app.c)
+ * opens a session of the visitor, and calls the function of the route (routes.c).
  */
 #include "base/log.h"
 #include "http/listen.h"
-#include "http/servers.h"
+#include "http/server.h"
 #include "http/tls.h"
 #include "port/config.h"
 #include "program/daemon.h"
@@ -55,7 +55,7 @@ struct run {
 	const struct config *config;
 	struct web web, metrics;
 	struct listen_sockets sockets;
-	struct servers servers;
+	struct server server;
 };
 
 /* Passwords are sent over TLS only, and pages without a password stay on this machine. */
@@ -110,7 +110,7 @@ static int start_servers(struct run *run, struct deferred_error *err)
 		if (check_socket(run, web, s, err) < 0)
 			return DEFERRED_ECONFIG;
 		setup.data = web;
-		if (servers_add(&run->servers, &setup, s, err) < 0)
+		if (server_listen(&run->server, &setup, s, err) < 0)
 			return DEFERRED_ESYSTEM;
 		log_line(LOG_L_INFO, "listening on %s, %s%s%s", s->name, s->tls ? "HTTPS" : "HTTP",
 			 web->only ? ", for nothing but " : "", web->only ? web->only : "");
@@ -172,12 +172,12 @@ static int start(void *data, struct deferred_error *err)
 
 static int busy(void *data)
 {
-	return servers_busy(&((struct run *)data)->servers);
+	return server_busy(&((struct run *)data)->server);
 }
 
 static void quiesce(void *data)
 {
-	servers_quiesce(&((struct run *)data)->servers);
+	server_quiesce(&((struct run *)data)->server);
 }
 
 static void flush(void *data, int patience_ms)
@@ -190,7 +190,7 @@ static void tick(void *data)
 {
 	struct run *run = data;
 
-	servers_tick(&run->servers);
+	server_tick(&run->server);
 	web_pool_tick(run->web.pool);
 	if (run->metrics.pool)
 		web_pool_tick(run->metrics.pool);
@@ -219,7 +219,7 @@ static void release(void *data)
 {
 	struct run *run = data;
 
-	servers_stop(&run->servers);
+	server_stop(&run->server);
 	if (run->web.pool)
 		web_pool_stop(run->web.pool);
 	if (run->metrics.pool)

@@ -8,6 +8,20 @@ void reply_init(struct reply *reply, struct arena *arena)
 	*reply = (struct reply){ .arena = arena, .status = 200 };
 }
 
+/* Some values come from the database. A line end in one would begin a header of its own. */
+static const char *without_controls(struct arena *arena, const char *value)
+{
+	char *copy = NULL;
+
+	for (size_t i = 0; value[i]; i++) {
+		if ((unsigned char)value[i] >= ' ' && value[i] != 0x7f)
+			continue;
+		copy = copy ? copy : arena_copy(arena, value, strlen(value));
+		copy[i] = ' ';
+	}
+	return copy ? copy : value;
+}
+
 void reply_header(struct reply *reply, const char *name, const char *value)
 {
 	if (reply->headers_len == reply->headers_cap) {
@@ -19,7 +33,7 @@ void reply_header(struct reply *reply, const char *name, const char *value)
 		reply->headers = more;
 		reply->headers_cap = cap;
 	}
-	reply->headers[reply->headers_len++] = (struct reply_pair){ name, value };
+	reply->headers[reply->headers_len++] = (struct reply_pair){ name, without_controls(reply->arena, value) };
 }
 
 void reply_fault(struct reply *reply, enum fault fault)

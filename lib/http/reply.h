@@ -30,6 +30,7 @@ struct reply {
 };
 
 void reply_init(struct reply *reply, struct arena *arena);
+/* Control characters in value become blanks. */
 void reply_header(struct reply *reply, const char *name, const char *value);
 
 /* Answer with an error instead; what had been written is dropped. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/request.h"
 
+#include "http/head.h"
 #include "http/text.h"
 
 #include <ctype.h>
@@ -8,7 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define TOKEN "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#define METHOD_MAX 32
+#define LENGTH_DIGITS_MAX 18
 
 enum fault request_wrong(struct request *r, enum fault fault, const char *name)
 {
@@ -17,6 +19,13 @@ enum fault request_wrong(struct request *r, enum fault fault, const char *name)
 		r->fault_name = name;
 	}
 	return r->fault;
+}
+
+/* It is unclear where the request ends. */
+static void request_broken(struct request *r, enum fault fault, const char *name)
+{
+	r->broken = true;
+	request_wrong(r, fault, name);
 }
 
 static enum request_verb verb_of(const char *method)
@@ -82,12 +91,13 @@ void request_line(struct request *r, struct arena *arena, const char *method, co
 void request_header(struct request *r, const char *name, size_t name_len, const char *value, size_t value_len)
 {
 	struct request_header *h;
+	bool blank_after = false;
 	char *lower;
 
 	while (value_len > 0 && (*value == ' ' || *value == '\t'))
 		value++, value_len--;
 	while (value_len > 0 && (value[value_len - 1] == ' ' || value[value_len - 1] == '\t'))
-		value_len--;
+		value_len--, blank_after = true;
 	if (r->headers_len == r->headers_cap) {
 		struct request_header *more =
 			arena_alloc(r->arena, (r->headers_cap ? r->headers_cap * 2 : 32) * sizeof(*more));
@@ -100,25 +110,70 @@ void request_header(struct request *r, const char *name, size_t name_len, const 
 	h = &r->headers[r->headers_len];
 	h->order = r->headers_len++;
 	h->times = 1;
+	h->blank_after = blank_after;
 	h->spelt = arena_copy(r->arena, name, name_len);
 	h->value = arena_copy(r->arena, value, value_len);
 	lower = arena_copy(r->arena, name, name_len);
 	for (char *p = lower; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
 	h->name = lower;
-	/* "Content-Length : 5" and the like are read in two ways by two servers: nothing behind them can be trusted. */
-	if (name_len == 0 || strspn(h->name, TOKEN) != name_len) {
-		r->broken = true;
-		request_wrong(r, FAULT_InvalidHeaderValue, h->spelt);
-	}
-	for (size_t i = 0; i < value_len; i++) {
-		unsigned char c = (unsigned char)value[i];
+	for (size_t i = 0; i < name_len; i++)
+		if (!head_is_token(name[i]))
+			request_broken(r, FAULT_InvalidHeaderValue, h->spelt);
+	for (size_t i = 0; i < value_len; i++)
+		if (((unsigned char)value[i] < ' ' && value[i] != '\t') || value[i] == 0x7f)
+			request_broken(r, FAULT_InvalidHeaderValue, h->spelt);
+	if (name_len == 0)
+		request_broken(r, FAULT_InvalidHeaderValue, h->spelt);
+}
 
-		if ((c < 0x20 && c != '\t') || c == 0x7f) {
-			r->broken = true;
-			request_wrong(r, FAULT_InvalidHeaderValue, h->spelt);
-			break;
-		}
+/* "METHOD TARGET HTTP/1.x". False: it is something else. */
+static bool parse_line(struct request *r, struct arena *arena, const char *line, size_t len)
+{
+	const char *end = line + len, *target = memchr(line, ' ', len), *version;
+	size_t method_len = target ? (size_t)(target++ - line) : 0;
+	char method[METHOD_MAX + 1];
+
+	if (method_len == 0 || method_len > METHOD_MAX || !(version = memchr(target, ' ', (size_t)(end - target))))
+		return false;
+	memcpy(method, line, method_len);
+	method[method_len] = '\0';
+	for (size_t i = 0; i < method_len; i++)
+		if (!head_is_token(method[i]))
+			return false;
+	for (const char *p = target; p < version; p++)
+		if ((unsigned char)*p <= ' ' || *p == 0x7f)
+			return false;
+	if (version == target || end - version != 9 || memcmp(version, " HTTP/", 6) != 0 ||
+	    !isdigit((unsigned char)version[6]) || version[7] != '.' || !isdigit((unsigned char)version[8]))
+		return false;
+	request_line(r, arena, method, target, (size_t)(version - target));
+	r->minor = version[8] != '0';
+	if (version[6] != '1') {
+		r->fault = FAULT_NONE;
+		request_broken(r, FAULT_InvalidInput, NULL);
+		r->fault_status = 505;
+	}
+	return true;
+}
+
+void request_head(struct request *r, struct arena *arena, const char *head, size_t len)
+{
+	const char *end = head + len, *line_end = memchr(head, '\r', len);
+
+	if (!parse_line(r, arena, head, (size_t)(line_end - head))) {
+		request_line(r, arena, "", "/", 1);
+		request_broken(r, FAULT_InvalidInput, NULL);
+	}
+	for (const char *line = line_end + 2; *line != '\r'; line = line_end + 2) {
+		const char *colon;
+
+		line_end = memchr(line, '\r', (size_t)(end - line));
+		colon = memchr(line, ':', (size_t)(line_end - line));
+		if (!colon)
+			request_broken(r, FAULT_InvalidHeaderValue, NULL);
+		else
+			request_header(r, line, (size_t)(colon - line), colon + 1, (size_t)(line_end - colon) - 1);
 	}
 }
 
@@ -190,28 +245,27 @@ size_t request_param_times(const struct request *r, const char *name)
 	return n;
 }
 
-/* Two lengths, or a length and chunks: who stands in front of us may have taken the other. */
+/* A proxy in front of us may have taken the other of two lengths, or the length instead of the chunks. */
 static void check_framing(struct request *r)
 {
 	static const char *const once[] = { "content-length", "transfer-encoding", "host", "expect" };
-	const char *encoding = request_value(r, "transfer-encoding"), *length = request_value(r, "content-length");
+	const char *coding = request_value(r, "transfer-encoding"), *length = request_value(r, "content-length");
 
 	for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
 		const struct request_header *h = find(r, once[i]);
 
-		if (h && h->times > 1) {
-			r->broken = true;
-			request_wrong(r, FAULT_InvalidHeaderValue, h->spelt);
-		}
+		if (h && (h->times > 1 || (h->blank_after && i < 2)))
+			request_broken(r, FAULT_InvalidHeaderValue, h->spelt);
 	}
-	if (encoding && (length || strcasecmp(encoding, "chunked") != 0)) {
-		r->broken = true;
-		request_wrong(r, FAULT_InvalidHeaderValue, "Transfer-Encoding");
-	}
-	if (length && (!*length || length[strspn(length, "0123456789")])) {
-		r->broken = true;
-		request_wrong(r, FAULT_InvalidHeaderValue, "Content-Length");
-	}
+	if (coding && (length || r->minor == 0 || strcasecmp(coding, "chunked") != 0))
+		request_broken(r, FAULT_InvalidHeaderValue, "Transfer-Encoding");
+	if (length && (!*length || length[strspn(length, "0123456789")]))
+		request_broken(r, FAULT_InvalidHeaderValue, "Content-Length");
+	if (r->minor > 0 && !request_value(r, "host"))
+		request_broken(r, FAULT_MissingRequiredHeader, NULL);
+	r->chunked = coding != NULL;
+	if (length)
+		r->length = strlen(length) > LENGTH_DIGITS_MAX ? UINT64_MAX : strtoull(length, NULL, 10);
 }
 
 static void read_params(struct request *r)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * request - a request in memory: what was sent, and what it addresses. No sockets, no database.
+ * request - parses the head of a request. No sockets, no database.
  *
- * Order of calls: request_line(), request_header() for each, request_end(); then the members may be read. The body is
- * put in by who receives it. Everything lives in the arena.
+ * Order of calls: request_head(), or request_line() and request_header() for each header; then request_end(). The
+ * caller adds the body. Everything lives in the arena.
  */
 #ifndef REQUEST_H
 #define REQUEST_H
@@ -38,7 +38,8 @@ struct request_header {
 	const char *spelt; /* as it came */
 	const char *value; /* trimmed; values of a repeated header joined with "," */
 	size_t times;
-	size_t order; /* of arrival */
+	size_t order;     /* of arrival */
+	bool blank_after; /* a blank stood behind the value */
 };
 
 struct request_param {
@@ -71,14 +72,21 @@ struct request {
 	struct sockaddr_storage peer;
 	int64_t peer_uid; /* user of this machine who connected to a Unix socket, plus 1; 0: not known */
 
-	bool broken;      /* where this request ends is in doubt: nothing behind it on the connection may be read */
-	enum fault fault; /* what is wrong with line or headers */
+	unsigned minor;         /* 1: HTTP/1.1, which has a Host header and may have chunks; 0: HTTP/1.0 */
+	bool chunked;           /* the body comes in chunks */
+	uint64_t length;        /* of the body, if it does not; beyond 18 digits UINT64_MAX */
+	bool broken;            /* it is unclear where this request ends: the connection is closed */
+	enum fault fault;       /* what is wrong with line or headers */
+	int fault_status;       /* of the answer; 0: that of the fault */
 	const char *fault_name; /* the header or parameter; NULL: none */
 
 	const char *body;
 	size_t body_len;
 	bool body_too_large; /* it was longer than REQUEST_BODY_MAX, and is not kept */
 };
+
+/* The lines that head_scan() found. */
+void request_head(struct request *r, struct arena *arena, const char *head, size_t len);
 
 /* method and target as they stand in the request line; target may be in absolute form. */
 void request_line(struct request *r, struct arena *arena, const char *method, const char *target, size_t target_len);

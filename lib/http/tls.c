@@ -1,70 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/tls.h"
 
-#include "base/clock.h"
 #include "port/secret_file.h"
 
 #include <fcntl.h>
-#include <gnutls/abstract.h>
-#include <gnutls/gnutls.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define CHAIN_MAX 16
 #define KEY_MAX 32768 /* bytes of a key file; that of the longest RSA key has 13,000 */
-/* A handshake may still use what was replaced; none lasts that long. */
-#define KEEP_NS (10 * 60 * NS_PER_S)
-
-struct shown {
-	struct shown *older;
-	uint64_t replaced_ns;
-	gnutls_pcert_st chain[CHAIN_MAX];
-	unsigned int chain_len;
-	gnutls_privkey_t key;
-};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct shown *current;
+static SSL_CTX *current; /* connections count as users too */
 
-static void shown_free(struct shown *s)
+/* ---- the certificate -------------------------------------------------------------------------- */
+
+static int cannot_use(struct deferred_error *err, const char *what, const char *file)
 {
-	for (unsigned int i = 0; i < s->chain_len; i++)
-		gnutls_pcert_deinit(&s->chain[i]);
-	if (s->key)
-		gnutls_privkey_deinit(s->key);
-	free(s);
+	unsigned long code = ERR_get_error();
+	const char *cause = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
+
+	ERR_clear_error();
+	return error_set(err, DEFERRED_ECONFIG, "tls", "cannot use %s '%s' (%s)", what, file,
+			 cause ? cause : "unknown cause");
 }
 
-static int cannot(struct deferred_error *err, const char *what, const char *file, int rc)
+/* Nobody is there to type a password. */
+static int no_password(char *password, int size, int writing, void *data)
 {
-	const char *cause = gnutls_strerror(rc); /* a sentence with a full stop */
-
-	return error_set(err, DEFERRED_ECONFIG, "tls", "cannot use %s '%s' (%.*s)", what, file,
-			 (int)strcspn(cause, "."), cause);
+	(void)password;
+	(void)size;
+	(void)writing;
+	(void)data;
+	return -1;
 }
 
-/* Is the key that of the certificate? Otherwise no client could finish a handshake. */
-static bool belong_together(struct shown *s)
-{
-	unsigned char a[64], b[64];
-	size_t a_len = sizeof(a), b_len = sizeof(b);
-	gnutls_pubkey_t public;
-	bool same;
-
-	if (gnutls_pubkey_init(&public) < 0)
-		return false;
-	same = gnutls_pubkey_import_privkey(public, s->key, 0, 0) == 0 &&
-	       gnutls_pubkey_get_key_id(public, GNUTLS_KEYID_USE_SHA256, a, &a_len) == 0 &&
-	       gnutls_pubkey_get_key_id(s->chain[0].pubkey, GNUTLS_KEYID_USE_SHA256, b, &b_len) == 0 &&
-	       a_len == b_len && memcmp(a, b, a_len) == 0;
-	gnutls_pubkey_deinit(public);
-	return same;
-}
-
-/* The text of the key file, at most KEY_MAX bytes, read from the very file that was looked at. */
-static int load_key(const char *file, unsigned char *text, unsigned int *len, struct deferred_error *err)
+/* The text of the key file, at most KEY_MAX bytes. It is read from the same file that was checked. */
+static int load_key(const char *file, char *text, size_t *len, struct deferred_error *err)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0;
 	struct stat st;
@@ -78,111 +54,119 @@ static int load_key(const char *file, unsigned char *text, unsigned int *len, st
 	else if ((n = read(fd, text, KEY_MAX)) < 0)
 		rc = error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key '%s'", file);
 	else
-		*len = (unsigned int)n;
+		*len = (size_t)n;
 	close(fd);
 	return rc;
 }
 
-static int read_files(struct shown *s, const char *certificate_file, const char *key_file, struct deferred_error *err)
+static int read_files(SSL_CTX *ctx, const char *certificate_file, const char *key_file, struct deferred_error *err)
 {
-	gnutls_datum_t pem = { NULL, 0 };
-	unsigned int len = CHAIN_MAX;
-	unsigned char text[KEY_MAX];
-	int rc = gnutls_load_file(certificate_file, &pem);
+	char text[KEY_MAX];
+	EVP_PKEY *key;
+	size_t len = 0;
+	BIO *bio;
+	int rc;
 
-	if (rc == 0)
-		rc = gnutls_pcert_list_import_x509_raw(s->chain, &len, &pem, GNUTLS_X509_FMT_PEM, 0);
-	gnutls_free(pem.data);
-	if (rc < 0)
-		return cannot(err, "certificate", certificate_file, rc);
-	s->chain_len = len;
-	pem = (gnutls_datum_t){ text, 0 };
-	rc = load_key(key_file, text, &pem.size, err);
+	SSL_CTX_set_default_passwd_cb(ctx, no_password);
+	if (SSL_CTX_use_certificate_chain_file(ctx, certificate_file) != 1)
+		return cannot_use(err, "certificate", certificate_file);
+	rc = load_key(key_file, text, &len, err);
 	if (rc < 0)
 		return rc;
-	rc = gnutls_privkey_init(&s->key);
-	if (rc == 0)
-		rc = gnutls_privkey_import_x509_raw(s->key, &pem, GNUTLS_X509_FMT_PEM, NULL, 0);
+	bio = BIO_new_mem_buf(text, (int)len);
+	key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+	BIO_free(bio);
 	explicit_bzero(text, sizeof(text));
-	if (rc < 0)
-		return cannot(err, "key", key_file, rc);
-	if (!belong_together(s))
-		return error_set(err, DEFERRED_ECONFIG, "tls", "key '%s' is not that of certificate '%s'", key_file,
-				 certificate_file);
-	return 0;
-}
-
-/* Those that no handshake can still use. Locked. */
-static void forget_old(uint64_t now)
-{
-	struct shown **at = current ? &current->older : NULL;
-
-	while (at && *at) {
-		struct shown *s = *at;
-
-		if (now - s->replaced_ns < KEEP_NS) {
-			at = &s->older;
-			continue;
-		}
-		*at = s->older;
-		shown_free(s);
-	}
+	if (!key)
+		return cannot_use(err, "key", key_file);
+	if (SSL_CTX_use_PrivateKey(ctx, key) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+		rc = error_set(err, DEFERRED_ECONFIG, "tls", "key '%s' is not that of certificate '%s'", key_file,
+			       certificate_file);
+	EVP_PKEY_free(key);
+	return rc;
 }
 
 int tls_load(const char *certificate_file, const char *key_file, struct deferred_error *err)
 {
-	struct shown *s = calloc(1, sizeof(*s));
+	SSL_CTX *ctx, *old;
 	int rc;
 
-	if (!s)
+	ERR_clear_error();
+	ctx = SSL_CTX_new(TLS_server_method());
+	if (!ctx || SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1) {
+		SSL_CTX_free(ctx);
 		return error_set(err, DEFERRED_ENOMEM, "tls", "out of memory");
-	rc = read_files(s, certificate_file, key_file, err);
+	}
+	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); /* clients resume by tickets */
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+				      SSL_MODE_RELEASE_BUFFERS);
+	rc = read_files(ctx, certificate_file, key_file, err);
+	ERR_clear_error();
 	if (rc < 0) {
 		error_hint(err, "set http.tls_certificate and http.tls_key to PEM files that belong together");
-		shown_free(s);
+		SSL_CTX_free(ctx);
 		return rc;
 	}
 	pthread_mutex_lock(&lock);
-	if (current)
-		current->replaced_ns = clock_ns();
-	s->older = current;
-	current = s;
-	forget_old(clock_ns());
+	old = current;
+	current = ctx;
 	pthread_mutex_unlock(&lock);
+	SSL_CTX_free(old);
 	return 0;
 }
 
 void tls_free(void)
 {
-	struct shown *next;
-
-	for (struct shown *s = current; s; s = next) {
-		next = s->older;
-		shown_free(s);
-	}
+	SSL_CTX_free(current);
 	current = NULL;
 }
 
-static int show(gnutls_session_t session, const gnutls_datum_t *names, int names_len,
-		const gnutls_pk_algorithm_t *algorithms, int algorithms_len, gnutls_pcert_st **certificate,
-		unsigned int *certificate_len, gnutls_privkey_t *key)
+/* ---- a connection ----------------------------------------------------------------------------- */
+
+struct ssl_st *tls_open(int fd)
 {
-	(void)session;
-	(void)names;
-	(void)names_len;
-	(void)algorithms;
-	(void)algorithms_len;
+	SSL *ssl;
+
 	pthread_mutex_lock(&lock);
-	*certificate = current->chain;
-	*certificate_len = current->chain_len;
-	*key = current->key;
+	ssl = SSL_new(current);
 	pthread_mutex_unlock(&lock);
-	return 0;
+	if (ssl && SSL_set_fd(ssl, fd) != 1) {
+		SSL_free(ssl);
+		ssl = NULL;
+	}
+	if (ssl)
+		SSL_set_accept_state(ssl);
+	return ssl;
 }
 
-void *tls_callback(void)
+/* What SSL_read() or SSL_write() returned. */
+static ssize_t check_result(const SSL *ssl, int rc)
 {
-	gnutls_certificate_retrieve_function2 *f = show;
+	int why = rc > 0 ? SSL_ERROR_NONE : SSL_get_error(ssl, rc);
 
-	return (void *)f;
+	return rc > 0 ? rc : why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? -1 : 0;
+}
+
+ssize_t tls_read(struct ssl_st *ssl, void *bytes, size_t len)
+{
+	ERR_clear_error();
+	return check_result(ssl, SSL_read(ssl, bytes, len < INT_MAX ? (int)len : INT_MAX));
+}
+
+ssize_t tls_write(struct ssl_st *ssl, const void *bytes, size_t len)
+{
+	ERR_clear_error();
+	return check_result(ssl, SSL_write(ssl, bytes, len < INT_MAX ? (int)len : INT_MAX));
+}
+
+void tls_end(struct ssl_st *ssl)
+{
+	ERR_clear_error();
+	SSL_shutdown(ssl);
+}
+
+void tls_close(struct ssl_st *ssl)
+{
+	SSL_free(ssl);
 }

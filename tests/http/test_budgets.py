@@ -149,7 +149,6 @@ def test_large_heads_have_a_share(f, c):
         )
         c.put("mail")
         if not harness.SAN:
-            # 42 MiB of it are what libmicrohttpd has for 900 connections.
             harness.wait_for(lambda: rss(f) - before < 120 * MIB, 20, "memory within the share")
         # A 403 has the text that had to be signed, so it is large again.
         for raw in open_:

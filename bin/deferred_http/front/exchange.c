@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define NEWEST_VERSION "2026-06-06"
 
@@ -107,7 +106,7 @@ static void finish(struct exchange *x)
 	struct reply *reply = &x->reply;
 	const char *version = request_value(&x->request, "x-ms-version"),
 		   *id = request_value(&x->request, "x-ms-client-request-id");
-	const char *connection = request_value(&x->request, "connection"), *detail;
+	const char *detail;
 
 	x->now_us = text_now_us();
 	detail = reply->fault == FAULT_AuthenticationFailed ? refusal_detail(&x->auth, &x->request, x->began_us) : NULL;
@@ -125,7 +124,7 @@ static void finish(struct exchange *x)
 	reply_header(reply, "x-ms-version", version && text_is_version(version) ? version : NEWEST_VERSION);
 	if (id && strlen(id) <= 1024)
 		reply_header(reply, "x-ms-client-request-id", id);
-	if (!reply->close && !(connection && strcasecmp(connection, "close") == 0))
+	if (!reply->close)
 		reply_header(reply, "Keep-Alive", x->front->keep_alive);
 	if (reply->body.len > 0)
 		reply_header(reply, "Content-Type", reply->content_type ? reply->content_type : "application/xml");
@@ -374,7 +373,6 @@ static enum step refuse(struct exchange *x)
 	const struct request *r = &x->request;
 
 	exchange_fault(x, r->fault);
-	x->reply.close |= r->broken;
 	if (r->fault == FAULT_InvalidHeaderValue && r->fault_name) {
 		reply_detail(&x->reply, "HeaderName", r->fault_name);
 	} else if (r->fault == FAULT_InvalidQueryParameterValue && r->fault_name) {
@@ -388,8 +386,6 @@ static enum step begin(struct exchange *x)
 	struct request *r = &x->request;
 	enum fault fault = r->fault;
 
-	if (r->broken)
-		return refuse(x);
 	if (health_is_asked(r))
 		return op_health(x);
 	if (x->front->metrics_only)

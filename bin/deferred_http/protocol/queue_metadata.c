@@ -50,17 +50,9 @@ void queue_metadata_headers(const char *json, struct reply *reply)
 	size_t n;
 	struct json_pair *pairs = json_read_pairs(reply->arena, json, &n);
 
-	for (size_t i = 0; i < n; i++) {
-		char *value = arena_copy(reply->arena, pairs[i].value, strlen(pairs[i].value));
-
-		if (!is_identifier(pairs[i].name))
-			continue;
-		/* A line end written by others than us must not begin a header of its own. */
-		for (char *p = value; *p; p++)
-			if ((unsigned char)*p < 0x20 || *p == 0x7f)
-				*p = ' ';
-		reply_header(reply, arena_printf(reply->arena, PREFIX "%s", pairs[i].name), value);
-	}
+	for (size_t i = 0; i < n; i++)
+		if (is_identifier(pairs[i].name))
+			reply_header(reply, arena_printf(reply->arena, PREFIX "%s", pairs[i].name), pairs[i].value);
 }
 
 void queue_metadata_xml(struct arena *arena, const char *json, struct buf *out)

@@ -399,7 +399,7 @@ static enum served_step check_request(struct web_request *r)
 	const struct asset *asset;
 	int status;
 
-	if (http->broken || http->fault != FAULT_NONE)
+	if (http->fault != FAULT_NONE)
 		return refuse_now(r, 400, "The request cannot be read.");
 	if (!guard_host(http, r->web->hosts))
 		return refuse_now(r, 421,
