@@ -2,16 +2,15 @@
 /*
  * deferred_http - queues of the database for clients of the Azure Queue protocol.
  *
- * The way of a request through the code: connection_advance (lib/http/connection.c) -> exchange_step (exchange.c):
- * address_read, route_find, auth_verify -> an operation (message_ops.c, queue_ops.c, service_ops.c) -> fold_submit
- * (fold.c) -> store_message_put (lib/store/message.c, sql/queries/message/message_put.sql) -> write_answer
- * (lib/http/connection.c).
+ * connection_advance() (lib/http/connection.c) reads a request. dispatch.c finds the operation and the account. It
+ * calls message_ops.c, queue_ops.c or service_ops.c. batcher_submit() (batcher.c) runs the request together with
+ * others, for example by store_message_put(). Then connection_advance() writes the answer.
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "front/exchange.h"
-#include "http/listen.h"
+#include "front/dispatch.h"
 #include "http/server.h"
+#include "http/sockets.h"
 #include "http/tls.h"
 #include "port/config.h"
 #include "program/daemon.h"
@@ -95,8 +94,8 @@ static int load_certificate(const struct config *config, struct deferred_error *
 	return certificate ? tls_load(certificate, config_text(config, "http.tls_key"), err) : 0;
 }
 
-/* SIGHUP. What other settings decided cannot be taken back under way. */
-static void reload(void *data)
+/* SIGHUP. Other settings need a restart. */
+static void http_reload(void *data)
 {
 	struct run *run = data;
 	struct settings fresh = { .line = run->settings->line };
@@ -150,7 +149,7 @@ static int start_servers(struct run *run, struct deferred_error *err)
 {
 	const struct config *config = run->settings->config;
 	struct server_setup setup = {
-		.app = &exchange_app,
+		.app = &dispatch_app,
 		.threads = (int)config_int(config, "http.threads"),
 		.connections_max = fit_connections(config),
 		.connections_per_address = (int)config_int(config, "http.connections_per_address"),
@@ -170,13 +169,13 @@ static int start_servers(struct run *run, struct deferred_error *err)
 			error_hint(err, "set http.tls_certificate and http.tls_key");
 			return DEFERRED_ECONFIG;
 		}
-		if (metrics && !listen_is_local(s)) {
+		if (metrics && !sockets_is_local(s)) {
 			error_set(err, DEFERRED_ECONFIG, "listen",
 				  "%s is open beyond this machine, and metrics are for whoever asks there", s->name);
 			error_hint(err, "set http.listen_metrics to an address of loopback or a Unix socket");
 			return DEFERRED_ECONFIG;
 		}
-		if (!s->tls && !listen_is_local(s))
+		if (!s->tls && !sockets_is_local(s))
 			log_line(LOG_L_WARNING,
 				 "%s speaks HTTP beyond this machine: signatures are safe, messages can be read on the "
 				 "way",
@@ -191,7 +190,7 @@ static int start_servers(struct run *run, struct deferred_error *err)
 }
 
 /* Returns 0, or an exit code with err. */
-static int start(void *data, struct deferred_error *err)
+static int http_start(void *data, struct deferred_error *err)
 {
 	struct run *run = data;
 	const struct config *config = run->settings->config;
@@ -201,24 +200,24 @@ static int start(void *data, struct deferred_error *err)
 		return EX_CONFIG;
 	if (log && !(run->front.log = access_log_open(log, err)))
 		return EX_CANTCREAT;
-	if (listen_all(&run->sockets, config, "http", err) < 0)
+	if (sockets_open(&run->sockets, config, "http", err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
-	run->front.tally = tally_new();
-	if (!run->front.tally) {
-		error_set(err, DEFERRED_ENOMEM, "tally", "out of memory");
+	run->front.request_metrics = request_metrics_new();
+	if (!run->front.request_metrics) {
+		error_set(err, DEFERRED_ENOMEM, "metrics", "out of memory");
 		return EX_OSERR;
 	}
 	snprintf(run->front.keep_alive, sizeof(run->front.keep_alive), "timeout=%lld",
 		 (long long)config_int(config, "http.idle_timeout") / 1000);
-	run->front.keeper = keeper_start(conninfo, config_key_file(config), err);
-	if (!run->front.keeper)
+	run->front.account_cache = account_cache_start(conninfo, config_key_file(config), err);
+	if (!run->front.account_cache)
 		return EX_CONFIG;
-	run->front.fold = fold_start(conninfo, (int)config_int(config, "http.db_connections"), err);
-	if (!run->front.fold)
+	run->front.batcher = batcher_start(conninfo, (int)config_int(config, "http.db_connections"), err);
+	if (!run->front.batcher)
 		return EX_OSERR;
-	run->metrics = (struct front){ .fold = run->front.fold,
-				       .keeper = run->front.keeper,
-				       .tally = run->front.tally,
+	run->metrics = (struct front){ .batcher = run->front.batcher,
+				       .account_cache = run->front.account_cache,
+				       .request_metrics = run->front.request_metrics,
 				       .log = run->front.log,
 				       .metrics_only = true };
 	strcpy(run->metrics.keep_alive, run->front.keep_alive);
@@ -227,58 +226,58 @@ static int start(void *data, struct deferred_error *err)
 	return 0;
 }
 
-static int busy(void *data)
+static int http_busy(void *data)
 {
 	return server_busy(&((struct run *)data)->server);
 }
 
-static void quiesce(void *data)
+static void http_quiesce(void *data)
 {
 	server_quiesce(&((struct run *)data)->server);
 }
 
-static void flush(void *data, int patience_ms)
+static void http_flush(void *data, int patience_ms)
 {
 	access_log_flush(((struct run *)data)->front.log, patience_ms);
 	log_flush(patience_ms);
 }
 
-static void tick(void *data)
+static void http_tick(void *data)
 {
 	struct run *run = data;
 
 	server_tick(&run->server);
-	fold_expire(run->front.fold);
+	batcher_expire(run->front.batcher);
 	budget_trim();
 	arena_reserve();
-	flush(run, 0);
+	http_flush(run, 0);
 }
 
-/* What was started, in the order that lets nothing wake what is gone. */
-static void release(void *data)
+/* In an order in which nothing wakes what was freed. */
+static void http_release(void *data)
 {
 	struct run *run = data;
 
 	server_stop(&run->server);
-	if (run->front.fold)
-		fold_stop(run->front.fold);
-	if (run->front.keeper)
-		keeper_stop(run->front.keeper);
-	listen_close(&run->sockets);
-	flush(run, DAEMON_LAST_WORDS_MS);
+	if (run->front.batcher)
+		batcher_stop(run->front.batcher);
+	if (run->front.account_cache)
+		account_cache_stop(run->front.account_cache);
+	sockets_close(&run->sockets);
+	http_flush(run, DAEMON_LAST_WORDS_MS);
 	access_log_close(run->front.log);
-	tally_free(run->front.tally);
+	request_metrics_free(run->front.request_metrics);
 	tls_free();
 }
 
 static const struct daemon_work work = {
-	.start = start,
-	.tick = tick,
-	.reload = reload,
-	.quiesce = quiesce,
-	.busy = busy,
-	.flush = flush,
-	.release = release,
+	.start = http_start,
+	.tick = http_tick,
+	.reload = http_reload,
+	.quiesce = http_quiesce,
+	.busy = http_busy,
+	.flush = http_flush,
+	.release = http_release,
 };
 
 int main(int argc, char **argv)

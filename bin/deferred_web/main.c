@@ -7,8 +7,8 @@
  * opens a session of the visitor, and calls the function of the route (routes.c).
  */
 #include "base/log.h"
-#include "http/listen.h"
 #include "http/server.h"
+#include "http/sockets.h"
 #include "http/tls.h"
 #include "port/config.h"
 #include "program/daemon.h"
@@ -65,13 +65,13 @@ static int check_socket(const struct run *run, const struct web *web, const stru
 	if (s->tls && !config_text(run->config, "web.tls_certificate"))
 		return error_set(err, DEFERRED_ECONFIG, "listen",
 				 "%s is for HTTPS, but web.tls_certificate or web.tls_key is missing", s->name);
-	if (web->auth == WEB_PEER && !listen_is_unix(s)) {
+	if (web->auth == WEB_PEER && !sockets_is_unix(s)) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer",
 			  s->name);
 		error_hint(err, "listen on a Unix socket: set web.listen to its path");
 		return DEFERRED_ECONFIG;
 	}
-	if (listen_is_local(s) || (web->auth == WEB_POSTGRES && s->tls) || web->auth == WEB_PROXY)
+	if (sockets_is_local(s) || (web->auth == WEB_POSTGRES && s->tls) || web->auth == WEB_PROXY)
 		return 0;
 	if (web->only) {
 		error_set(err, DEFERRED_ECONFIG, "listen",
@@ -157,7 +157,7 @@ static int start(void *data, struct deferred_error *err)
 		return EX_CONFIG;
 	if (log && !(run->web.log = access_log_open(log, err)))
 		return EX_CANTCREAT;
-	if (listen_all(&run->sockets, config, "web", err) < 0)
+	if (sockets_open(&run->sockets, config, "web", err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	if (!(run->web.cache = web_cache_new(err)))
 		return EX_OSERR;
@@ -225,7 +225,7 @@ static void release(void *data)
 	if (run->metrics.pool)
 		web_pool_stop(run->metrics.pool);
 	web_cache_free(run->web.cache);
-	listen_close(&run->sockets);
+	sockets_close(&run->sockets);
 	flush(run, DAEMON_LAST_WORDS_MS);
 	access_log_close(run->web.log);
 	tls_free();

@@ -28,7 +28,7 @@ static int open_file(const char *path, struct deferred_error *err)
 {
 	int fd;
 
-	/* Not waiting: a pipe would be opened when somebody reads it, and requests wait until then. */
+	/* Without O_NONBLOCK, open() of a pipe waits for a reader. */
 	if (strcmp(path, "-") == 0)
 		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	else
@@ -113,9 +113,9 @@ static void add_peer(struct buf *line, const struct sockaddr_storage *peer)
 	add_string(line, "peer", text);
 }
 
-/* What could not be written, as nobody read it or the disk was full, is no reason to refuse requests; its number stands
- * where it is missing. */
-static void flush(struct access_log *log, int patience_ms)
+/* A full disk or a pipe that nobody reads must not stop requests. Lines that cannot be written are counted, and the
+ * count stands where they are missing. */
+static void flush_log(struct access_log *log, int patience_ms)
 {
 	char line[80];
 	int why, again, n;
@@ -136,7 +136,7 @@ void access_log_flush(struct access_log *log, int patience_ms)
 	if (!log)
 		return;
 	pthread_mutex_lock(&log->lock);
-	flush(log, patience_ms);
+	flush_log(log, patience_ms);
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -167,7 +167,7 @@ void access_log_write(struct access_log *log, const struct access_entry *entry)
 	add_string(&line, "agent", request_value(r, "user-agent"));
 	buf_text(&line, "}\n");
 	pthread_mutex_lock(&log->lock);
-	flush(log, 0);
+	flush_log(log, 0);
 	outlet_put(&log->out, line.p, line.len);
 	pthread_mutex_unlock(&log->lock);
 	buf_clear(&line);

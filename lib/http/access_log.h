@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * access_log - one line of JSON a request, appended to a file by one write(2), or to a pipe, which nobody need read
- * (outlet.h). What authorizes (signatures, receipts, the query as a whole) is not written.
+ * access_log - one line of JSON per request, appended to a file or a pipe by one write(2). Nobody needs to read the
+ * pipe: see outlet.h. Signatures, receipts and queries are secrets and not written.
  */
 #ifndef ACCESS_LOG_H
 #define ACCESS_LOG_H
@@ -15,10 +15,10 @@
 
 struct access_log;
 
-/* path "-": standard output. NULL: it cannot be opened, and err says so. */
+/* path "-": standard output. NULL: err says why. */
 struct access_log *access_log_open(const char *path, struct deferred_error *err);
 
-/* Open the file anew, which may have been moved away. On failure the old one stays in use. */
+/* Opens the file again, since it may have been moved. After a failure the old one stays in use. */
 int access_log_reopen(struct access_log *log, struct deferred_error *err);
 
 /* Texts may be NULL. */
@@ -27,9 +27,9 @@ struct access_entry {
 	const char *id; /* of the request */
 	int64_t began_us;
 	uint64_t began_ns;
-	const char *op, *account, *auth; /* what was asked for, by whom, and how that was shown */
+	const char *op, *account, *auth; /* the operation, its account, and the kind of authorization */
 	int status;
-	const char *code, *reason; /* of an error; why somebody was not let in */
+	const char *code, *reason; /* of an error; why the authorization failed */
 	size_t bytes_out;
 	bool cut; /* the client did not take all of the answer */
 };

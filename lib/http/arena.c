@@ -41,8 +41,8 @@ bool arena_is_short(void)
 }
 
 /*
- * p resized, at any price: the reserve first, and then what other threads give back. A second without any of that is
- * the end, since nothing could be answered any more: exit code 71, and a manager starts the process anew.
+ * Resizes p. Without memory it frees the reserve, and then waits for memory that other threads free. After a second
+ * without memory the process exits with 71, since it could answer no request. A service manager starts it again.
  */
 static void *must_realloc(void *p, size_t size)
 {
@@ -122,7 +122,7 @@ void arena_clear(struct arena *a)
 }
 
 /* False: it has failed. */
-static bool grow(struct buf *b, size_t more)
+static bool grow_buf(struct buf *b, size_t more)
 {
 	size_t cap = b->cap ? b->cap : 256;
 	char *p;
@@ -146,7 +146,7 @@ static bool grow(struct buf *b, size_t more)
 
 void buf_add(struct buf *b, const char *text, size_t len)
 {
-	if (len == 0 || !grow(b, len))
+	if (len == 0 || !grow_buf(b, len))
 		return;
 	memcpy(b->p + b->len, text, len);
 	b->len += len;
@@ -166,7 +166,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_start(ap, fmt);
 	len = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
-	if (!grow(b, (size_t)len))
+	if (!grow_buf(b, (size_t)len))
 		return;
 	va_start(ap, fmt);
 	vsnprintf(b->p + b->len, (size_t)len + 1, fmt, ap);
@@ -184,7 +184,7 @@ char *buf_take(struct buf *b)
 {
 	char *p;
 
-	p = grow(b, 0) ? b->p : NULL;
+	p = grow_buf(b, 0) ? b->p : NULL;
 	if (p)
 		p[b->len] = '\0';
 	*b = (struct buf){ 0 };

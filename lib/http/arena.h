@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena - what one request needs is taken from here and given back in one sweep; and text that grows.
+ * arena - memory of one request, freed at once; and text that grows.
  *
- * arena_alloc() and what is made of it never return NULL: what one request takes is bounded by the limits on requests,
- * and when memory runs out they live on a reserve, while whoever serves takes no more requests. A text that has grown
- * large does not touch that: it fails.
+ * arena_alloc() and the functions that use it never return NULL. The limits on requests bound what a request needs.
+ * When memory runs out, they use a reserve, and the server accepts no more requests. A large text does not use the
+ * reserve: it fails.
  */
 #ifndef ARENA_H
 #define ARENA_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Set the reserve aside; and again, once there is memory. To be called at the start and every second or so. */
+/* Allocates the reserve, or allocates it again. Call it at the start and about every second. */
 void arena_reserve(void);
 bool arena_is_short(void); /* it is in use */
 

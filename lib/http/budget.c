@@ -45,7 +45,7 @@ void budget_address(struct budget_hold *hold, const struct sockaddr_storage *add
 		snprintf(hold->address + 1 + 2 * i, 3, "%02x", ip[i]);
 }
 
-static struct payer **find(const char *name)
+static struct payer **find_payer(const char *name)
 {
 	struct payer **at;
 	unsigned hash = 5381;
@@ -57,27 +57,28 @@ static struct payer **find(const char *name)
 	return at;
 }
 
-static size_t counted(size_t bytes)
+static size_t counted_bytes(size_t bytes)
 {
 	return bytes > BUDGET_SMALL ? bytes : 0;
 }
 
-static bool fits(const char *name, enum budget_kind kind, size_t more)
+static bool fits_share(const char *name, enum budget_kind kind, size_t more)
 {
-	const struct payer *payer = *find(name);
+	const struct payer *payer = *find_payer(name);
 
 	return (payer ? payer->bytes[kind] : 0) + more <= BUDGET_SHARE;
 }
 
-static bool all_fits(const struct budget_hold *hold, enum budget_kind kind, size_t more)
+static bool fits_shares(const struct budget_hold *hold, enum budget_kind kind, size_t more)
 {
-	return all[kind] + more <= BUDGET_MAX && fits(hold->address, kind, more) && fits(hold->account, kind, more);
+	return all[kind] + more <= BUDGET_MAX && fits_share(hold->address, kind, more) &&
+	       fits_share(hold->account, kind, more);
 }
 
 /* False: no memory for a new payer. */
-static bool charge(const char *name, enum budget_kind kind, size_t was, size_t is)
+static bool charge_payer(const char *name, enum budget_kind kind, size_t was, size_t is)
 {
-	struct payer **at = find(name), *payer = *at;
+	struct payer **at = find_payer(name), *payer = *at;
 
 	if (!name[0] || was == is)
 		return true;
@@ -97,26 +98,25 @@ static bool charge(const char *name, enum budget_kind kind, size_t was, size_t i
 	return true;
 }
 
-/* The large head, which came before it was known whose it is, counts from now on: what is held is paid as long as it
- * is. */
+/* The head came before its account was known. It counts for the account from now on. */
 void budget_account(struct budget_hold *hold, const char *account)
 {
 	snprintf(hold->account, sizeof(hold->account), "=%s", account);
 	pthread_mutex_lock(&lock);
 	for (enum budget_kind k = BUDGET_HEADS; k < BUDGET_KINDS; k++)
-		if (!charge(hold->account, k, 0, counted(hold->bytes[k])))
+		if (!charge_payer(hold->account, k, 0, counted_bytes(hold->bytes[k])))
 			hold->account[0] = '\0'; /* no memory for a new payer, so nothing was charged yet */
 	pthread_mutex_unlock(&lock);
 }
 
-static bool change(struct budget_hold *hold, enum budget_kind kind, size_t was, size_t is)
+static bool change_hold(struct budget_hold *hold, enum budget_kind kind, size_t was, size_t is)
 {
-	if (is > was && !all_fits(hold, kind, is - was))
+	if (is > was && !fits_shares(hold, kind, is - was))
 		return false;
-	if (!charge(hold->address, kind, was, is))
+	if (!charge_payer(hold->address, kind, was, is))
 		return false;
-	if (!charge(hold->account, kind, was, is)) {
-		charge(hold->address, kind, is, was);
+	if (!charge_payer(hold->account, kind, was, is)) {
+		charge_payer(hold->address, kind, is, was);
 		return false;
 	}
 	all[kind] += is - was;
@@ -126,12 +126,12 @@ static bool change(struct budget_hold *hold, enum budget_kind kind, size_t was, 
 
 bool budget_hold(struct budget_hold *hold, enum budget_kind kind, size_t bytes)
 {
-	size_t was = counted(hold->bytes[kind]), is = counted(bytes);
+	size_t was = counted_bytes(hold->bytes[kind]), is = counted_bytes(bytes);
 	bool changed;
 
 	if (was != is) {
 		pthread_mutex_lock(&lock);
-		changed = change(hold, kind, was, is);
+		changed = change_hold(hold, kind, was, is);
 		pthread_mutex_unlock(&lock);
 		if (!changed)
 			return false;
@@ -145,7 +145,7 @@ bool budget_has(const struct budget_hold *hold, enum budget_kind kind, size_t mo
 	bool has;
 
 	pthread_mutex_lock(&lock);
-	has = all_fits(hold, kind, more);
+	has = fits_shares(hold, kind, more);
 	pthread_mutex_unlock(&lock);
 	return has;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * budget - bytes held for clients: large heads of requests, bodies that are being received, answers that have not been
- * taken. There is a limit for all of a kind, and a lower one for each address and each account, so that none of them
- * takes the room of the others.
- * What is small is not counted: it always goes through, and is bounded by the number of connections.
+ * budget - bytes that are held for clients: large heads of requests, bodies that are being received, and answers that
+ * clients have not read. Each kind has a limit. Each address and each account has a lower one, so that none takes the
+ * room of the others. Small amounts are not counted. The number of connections bounds them.
  */
 #ifndef BUDGET_H
 #define BUDGET_H
@@ -18,28 +17,27 @@ enum budget_kind { BUDGET_HEADS, BUDGET_BODIES, BUDGET_ANSWERS, BUDGET_KINDS };
 
 #define BUDGET_NAME_SIZE (REQUEST_ACCOUNT_MAX + 2)
 
-/* What one request holds. The zero value holds nothing. */
+/* Bytes that one request holds. The zero value holds nothing. */
 struct budget_hold {
-	char address[BUDGET_NAME_SIZE], account[BUDGET_NAME_SIZE]; /* who pays; "": nobody */
+	char address[BUDGET_NAME_SIZE], account[BUDGET_NAME_SIZE]; /* whose share it takes; "": nobody's */
 	size_t bytes[BUDGET_KINDS];
 };
 
-/* Said once, before anything is held. Addresses of IPv6 that differ in their last 64 bits alone are one. */
+/* Called once, before anything is held. IPv6 addresses count as one if only their last 64 bits differ. */
 void budget_address(struct budget_hold *hold, const struct sockaddr_storage *address);
-/* Said once. What is held already counts for the account too, even beyond its share. */
+/* Called once. Held bytes count for the account too, even beyond its share. */
 void budget_account(struct budget_hold *hold, const char *account);
 
-/* Hold so many bytes from now on, in place of those held before. False: there is no room for more, and nothing is
- * changed. */
+/* Holds this many bytes instead of those before. False: there is no room for more, and nothing was changed. */
 bool budget_hold(struct budget_hold *hold, enum budget_kind kind, size_t bytes);
 
-/* Would there be room for so many more? */
+/* Whether there is room for `more` bytes. */
 bool budget_has(const struct budget_hold *hold, enum budget_kind kind, size_t more);
 
-/* Hold nothing any more. */
+/* Releases all. */
 void budget_release(struct budget_hold *hold);
 
-/* Give to the system what was given back here, if it is much. To be called every second or so. */
+/* Returns freed memory to the system if there is much. Call it about every second. */
 void budget_trim(void);
 
 #endif

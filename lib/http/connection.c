@@ -106,7 +106,7 @@ static void drop_received(struct connection *c, size_t len)
 }
 
 /* Receives more behind what is there. */
-static enum connection_state receive(struct connection *c)
+static enum connection_state receive_more(struct connection *c)
 {
 	ssize_t n;
 
@@ -126,7 +126,7 @@ static enum connection_state receive(struct connection *c)
 }
 
 /* Writes what is left of out and body. */
-static enum connection_state flush(struct connection *c)
+static enum connection_state flush_out(struct connection *c)
 {
 	while (c->out_sent < c->out.len || c->body_sent < c->body_len) {
 		bool in_out = c->out_sent < c->out.len;
@@ -146,36 +146,30 @@ static enum connection_state flush(struct connection *c)
 
 static const char *phrase_of(int status)
 {
-	static const struct {
-		int status;
-		const char *phrase;
-	} phrases[] = {
-		{ 200, "OK" },
-		{ 201, "Created" },
-		{ 202, "Accepted" },
-		{ 204, "No Content" },
-		{ 303, "See Other" },
-		{ 304, "Not Modified" },
-		{ 400, "Bad Request" },
-		{ 401, "Unauthorized" },
-		{ 403, "Forbidden" },
-		{ 404, "Not Found" },
-		{ 405, "Method Not Allowed" },
-		{ 409, "Conflict" },
-		{ 413, "Content Too Large" },
-		{ 414, "URI Too Long" },
-		{ 421, "Misdirected Request" },
-		{ 429, "Too Many Requests" },
-		{ 431, "Request Header Fields Too Large" },
-		{ 500, "Internal Server Error" },
-		{ 503, "Service Unavailable" },
-		{ 505, "HTTP Version Not Supported" },
+	static const char *const phrases[] = {
+		[200] = "OK",
+		[201] = "Created",
+		[202] = "Accepted",
+		[204] = "No Content",
+		[303] = "See Other",
+		[304] = "Not Modified",
+		[400] = "Bad Request",
+		[401] = "Unauthorized",
+		[403] = "Forbidden",
+		[404] = "Not Found",
+		[405] = "Method Not Allowed",
+		[409] = "Conflict",
+		[413] = "Content Too Large",
+		[414] = "URI Too Long",
+		[421] = "Misdirected Request",
+		[429] = "Too Many Requests",
+		[431] = "Request Header Fields Too Large",
+		[500] = "Internal Server Error",
+		[503] = "Service Unavailable",
+		[505] = "HTTP Version Not Supported",
 	};
 
-	for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
-		if (phrases[i].status == status)
-			return phrases[i].phrase;
-	return "";
+	return (size_t)status < sizeof(phrases) / sizeof(phrases[0]) && phrases[status] ? phrases[status] : "";
 }
 
 static bool wants_close(const struct request *r)
@@ -185,7 +179,7 @@ static bool wants_close(const struct request *r)
 	return r->minor == 0 || (connection && strcasestr(connection, "close"));
 }
 
-static enum connection_state answer(struct connection *c)
+static enum connection_state begin_answer(struct connection *c)
 {
 	struct transfer *t = c->transfer;
 	const struct reply *reply = t->x.reply;
@@ -218,21 +212,21 @@ static enum connection_state answer(struct connection *c)
 }
 
 /* The program answers with this fault, and status if not 0. */
-static enum connection_state refuse(struct connection *c, enum fault fault, int status)
+static enum connection_state refuse_request(struct connection *c, enum fault fault, int status)
 {
 	struct transfer *t = c->transfer;
 
 	c->server->setup->app->refuse(t->exchange, fault);
 	if (status != 0)
 		t->x.reply->status = status;
-	return answer(c);
+	return begin_answer(c);
 }
 
 /* The bytes behind the request cannot be trusted, or are too many to read. */
 static enum connection_state refuse_and_close(struct connection *c, enum fault fault, int status)
 {
 	c->transfer->x.reply->close = true;
-	return refuse(c, fault, status);
+	return refuse_request(c, fault, status);
 }
 
 static void resume_parked(void *data)
@@ -242,7 +236,7 @@ static void resume_parked(void *data)
 	c->resume(c, c->resume_data);
 }
 
-static enum connection_state park(struct connection *c)
+static enum connection_state park_connection(struct connection *c)
 {
 	limits_wait(&c->entry, -1);
 	c->server->setup->app->wait(c->transfer->exchange, resume_parked, c);
@@ -303,7 +297,7 @@ static enum connection_state read_head(struct connection *c)
 		t = c->transfer;
 	}
 	if (found == HEAD_INCOMPLETE)
-		return receive(c);
+		return receive_more(c);
 	r = t->x.request;
 	if (found == HEAD_COMPLETE)
 		request_head(r, t->x.arena, c->in + c->head.start, c->head.len - c->head.start);
@@ -336,7 +330,7 @@ static enum connection_state read_head(struct connection *c)
  * By the headers alone. A client that waits for "100 Continue" gets a refusal at once, and the connection is closed.
  * From other clients the body is read first: if we closed while they send, they might lose the answer.
  */
-static enum connection_state judge(struct connection *c)
+static enum connection_state judge_head(struct connection *c)
 {
 	struct transfer *t = c->transfer;
 	const char *expect = t->x.request->minor > 0 ? request_value(t->x.request, "expect") : NULL;
@@ -345,9 +339,9 @@ static enum connection_state judge(struct connection *c)
 	t->x.reply->close = c->close || expect;
 	step = c->server->setup->app->step(t->exchange);
 	if (step == SERVED_WAIT)
-		return park(c);
+		return park_connection(c);
 	if (step == SERVED_ANSWER && expect)
-		return answer(c);
+		return begin_answer(c);
 	t->x.reply->close = c->close;
 	t->refused = step == SERVED_ANSWER;
 	limits_wait(&c->entry, c->server->setup->body_ms);
@@ -407,13 +401,13 @@ static enum connection_state read_body(struct connection *c)
 {
 	struct transfer *t = c->transfer;
 	struct request *r = t->x.request;
-	enum connection_state state = flush(c);
+	enum connection_state state = flush_out(c);
 	size_t used, data_len;
 
 	if (state != CONNECTION_GOES_ON)
 		return state;
 	if (c->in_len == 0)
-		return receive(c);
+		return receive_more(c);
 	if (r->chunked) {
 		used = chunks_read(&t->chunks, c->in, c->in_len, &data_len);
 	} else {
@@ -429,9 +423,9 @@ static enum connection_state read_body(struct connection *c)
 	if (r->chunked ? !t->chunks.ended : t->received < r->length)
 		return CONNECTION_GOES_ON;
 	if (t->refused)
-		return answer(c);
+		return begin_answer(c);
 	if (t->no_room)
-		return refuse(c, FAULT_ServerBusy, 0);
+		return refuse_request(c, FAULT_ServerBusy, 0);
 	r->body = t->body;
 	r->body_len = t->body_len;
 	c->stage = STAGE_WHOLE;
@@ -440,12 +434,13 @@ static enum connection_state read_body(struct connection *c)
 
 static enum connection_state carry_out(struct connection *c)
 {
-	return c->server->setup->app->step(c->transfer->exchange) == SERVED_ANSWER ? answer(c) : park(c);
+	return c->server->setup->app->step(c->transfer->exchange) == SERVED_ANSWER ? begin_answer(c)
+										   : park_connection(c);
 }
 
 static enum connection_state write_answer(struct connection *c)
 {
-	enum connection_state state = flush(c);
+	enum connection_state state = flush_out(c);
 
 	if (state != CONNECTION_GOES_ON)
 		return state;
@@ -461,7 +456,7 @@ static enum connection_state write_answer(struct connection *c)
 	return CONNECTION_GOES_ON;
 }
 
-static enum connection_state linger(struct connection *c)
+static enum connection_state linger_on(struct connection *c)
 {
 	char bytes[4096];
 	ssize_t n = recv(c->entry.fd, bytes, sizeof(bytes), 0);
@@ -512,8 +507,8 @@ struct connection *connection_new(struct connection_server *server, int fd, cons
 enum connection_state connection_advance(struct connection *c, bool resumed)
 {
 	static enum connection_state (*const steps[STAGES])(struct connection * c) = {
-		[STAGE_HEAD] = read_head,  [STAGE_JUDGE] = judge,         [STAGE_BODY] = read_body,
-		[STAGE_WHOLE] = carry_out, [STAGE_ANSWER] = write_answer, [STAGE_LINGER] = linger,
+		[STAGE_HEAD] = read_head,  [STAGE_JUDGE] = judge_head,    [STAGE_BODY] = read_body,
+		[STAGE_WHOLE] = carry_out, [STAGE_ANSWER] = write_answer, [STAGE_LINGER] = linger_on,
 	};
 	enum connection_state state = CONNECTION_GOES_ON;
 

@@ -216,14 +216,14 @@ static int find_by_name(const void *key, const void *element)
 	return strcmp(key, ((const struct request_header *)element)->name);
 }
 
-static const struct request_header *find(const struct request *r, const char *name)
+static const struct request_header *find_header(const struct request *r, const char *name)
 {
 	return r->headers_len > 0 ? bsearch(name, r->headers, r->headers_len, sizeof(*r->headers), find_by_name) : NULL;
 }
 
 const char *request_value(const struct request *r, const char *name)
 {
-	const struct request_header *h = find(r, name);
+	const struct request_header *h = find_header(r, name);
 
 	return h ? h->value : NULL;
 }
@@ -252,7 +252,7 @@ static void check_framing(struct request *r)
 	const char *coding = request_value(r, "transfer-encoding"), *length = request_value(r, "content-length");
 
 	for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
-		const struct request_header *h = find(r, once[i]);
+		const struct request_header *h = find_header(r, once[i]);
 
 		if (h && (h->times > 1 || (h->blank_after && i < 2)))
 			request_broken(r, FAULT_InvalidHeaderValue, h->spelt);

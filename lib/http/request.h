@@ -30,7 +30,7 @@ enum request_verb {
 	VERB_OTHER = 64,
 };
 
-/* What the path names. */
+/* The kind of resource in the path. */
 enum request_level { LEVEL_ACCOUNT, LEVEL_QUEUE, LEVEL_MESSAGES, LEVEL_MESSAGE };
 
 struct request_header {
@@ -58,7 +58,7 @@ struct request {
 	struct request_param *params;
 	size_t params_len;
 
-	/* What protocol/address.c of deferred_http reads; to other programs they say nothing. */
+	/* Set by protocol/address.c of deferred_http. Other programs do not use them. */
 	const char *account; /* addressed; "" where none is */
 	bool secondary;      /* by its name with "-secondary" */
 	bool path_style;
@@ -92,11 +92,10 @@ void request_head(struct request *r, struct arena *arena, const char *head, size
 void request_line(struct request *r, struct arena *arena, const char *method, const char *target, size_t target_len);
 void request_header(struct request *r, const char *name, size_t name_len, const char *value, size_t value_len);
 
-/* Sorts the headers, takes query and host apart, and tells the first thing that is wrong, which is also kept in the
- * request. */
+/* Sorts the headers, and parses framing, query and host. Returns the first fault, which the request keeps too. */
 enum fault request_end(struct request *r);
 
-/* Unless something was wrong before: this is what is. Returns what was first. */
+/* Sets the fault, unless the request has one. Returns the first. */
 enum fault request_wrong(struct request *r, enum fault fault, const char *name);
 
 /* NULL: not there. The name in lower case. */

@@ -26,7 +26,7 @@
 #include "http/budget.h"
 #include "http/reply.h"
 #include "http/request.h"
-#include "http/listen.h"
+#include "http/sockets.h"
 
 #include <stdbool.h>
 
@@ -77,7 +77,7 @@ struct server_setup {
 
 /* The zero value serves nothing. */
 struct server {
-	struct server_port *ports[LISTEN_MAX];
+	struct server_port *ports[SOCKETS_MAX];
 	int len;
 };
 

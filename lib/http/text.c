@@ -15,7 +15,7 @@ static const char *const months[] = {
 	"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"
 };
 
-static int hex(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -29,7 +29,8 @@ long text_percent_decode(char *text, size_t len)
 
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] == '%') {
-			int high = i + 2 < len ? hex(text[i + 1]) : -1, low = i + 2 < len ? hex(text[i + 2]) : -1;
+			int high = i + 2 < len ? hex_digit(text[i + 1]) : -1,
+			    low = i + 2 < len ? hex_digit(text[i + 2]) : -1;
 
 			if (high < 0 || low < 0)
 				return -1;
@@ -100,7 +101,7 @@ void text_rfc1123(int64_t us, char text[TEXT_RFC1123_SIZE])
 }
 
 /* So many digits, as a number. Moves *p behind them. */
-static bool digits(const char **p, int n, int *number)
+static bool parse_digits(const char **p, int n, int *number)
 {
 	*number = 0;
 	for (; n > 0; n--, (*p)++) {
@@ -111,7 +112,7 @@ static bool digits(const char **p, int n, int *number)
 	return true;
 }
 
-static bool literal(const char **p, char c)
+static bool parse_literal(const char **p, char c)
 {
 	return *(*p)++ == c;
 }
@@ -130,7 +131,7 @@ static int64_t days_since_1970(int y, int m, int d)
 	return era * 146097 + doe - 719468;
 }
 
-static bool instant(int y, int mon, int d, int h, int min, int s, int64_t *out)
+static bool seconds_of(int y, int mon, int d, int h, int min, int s, int64_t *out)
 {
 	static const int lengths[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
 	bool leap = (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
@@ -153,16 +154,16 @@ bool text_rfc1123_parse(const char *text, int64_t *out)
 	if (i == 7)
 		return false;
 	p += 3;
-	if (!literal(&p, ',') || !literal(&p, ' ') || !digits(&p, 2, &d) || !literal(&p, ' '))
+	if (!parse_literal(&p, ',') || !parse_literal(&p, ' ') || !parse_digits(&p, 2, &d) || !parse_literal(&p, ' '))
 		return false;
 	while (mon < 12 && strncmp(p, months[mon], 3) != 0)
 		mon++;
 	if (mon == 12)
 		return false;
 	p += 3;
-	return literal(&p, ' ') && digits(&p, 4, &y) && literal(&p, ' ') && digits(&p, 2, &h) && literal(&p, ':') &&
-	       digits(&p, 2, &min) && literal(&p, ':') && digits(&p, 2, &s) && strcmp(p, " GMT") == 0 &&
-	       instant(y, mon + 1, d, h, min, s, out);
+	return parse_literal(&p, ' ') && parse_digits(&p, 4, &y) && parse_literal(&p, ' ') && parse_digits(&p, 2, &h) &&
+	       parse_literal(&p, ':') && parse_digits(&p, 2, &min) && parse_literal(&p, ':') &&
+	       parse_digits(&p, 2, &s) && strcmp(p, " GMT") == 0 && seconds_of(y, mon + 1, d, h, min, s, out);
 }
 
 void text_iso8601(int64_t us, char text[TEXT_ISO_SIZE])
@@ -181,15 +182,16 @@ bool text_iso8601_parse(const char *text, int64_t *out)
 	int y, mon, d, h = 0, min = 0, s = 0;
 	const char *p = text;
 
-	if (!digits(&p, 4, &y) || !literal(&p, '-') || !digits(&p, 2, &mon) || !literal(&p, '-') || !digits(&p, 2, &d))
+	if (!parse_digits(&p, 4, &y) || !parse_literal(&p, '-') || !parse_digits(&p, 2, &mon) ||
+	    !parse_literal(&p, '-') || !parse_digits(&p, 2, &d))
 		return false;
 	if (*p == 'T') {
 		p++;
-		if (!digits(&p, 2, &h) || !literal(&p, ':') || !digits(&p, 2, &min))
+		if (!parse_digits(&p, 2, &h) || !parse_literal(&p, ':') || !parse_digits(&p, 2, &min))
 			return false;
 		if (*p == ':') {
 			p++;
-			if (!digits(&p, 2, &s))
+			if (!parse_digits(&p, 2, &s))
 				return false;
 			if (*p == '.') {
 				if (!isdigit((unsigned char)*++p))
@@ -199,7 +201,7 @@ bool text_iso8601_parse(const char *text, int64_t *out)
 			}
 		}
 	}
-	return (*p == '\0' || (*p == 'Z' && p[1] == '\0')) && instant(y, mon, d, h, min, s, out);
+	return (*p == '\0' || (*p == 'Z' && p[1] == '\0')) && seconds_of(y, mon, d, h, min, s, out);
 }
 
 bool text_is_version(const char *text)

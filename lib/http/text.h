@@ -7,10 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Decode %XX in place; "+" stays. Returns the new length, or -1 where an escape is cut short or no number, or where
- * what comes out holds a NUL or is no UTF-8.
- */
+/* Decodes %XX in place. "+" stays. Returns the new length, or -1: an escape is malformed, or the result is not UTF-8 or
+ * has a NUL. */
 long text_percent_decode(char *text, size_t len);
 
 bool text_is_utf8(const char *text, size_t len); /* NUL is none */

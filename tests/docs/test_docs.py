@@ -214,7 +214,7 @@ def test_one_door_per_dependency():
         "libpq-fe.h": {"lib/port/pg.c", "lib/port/pg_connect.c", "lib/port/answer.c"},
         "dlfcn.h": {"lib/port/plugin.c"},
         "elfutils/": {"bin/deferred_backtrace/source.c"},
-        "expat.h": {"bin/deferred_http/protocol/xml_in.c"},
+        "expat.h": {"bin/deferred_http/protocol/xml.c"},
         "openssl/": {
             "lib/program/account_key.c",
             "lib/program/certificate.c",

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "protocol/queue_metadata.h"
-#include "protocol/route.h"
+#include "protocol/operation.h"
 #include "http/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			HOLDS(strcmp(r.headers[i - 1].name, r.headers[i].name) < 0);
 		for (size_t i = 0; i < r.params_len; i++)
 			HOLDS(text_is_utf8(r.params[i].value, strlen(r.params[i].value)));
-		if (r.verb != VERB_OPTIONS && route_find(&r, &op) == FAULT_NONE) {
+		if (r.verb != VERB_OPTIONS && operation_find(&r, &op) == FAULT_NONE) {
 			HOLDS(op && (op->verbs & r.verb) && op->level == r.level);
 			HOLDS(r.level == LEVEL_ACCOUNT || r.queue[0]);
 		}

@@ -4,8 +4,7 @@
 
 #include "protocol/service_xml.h"
 #include "http/text.h"
-#include "protocol/xml_in.h"
-#include "protocol/xml_out.h"
+#include "protocol/xml.h"
 
 static void write_node(const struct xml_node *node, struct buf *out)
 {

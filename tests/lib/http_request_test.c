@@ -2,7 +2,7 @@
 /* What a request addresses, which operation that is, and what is refused before anybody is asked for a signature. */
 #include "http/request.h"
 #include "protocol/address.h"
-#include "protocol/route.h"
+#include "protocol/operation.h"
 #include "http/text.h"
 
 #include <setjmp.h>
@@ -275,7 +275,7 @@ static void each_operation_is_found_and_nothing_else(void **state)
 		enum fault fault;
 
 		http_call(&r, &arena, routes[i].call);
-		fault = route_find(&r, &op);
+		fault = operation_find(&r, &op);
 		if (fault != routes[i].fault || !op != !routes[i].op || (op && strcmp(op->name, routes[i].op) != 0))
 			fail_msg("%s: %s %s", routes[i].call, op ? op->name : "none", fault_info(fault)->code);
 		arena_clear(&arena);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Documents in bodies: how much of one is read before it is refused. */
-#include "protocol/xml_in.h"
+#include "protocol/xml.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

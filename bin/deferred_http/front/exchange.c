@@ -2,12 +2,10 @@
 #include "front/exchange.h"
 
 #include "base/clock.h"
+#include "http/text.h"
 #include "protocol/cors.h"
-#include "front/ops.h"
-#include "protocol/address.h"
 #include "protocol/error_body.h"
 #include "protocol/refusal.h"
-#include "http/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,36 +13,23 @@
 
 #define NEWEST_VERSION "2026-06-06"
 
-static enum step begin(struct exchange *x);
-
-void exchange_init(struct exchange *x, struct front *front)
-{
-	memset(x, 0, sizeof(*x));
-	x->front = front;
-	x->began_us = text_now_us();
-	x->began_ns = clock_ns();
-	x->next = begin;
-	crypto_guid(x->id);
-	reply_init(&x->reply, &x->arena);
-}
-
 /* ---- answers ---------------------------------------------------------------------------------- */
 
-enum step exchange_fault(struct exchange *x, enum fault fault)
+enum served_step exchange_fault(struct exchange *x, enum fault fault)
 {
 	reply_fault(&x->reply, fault);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-enum step exchange_fault_param(struct exchange *x, enum fault fault, const char *name, const char *value,
-			       const char *reason)
+enum served_step exchange_fault_param(struct exchange *x, enum fault fault, const char *name, const char *value,
+				      const char *reason)
 {
 	reply_fault(&x->reply, fault);
 	reply_detail(&x->reply, "QueryParameterName", name);
 	reply_detail(&x->reply, "QueryParameterValue", value ? value : "");
 	if (reason)
 		reply_detail(&x->reply, "Reason", reason);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
 enum fault exchange_fault_of(enum message_status status)
@@ -100,8 +85,8 @@ bool exchange_number(struct exchange *x, const char *name, int64_t min, int64_t 
 	return true;
 }
 
-/* What every answer has. */
-static void finish(struct exchange *x)
+/* Adds what every answer has. */
+static void finish_answer(struct exchange *x)
 {
 	struct reply *reply = &x->reply;
 	const char *version = request_value(&x->request, "x-ms-version"),
@@ -141,21 +126,23 @@ static int run_call(void *data, struct pg *pg, struct deferred_error *err)
 	return x->call(x, pg, err);
 }
 
-enum step exchange_fold(struct exchange *x, enum fold_kind kind, enum step (*next)(struct exchange *x))
+enum served_step exchange_batch(struct exchange *x, enum batcher_kind kind,
+				enum served_step (*next)(struct exchange *x))
 {
 	x->job.kind = kind;
 	x->next = next;
-	return STEP_FOLD;
+	x->waits_for = WAIT_DATABASE;
+	return SERVED_WAIT;
 }
 
-enum step exchange_call(struct exchange *x, enum fold_kind kind,
-			int (*f)(struct exchange *x, struct pg *pg, struct deferred_error *err),
-			enum step (*next)(struct exchange *x))
+enum served_step exchange_call(struct exchange *x, enum batcher_kind kind,
+			       int (*f)(struct exchange *x, struct pg *pg, struct deferred_error *err),
+			       enum served_step (*next)(struct exchange *x))
 {
 	x->call = f;
 	x->job.call.f = run_call;
 	x->job.call.data = x;
-	return exchange_fold(x, kind, next);
+	return exchange_batch(x, kind, next);
 }
 
 /* A client whose share of answers is used up has nothing taken for it. */
@@ -167,61 +154,64 @@ static bool has_room(void *data)
 }
 
 /* Messages wait to be written into the answer: they are held as from now. */
-static void got(void *data)
+static void hold_messages(void *data)
 {
 	struct exchange *x = data;
 	size_t bytes = 0;
 
-	for (size_t i = 0; x->job.outcome == FOLD_DONE && i < x->job.get.n; i++)
+	for (size_t i = 0; x->job.outcome == BATCHER_DONE && i < x->job.get.n; i++)
 		bytes += x->job.get.messages[i].text_len;
 	if (!budget_hold(&x->hold, BUDGET_ANSWERS, bytes))
-		x->job.outcome = FOLD_BUSY;
+		x->job.outcome = BATCHER_BUSY;
 	x->wake(x->wake_data);
 }
 
-void exchange_wait(struct exchange *x, enum step step, void (*wake)(void *data), void *data)
+void exchange_wait(void *exchange, void (*wake)(void *data), void *data)
 {
-	x->waited = step;
-	if (step == STEP_FOLD && x->job.kind == FOLD_GET) {
+	struct exchange *x = exchange;
+
+	if (x->waits_for == WAIT_ACCOUNTS) {
+		x->waiter = (struct account_cache_waiter){ .wake = wake, .wake_data = data };
+		account_cache_refresh(x->front->account_cache, &x->waiter);
+		return;
+	}
+	x->job.wake = wake;
+	x->job.wake_data = data;
+	if (x->job.kind == BATCHER_GET) {
 		x->wake = wake;
 		x->wake_data = data;
-		x->job.wake = got;
+		x->job.wake = hold_messages;
 		x->job.wake_data = x;
 		x->job.may_run = has_room;
-		fold_submit(x->front->fold, &x->job);
-	} else if (step == STEP_FOLD) {
-		x->job.wake = wake;
-		x->job.wake_data = data;
-		fold_submit(x->front->fold, &x->job);
-	} else {
-		x->waiter = (struct keeper_waiter){ .wake = wake, .wake_data = data };
-		keeper_refresh(x->front->keeper, &x->waiter);
 	}
+	batcher_submit(x->front->batcher, &x->job);
 }
 
-enum step exchange_step(struct exchange *x)
+enum served_step exchange_step(void *exchange)
 {
-	enum step step = STEP_DONE;
+	struct exchange *x = exchange;
+	bool failed = x->waits_for == WAIT_DATABASE && x->job.outcome != BATCHER_DONE;
+	enum served_step step;
 
-	if (x->waited == STEP_FOLD && x->job.outcome != FOLD_DONE)
-		exchange_fault(x, x->job.outcome == FOLD_BUSY ? FAULT_ServerBusy : FAULT_InternalError);
-	else
-		step = x->next(x);
-	x->waited = STEP_DONE;
-	if (step == STEP_DONE)
-		finish(x);
+	x->waits_for = WAIT_NOTHING;
+	step = !failed ? x->next(x)
+		       : exchange_fault(x, x->job.outcome == BATCHER_BUSY ? FAULT_ServerBusy : FAULT_InternalError);
+	if (step == SERVED_ANSWER)
+		finish_answer(x);
 	return step;
 }
 
-void exchange_refuse(struct exchange *x, enum fault fault)
+void exchange_refuse(void *exchange, enum fault fault)
 {
-	exchange_fault(x, fault);
-	finish(x);
+	exchange_fault(exchange, fault);
+	finish_answer(exchange);
 }
 
-void exchange_clear(struct exchange *x)
+void exchange_end(void *exchange)
 {
-	if (x->job.kind == FOLD_GET)
+	struct exchange *x = exchange;
+
+	if (x->job.kind == BATCHER_GET)
 		message_get_clear(&x->job.get);
 	message_queues_free(x->list, x->list_len);
 	accounts_release(x->accounts);
@@ -230,83 +220,7 @@ void exchange_clear(struct exchange *x)
 	budget_release(&x->hold);
 }
 
-/* ---- who is it -------------------------------------------------------------------------------- */
-
-static enum step (*const operations[])(struct exchange *x) = {
-	[RUN_LIST_QUEUES] = op_list_queues,
-	[RUN_GET_PROPERTIES] = op_get_properties,
-	[RUN_SET_PROPERTIES] = op_set_properties,
-	[RUN_GET_STATS] = op_get_stats,
-	[RUN_DELEGATION_KEY] = op_delegation_key,
-	[RUN_CREATE_QUEUE] = op_create_queue,
-	[RUN_DELETE_QUEUE] = op_delete_queue,
-	[RUN_GET_METADATA] = op_get_metadata,
-	[RUN_SET_METADATA] = op_set_metadata,
-	[RUN_GET_ACL] = op_get_acl,
-	[RUN_SET_ACL] = op_set_acl,
-	[RUN_PUT_MESSAGE] = op_put_message,
-	[RUN_GET_MESSAGES] = op_get_messages,
-	[RUN_PEEK_MESSAGES] = op_peek_messages,
-	[RUN_CLEAR_MESSAGES] = op_clear_messages,
-	[RUN_UPDATE_MESSAGE] = op_update_message,
-	[RUN_DELETE_MESSAGE] = op_delete_message,
-	[RUN_PUT_RAW] = op_put_raw,
-};
-
-/* An MD5 of the body that is not its own: the body was damaged on the way. */
-static enum fault check_md5(const struct request *r)
-{
-	const char *header = request_value(r, "content-md5");
-	unsigned char given[CRYPTO_MD5_BYTES], is[CRYPTO_MD5_BYTES];
-
-	if (!header || !*header)
-		return FAULT_NONE;
-	if (!crypto_base64_decode(header, given, sizeof(given)))
-		return FAULT_InvalidMd5;
-	return crypto_md5(r->body, r->body_len, is) && crypto_equal(given, is, sizeof(is)) ? FAULT_NONE
-											   : FAULT_Md5Mismatch;
-}
-
-static enum step operate(struct exchange *x)
-{
-	const struct request *r = &x->request;
-	int64_t timeout;
-
-	if (!exchange_number(x, "timeout", INT64_MIN, INT64_MAX, &timeout))
-		return STEP_DONE;
-	if (x->op->takes_body && r->body_too_large) {
-		exchange_fault(x, FAULT_RequestBodyTooLarge);
-		reply_detail(&x->reply, "MaxLimit", arena_printf(&x->arena, "%d", REQUEST_BODY_MAX));
-		return STEP_DONE;
-	}
-	if (x->op->takes_body) {
-		enum fault fault = check_md5(r);
-
-		if (fault != FAULT_NONE)
-			return exchange_fault(x, fault);
-	}
-	x->queue = r->level == LEVEL_ACCOUNT ? NULL : arena_printf(&x->arena, "%s.%s", r->account, r->queue);
-	return operations[x->op->run](x);
-}
-
-static enum step authorized(struct exchange *x)
-{
-	x->authorized = true;
-	budget_account(&x->hold, x->account->name);
-	x->next = operate;
-	return x->awaits_body ? STEP_BODY : operate(x);
-}
-
-static enum step check_sas(struct exchange *x)
-{
-	enum fault fault = x->auth.signature
-				   ? FAULT_NONE
-				   : sas_check(&x->auth.sas, &x->request, &x->op->need, x->began_us / 1000000);
-
-	if (fault == FAULT_AuthenticationFailed)
-		x->auth.why = AUTH_TOKEN_TIME;
-	return fault == FAULT_NONE ? authorized(x) : exchange_fault(x, fault);
-}
+/* ---- for operations -------------------------------------------------------------------------- */
 
 int exchange_read_acl(struct exchange *x, struct pg *pg, struct deferred_error *err)
 {
@@ -319,181 +233,19 @@ int exchange_read_acl(struct exchange *x, struct pg *pg, struct deferred_error *
 	return rc;
 }
 
-static enum step take_policy(struct exchange *x)
-{
-	struct sas_policy policies[JSON_POLICIES_MAX], *policy = NULL;
-	size_t n = json_read_policies(&x->arena, x->text, policies);
-
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(policies[i].id, x->auth.sas.si) == 0)
-			policy = &policies[i];
-	x->text = NULL;
-	if (sas_take_policy(&x->auth.sas, policy))
-		return check_sas(x);
-	x->auth.why = AUTH_POLICY;
-	return exchange_fault(x, FAULT_AuthenticationFailed);
-}
-
-static enum step identify(struct exchange *x)
-{
-	x->account = accounts_find(x->accounts, x->request.account);
-	if (!auth_judge(&x->auth, &x->request, x->account)) {
-		/* The account may be new, or its key: they are read anew before the answer is no. */
-		if (x->refreshed)
-			return exchange_fault(x, x->accounts ? FAULT_AuthenticationFailed : FAULT_ServerBusy);
-		return exchange_refresh(x, identify);
-	}
-	if (x->auth.signature || x->auth.sas.of_account || !x->auth.sas.si[0])
-		return check_sas(x);
-	x->queue = arena_printf(&x->arena, "%s.%s", x->request.account, x->request.queue);
-	/* The policy is looked up each time, so that taking it away takes the rights away at once. */
-	return exchange_call(x, FOLD_CALL, exchange_read_acl, take_policy);
-}
-
-static enum step take_accounts(struct exchange *x)
+static enum served_step take_accounts(struct exchange *x)
 {
 	accounts_release(x->accounts);
-	x->accounts = keeper_accounts(x->front->keeper);
+	x->accounts = account_cache_accounts(x->front->account_cache);
 	x->account = accounts_find(x->accounts, x->request.account);
 	return x->after_refresh(x);
 }
 
-enum step exchange_refresh(struct exchange *x, enum step (*next)(struct exchange *x))
+enum served_step exchange_refresh(struct exchange *x, enum served_step (*next)(struct exchange *x))
 {
 	x->refreshed = true;
 	x->after_refresh = next;
 	x->next = take_accounts;
-	return STEP_ACCOUNTS;
+	x->waits_for = WAIT_ACCOUNTS;
+	return SERVED_WAIT;
 }
-
-/* ---- what does it want ------------------------------------------------------------------------ */
-
-static enum step refuse(struct exchange *x)
-{
-	const struct request *r = &x->request;
-
-	exchange_fault(x, r->fault);
-	if (r->fault == FAULT_InvalidHeaderValue && r->fault_name) {
-		reply_detail(&x->reply, "HeaderName", r->fault_name);
-	} else if (r->fault == FAULT_InvalidQueryParameterValue && r->fault_name) {
-		reply_detail(&x->reply, "QueryParameterName", r->fault_name);
-	}
-	return STEP_DONE;
-}
-
-static enum step begin(struct exchange *x)
-{
-	struct request *r = &x->request;
-	enum fault fault = r->fault;
-
-	if (health_is_asked(r))
-		return op_health(x);
-	if (x->front->metrics_only)
-		return op_metrics(x);
-	x->accounts = keeper_accounts(x->front->keeper);
-	x->account = accounts_find(x->accounts, r->account);
-	if (fault != FAULT_NONE)
-		return refuse(x);
-	if (r->verb == VERB_OPTIONS) {
-		if (!x->accounts)
-			return exchange_fault(x, FAULT_ServerBusy);
-		cors_preflight(r, x->account ? &x->account->properties : NULL, &x->reply);
-		return STEP_DONE;
-	}
-	if (r->level != LEVEL_ACCOUNT && (fault = address_check_queue(r->queue)) != FAULT_NONE)
-		return exchange_fault(x, fault);
-	fault = route_find(r, &x->op);
-	if (fault == FAULT_InvalidQueryParameterValue)
-		return exchange_fault_param(x, fault, "comp", request_param(r, "comp"), NULL);
-	if (fault != FAULT_NONE)
-		return exchange_fault(x, fault);
-	if (!auth_read(r, x->began_us / 1000000, &x->auth))
-		return exchange_fault(x, FAULT_AuthenticationFailed);
-	if (!address_is_account(r->account)) {
-		x->auth.why = AUTH_NO_ACCOUNT;
-		return exchange_fault(x, FAULT_AuthenticationFailed);
-	}
-	return identify(x);
-}
-
-/* ---- of the server ---------------------------------------------------------------------------- */
-
-static void app_begin(void *exchange, void *data, struct served *parts)
-{
-	struct exchange *x = exchange;
-
-	exchange_init(x, data);
-	*parts = (struct served){ &x->arena, &x->request, &x->reply, &x->hold, &x->awaits_body };
-}
-
-static void app_headers(void *exchange)
-{
-	address_read(&((struct exchange *)exchange)->request);
-}
-
-static enum served_step app_step(void *exchange)
-{
-	struct exchange *x = exchange;
-
-	x->last = exchange_step(x);
-	return x->last == STEP_DONE ? SERVED_ANSWER : x->last == STEP_BODY ? SERVED_BODY : SERVED_WAIT;
-}
-
-static void app_wait(void *exchange, void (*wake)(void *data), void *data)
-{
-	struct exchange *x = exchange;
-
-	exchange_wait(x, x->last, wake, data);
-}
-
-static bool app_takes_body(const void *exchange)
-{
-	return ((const struct exchange *)exchange)->op->takes_body;
-}
-
-static void app_refuse(void *exchange, enum fault fault)
-{
-	exchange_refuse(exchange, fault);
-}
-
-static void app_log(void *exchange, size_t bytes_out, bool cut)
-{
-	const struct exchange *x = exchange;
-	enum fault fault = x->reply.fault;
-	struct access_entry entry = {
-		.request = &x->request,
-		.id = x->id,
-		.began_us = x->began_us,
-		.began_ns = x->began_ns,
-		.op = x->op ? x->op->name : NULL,
-		.account = x->account ? x->account->name : NULL,
-		.auth = x->authorized ? x->auth.scheme : NULL,
-		.status = x->reply.status,
-		.code = fault != FAULT_NONE ? fault_info(fault)->code : NULL,
-		.reason = fault == FAULT_AuthenticationFailed ? refusal_word(x->auth.why) : NULL,
-		.bytes_out = bytes_out,
-		.cut = cut,
-	};
-
-	if (!x->front->metrics_only)
-		tally_add(x->front->tally, x->op, x->reply.status, (int64_t)((clock_ns() - x->began_ns) / 1000));
-	if (x->front->log)
-		access_log_write(x->front->log, &entry);
-}
-
-static void app_end(void *exchange)
-{
-	exchange_clear(exchange);
-}
-
-const struct server_app exchange_app = {
-	.exchange_bytes = sizeof(struct exchange),
-	.begin = app_begin,
-	.headers = app_headers,
-	.step = app_step,
-	.wait = app_wait,
-	.takes_body = app_takes_body,
-	.refuse = app_refuse,
-	.log = app_log,
-	.end = app_end,
-};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/clock.h"
-#include "store/migrate.h"
 #include "front/ops.h"
 #include "program/exposition.h"
+#include "store/migrate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,34 +17,34 @@ bool health_is_asked(const struct request *r)
 	       (strcmp(r->raw_path, "/healthz") == 0 || strcmp(r->raw_path, "/readyz") == 0);
 }
 
-static enum step say(struct exchange *x, int status, const char *text)
+static enum served_step answer_text(struct exchange *x, int status, const char *text)
 {
 	x->reply.status = status;
 	x->reply.content_type = "text/plain";
 	buf_text(&x->reply.body, text);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
 /* At an address of their own there are metrics and these, and nothing of the protocol. */
-enum step op_metrics(struct exchange *x)
+enum served_step health_metrics(struct exchange *x)
 {
 	bool open = exposition_wants_open(request_value(&x->request, "accept"));
 	char *text;
 
 	if (strcmp(x->request.raw_path, "/metrics") != 0)
-		return say(x, 404, "here are /metrics, /healthz and /readyz alone\n");
+		return answer_text(x, 404, "here are /metrics, /healthz and /readyz alone\n");
 	if (!(x->request.verb & (VERB_GET | VERB_HEAD)))
-		return say(x, 405, "metrics are to be read\n");
-	text = tally_text(x->front->tally, open);
+		return answer_text(x, 405, "metrics are to be read\n");
+	text = request_metrics_text(x->front->request_metrics, open);
 	if (!text)
-		return say(x, 503, "out of memory\n");
-	say(x, 200, text);
+		return answer_text(x, 503, "out of memory\n");
+	answer_text(x, 200, text);
 	x->reply.content_type = open ? EXPOSITION_TYPE_OPEN : EXPOSITION_TYPE;
 	free(text);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-static int ask(struct exchange *x, struct pg *pg, struct deferred_error *err)
+static int ask_schema(struct exchange *x, struct pg *pg, struct deferred_error *err)
 {
 	int rc = migrate_check(pg, err);
 
@@ -53,26 +53,26 @@ static int ask(struct exchange *x, struct pg *pg, struct deferred_error *err)
 	return rc == DEFERRED_ESCHEMA ? 0 : rc;
 }
 
-static enum step answer(struct exchange *x)
+static enum served_step answer_ready(struct exchange *x)
 {
-	if (x->job.outcome != FOLD_DONE || x->status != MESSAGE_OK)
-		return say(x, 503, "database away, or its schema is not ours\n");
+	if (x->job.outcome != BATCHER_DONE || x->status != MESSAGE_OK)
+		return answer_text(x, 503, "database away, or its schema is not ours\n");
 	x->front->ready_ns = clock_ns();
-	return say(x, 200, "ready\n");
+	return answer_text(x, 200, "ready\n");
 }
 
-enum step op_health(struct exchange *x)
+enum served_step health_answer(struct exchange *x)
 {
 	uint64_t last = x->front->ready_ns;
-	const char *trouble = keeper_trouble(x->front->keeper);
+	const char *trouble = account_cache_trouble(x->front->account_cache);
 
 	if (strcmp(x->request.raw_path, "/healthz") == 0)
-		return say(x, 200, "alive\n");
-	if (!fold_ready(x->front->fold))
-		return say(x, 503, "database away, or its schema is not ours\n");
+		return answer_text(x, 200, "alive\n");
+	if (!batcher_ready(x->front->batcher))
+		return answer_text(x, 503, "database away, or its schema is not ours\n");
 	if (trouble)
-		return say(x, 503, arena_printf(&x->arena, "%s\n", trouble));
+		return answer_text(x, 503, arena_printf(&x->arena, "%s\n", trouble));
 	if (last != 0 && clock_ns() - last < ASK_EVERY_NS)
-		return say(x, 200, "ready\n");
-	return exchange_call(x, FOLD_CALL, ask, answer);
+		return answer_text(x, 200, "ready\n");
+	return exchange_call(x, BATCHER_CALL, ask_schema, answer_ready);
 }

@@ -4,8 +4,7 @@
 #include "base/traceparent.h"
 #include "front/ops.h"
 #include "http/text.h"
-#include "protocol/xml_in.h"
-#include "protocol/xml_out.h"
+#include "protocol/xml.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,13 +12,13 @@
 #define RAW_MAX_BYTES 8192
 #define WEEK_S 604800
 #define HOURS_2_S 7200
-#define NEVER_S 253402300799 /* beyond the year 9999 nothing is told from never */
+#define NEVER_S 253402300799 /* the end of the year 9999; later times count as never */
 
-static enum step too_large(struct exchange *x, int limit)
+static enum served_step too_large(struct exchange *x, int limit)
 {
 	exchange_fault(x, FAULT_RequestBodyTooLarge);
 	reply_detail(&x->reply, "MaxLimit", arena_printf(&x->arena, "%d", limit));
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
 /* The text of a <QueueMessage>. False: the fault is set. */
@@ -124,7 +123,7 @@ static void add_message(struct exchange *x, const struct message *m, bool with_r
 
 /* ---- put -------------------------------------------------------------------------------------- */
 
-static enum step put_done(struct exchange *x)
+static enum served_step put_done(struct exchange *x)
 {
 	const struct message_put *put = &x->job.put;
 	enum fault fault = exchange_fault_of(put->status);
@@ -136,10 +135,10 @@ static enum step put_done(struct exchange *x)
 	xml_open(&x->reply.body, "QueueMessagesList");
 	add_message(x, &put->message, true, false);
 	xml_close(&x->reply.body, "QueueMessagesList");
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-static enum step put(struct exchange *x, const char *text, size_t len, int64_t visibility_s, int64_t ttl_s)
+static enum served_step put_text(struct exchange *x, const char *text, size_t len, int64_t visibility_s, int64_t ttl_s)
 {
 	const char *trace = request_value(&x->request, "traceparent");
 
@@ -148,46 +147,46 @@ static enum step put(struct exchange *x, const char *text, size_t len, int64_t v
 	};
 	if (trace && traceparent_valid(trace))
 		x->job.put.traceparent = trace; /* another one is as good as none, says W3C Trace Context */
-	return exchange_fold(x, FOLD_PUT, put_done);
+	return exchange_batch(x, BATCHER_PUT, put_done);
 }
 
-enum step op_put_message(struct exchange *x)
+enum served_step message_ops_put(struct exchange *x)
 {
 	int64_t visibility_s = 0, ttl_s;
 	const char *text;
 	size_t len;
 
 	if (!read_ttl(x, &ttl_s) || !exchange_number(x, "visibilitytimeout", 0, WEEK_S, &visibility_s))
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	if (ttl_s >= 0 && visibility_s >= (ttl_s > 0 ? ttl_s : WEEK_S))
 		return exchange_fault_param(x, FAULT_InvalidQueryParameterValue, "visibilitytimeout",
 					    request_param(&x->request, "visibilitytimeout"),
 					    "Is not below messagettl.");
 	if (!read_text(x, &text, &len))
-		return STEP_DONE;
-	return put(x, text, len, visibility_s, ttl_s);
+		return SERVED_ANSWER;
+	return put_text(x, text, len, visibility_s, ttl_s);
 }
 
-/* Any bytes; what is kept is their base64, so that a client of either form can read it. */
-enum step op_put_raw(struct exchange *x)
+/* The body may have any bytes. Their base64 is stored, so that clients of both forms can read it. */
+enum served_step message_ops_put_raw(struct exchange *x)
 {
 	struct buf text = { 0 };
 	const char *kept;
 	int64_t ttl_s;
 
 	if (!read_ttl(x, &ttl_s))
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	if (x->request.body_len > RAW_MAX_BYTES)
 		return too_large(x, RAW_MAX_BYTES);
 	crypto_base64_add(&text, x->request.body, x->request.body_len);
 	kept = arena_copy(&x->arena, text.len > 0 ? text.p : "", text.len);
 	buf_clear(&text);
-	return put(x, kept, strlen(kept), 0, ttl_s);
+	return put_text(x, kept, strlen(kept), 0, ttl_s);
 }
 
 /* ---- get and peek ----------------------------------------------------------------------------- */
 
-static enum step get_done(struct exchange *x)
+static enum served_step get_done(struct exchange *x)
 {
 	struct message_get *get = &x->job.get;
 	enum fault fault = exchange_fault_of(get->status);
@@ -197,45 +196,43 @@ static enum step get_done(struct exchange *x)
 	xml_start(&x->reply.body);
 	if (get->n == 0) {
 		buf_text(&x->reply.body, "<QueueMessagesList/>");
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	}
 	xml_open(&x->reply.body, "QueueMessagesList");
 	for (size_t i = 0; i < get->n; i++)
 		add_message(x, &get->messages[i], !get->peek, true);
 	xml_close(&x->reply.body, "QueueMessagesList");
 	message_get_clear(get); /* the answer may wait long to be taken */
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-static enum step get(struct exchange *x, bool peek)
+static enum served_step get_messages(struct exchange *x, bool peek)
 {
 	int64_t max = 1, visibility_s = 30;
 
 	if (!exchange_number(x, "numofmessages", 1, 32, &max) ||
 	    (!peek &&
 	     !exchange_number(x, "visibilitytimeout", 1, x->request.form_2008 ? HOURS_2_S : WEEK_S, &visibility_s)))
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	x->job.get =
 		(struct message_get){ .queue = x->queue, .max = (int)max, .visibility_s = visibility_s, .peek = peek };
-	return exchange_fold(x, FOLD_GET, get_done);
+	return exchange_batch(x, BATCHER_GET, get_done);
 }
 
-enum step op_get_messages(struct exchange *x)
+enum served_step message_ops_get(struct exchange *x)
 {
-	return get(x, false);
+	return get_messages(x, false);
 }
 
-enum step op_peek_messages(struct exchange *x)
+enum served_step message_ops_peek(struct exchange *x)
 {
-	return get(x, true);
+	return get_messages(x, true);
 }
 
 /* ---- update, delete, clear -------------------------------------------------------------------- */
 
-/*
- * What names a message. An id that is none of ours is that of no message, a receipt that is none matches none: the
- * database is asked all the same, since a queue that is missing comes first.
- */
+/* The id and the receipt of a message. If one is malformed, the database is asked for one that no message has: a
+ * missing queue is reported first. */
 static bool read_name(struct exchange *x, int64_t *id, int64_t *receipt)
 {
 	const char *text = request_param(&x->request, "popreceipt");
@@ -255,7 +252,7 @@ static bool read_name(struct exchange *x, int64_t *id, int64_t *receipt)
 	return true;
 }
 
-static enum step update_done(struct exchange *x)
+static enum served_step update_done(struct exchange *x)
 {
 	const struct message_update *update = &x->job.update;
 	enum fault fault = exchange_fault_of(update->status);
@@ -269,44 +266,44 @@ static enum step update_done(struct exchange *x)
 	x->reply.status = 204;
 	reply_header(&x->reply, "x-ms-popreceipt", receipt);
 	reply_header(&x->reply, "x-ms-time-next-visible", visible);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-enum step op_update_message(struct exchange *x)
+enum served_step message_ops_update(struct exchange *x)
 {
 	struct message_update update = { .queue = x->queue };
 
 	if (!read_name(x, &update.id, &update.receipt))
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	if (!request_param(&x->request, "visibilitytimeout"))
 		return exchange_fault_param(x, FAULT_MissingRequiredQueryParameter, "visibilitytimeout", NULL, NULL);
 	if (!exchange_number(x, "visibilitytimeout", 0, WEEK_S, &update.visibility_s))
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	/* Without a body only the lease is renewed, and the text stays. */
 	if (x->request.body_len > 0 && !read_text(x, &update.text, &update.text_len))
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	x->job.update = update;
-	return exchange_fold(x, FOLD_UPDATE, update_done);
+	return exchange_batch(x, BATCHER_UPDATE, update_done);
 }
 
-static enum step delete_done(struct exchange *x)
+static enum served_step delete_done(struct exchange *x)
 {
 	enum fault fault = exchange_fault_of(x->job.delete.status);
 
 	if (fault != FAULT_NONE)
 		return exchange_fault(x, fault);
 	x->reply.status = 204;
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-enum step op_delete_message(struct exchange *x)
+enum served_step message_ops_delete(struct exchange *x)
 {
 	struct message_delete delete = { .queue = x->queue };
 
 	if (!read_name(x, &delete.id, &delete.receipt))
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	x->job.delete = delete;
-	return exchange_fold(x, FOLD_DELETE, delete_done);
+	return exchange_batch(x, BATCHER_DELETE, delete_done);
 }
 
 /* In slices, so that others have their turn; for as long as a client waits for an answer. */
@@ -321,10 +318,10 @@ static int clear_slice(struct exchange *x, struct pg *pg, struct deferred_error 
 	if (rc < 0 || all || x->status != MESSAGE_OK)
 		return rc;
 	x->timed_out = clock_ns() - x->began_ns >= CLEAR_LIMIT_NS;
-	return x->timed_out ? 0 : FOLD_AGAIN;
+	return x->timed_out ? 0 : BATCHER_AGAIN;
 }
 
-static enum step clear_done(struct exchange *x)
+static enum served_step clear_done(struct exchange *x)
 {
 	enum fault fault = exchange_fault_of(x->status);
 
@@ -333,10 +330,10 @@ static enum step clear_done(struct exchange *x)
 	if (x->timed_out)
 		return exchange_fault(x, FAULT_OperationTimedOut);
 	x->reply.status = 204;
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-enum step op_clear_messages(struct exchange *x)
+enum served_step message_ops_clear(struct exchange *x)
 {
-	return exchange_call(x, FOLD_SLOW, clear_slice, clear_done);
+	return exchange_call(x, BATCHER_SLOW, clear_slice, clear_done);
 }

@@ -6,29 +6,29 @@
 #include "front/exchange.h"
 
 /* service_ops.c */
-enum step op_list_queues(struct exchange *x);
-enum step op_get_properties(struct exchange *x);
-enum step op_set_properties(struct exchange *x);
-enum step op_get_stats(struct exchange *x);
-enum step op_delegation_key(struct exchange *x);
+enum served_step service_ops_list_queues(struct exchange *x);
+enum served_step service_ops_get_properties(struct exchange *x);
+enum served_step service_ops_set_properties(struct exchange *x);
+enum served_step service_ops_get_stats(struct exchange *x);
+enum served_step service_ops_delegation_key(struct exchange *x);
 /* queue_ops.c */
-enum step op_create_queue(struct exchange *x);
-enum step op_delete_queue(struct exchange *x);
-enum step op_get_metadata(struct exchange *x);
-enum step op_set_metadata(struct exchange *x);
-enum step op_get_acl(struct exchange *x);
-enum step op_set_acl(struct exchange *x);
+enum served_step queue_ops_create(struct exchange *x);
+enum served_step queue_ops_delete(struct exchange *x);
+enum served_step queue_ops_get_metadata(struct exchange *x);
+enum served_step queue_ops_set_metadata(struct exchange *x);
+enum served_step queue_ops_get_acl(struct exchange *x);
+enum served_step queue_ops_set_acl(struct exchange *x);
 /* message_ops.c */
-enum step op_put_message(struct exchange *x);
-enum step op_put_raw(struct exchange *x);
-enum step op_get_messages(struct exchange *x);
-enum step op_peek_messages(struct exchange *x);
-enum step op_clear_messages(struct exchange *x);
-enum step op_update_message(struct exchange *x);
-enum step op_delete_message(struct exchange *x);
+enum served_step message_ops_put(struct exchange *x);
+enum served_step message_ops_put_raw(struct exchange *x);
+enum served_step message_ops_get(struct exchange *x);
+enum served_step message_ops_peek(struct exchange *x);
+enum served_step message_ops_clear(struct exchange *x);
+enum served_step message_ops_update(struct exchange *x);
+enum served_step message_ops_delete(struct exchange *x);
 /* health.c */
 bool health_is_asked(const struct request *r);
-enum step op_health(struct exchange *x);
-enum step op_metrics(struct exchange *x);
+enum served_step health_answer(struct exchange *x);
+enum served_step health_metrics(struct exchange *x);
 
 #endif

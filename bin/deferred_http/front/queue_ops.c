@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "front/ops.h"
-#include "protocol/queue_metadata.h"
 #include "http/text.h"
-#include "protocol/xml_in.h"
-#include "protocol/xml_out.h"
+#include "protocol/queue_metadata.h"
+#include "protocol/xml.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,38 +11,39 @@
 /* Budget of a deletion: what is left of the messages then is cleared by the sweep. */
 #define DELETE_BUDGET_MS 2000
 
-static enum step done_with(struct exchange *x, int status)
+static enum served_step done_with(struct exchange *x, int status)
 {
 	enum fault fault = exchange_fault_of(x->status);
 
 	if (fault != FAULT_NONE)
 		return exchange_fault(x, fault);
 	x->reply.status = status;
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-static enum step done_204(struct exchange *x)
+static enum served_step done_204(struct exchange *x)
 {
 	return done_with(x, 204);
 }
 
 /* ---- create, delete --------------------------------------------------------------------------- */
 
-static int create(struct exchange *x, struct pg *pg, struct deferred_error *err)
+static int create_queue(struct exchange *x, struct pg *pg, struct deferred_error *err)
 {
 	return store_message_queue_create(pg, x->queue, x->text, &x->status, err);
 }
 
-static enum step created(struct exchange *x)
+static enum served_step answer_created(struct exchange *x)
 {
 	return done_with(x, x->status == MESSAGE_SAME ? 204 : 201);
 }
 
-enum step op_create_queue(struct exchange *x)
+enum served_step queue_ops_create(struct exchange *x)
 {
 	enum fault fault = queue_metadata_read(&x->request, &x->text);
 
-	return fault != FAULT_NONE ? exchange_fault(x, fault) : exchange_call(x, FOLD_SLOW, create, created);
+	return fault != FAULT_NONE ? exchange_fault(x, fault)
+				   : exchange_call(x, BATCHER_SLOW, create_queue, answer_created);
 }
 
 static int delete (struct exchange *x, struct pg *pg, struct deferred_error *err)
@@ -51,9 +51,9 @@ static int delete (struct exchange *x, struct pg *pg, struct deferred_error *err
 	return store_message_queue_rm(pg, x->queue, DELETE_BUDGET_MS, &x->status, err);
 }
 
-enum step op_delete_queue(struct exchange *x)
+enum served_step queue_ops_delete(struct exchange *x)
 {
-	return exchange_call(x, FOLD_SLOW, delete, done_204);
+	return exchange_call(x, BATCHER_SLOW, delete, done_204);
 }
 
 /* ---- metadata --------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static int get_metadata(struct exchange *x, struct pg *pg, struct deferred_error
 	return rc;
 }
 
-static enum step got_metadata(struct exchange *x)
+static enum served_step got_metadata(struct exchange *x)
 {
 	enum fault fault = exchange_fault_of(x->status);
 
@@ -80,12 +80,12 @@ static enum step got_metadata(struct exchange *x)
 		return exchange_fault(x, fault);
 	reply_header(&x->reply, "x-ms-approximate-messages-count", arena_printf(&x->arena, "%" PRId64, x->number));
 	queue_metadata_headers(x->text, &x->reply);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-enum step op_get_metadata(struct exchange *x)
+enum served_step queue_ops_get_metadata(struct exchange *x)
 {
-	return exchange_call(x, FOLD_CALL, get_metadata, got_metadata);
+	return exchange_call(x, BATCHER_CALL, get_metadata, got_metadata);
 }
 
 static int set_metadata(struct exchange *x, struct pg *pg, struct deferred_error *err)
@@ -93,11 +93,11 @@ static int set_metadata(struct exchange *x, struct pg *pg, struct deferred_error
 	return store_message_queue_set_metadata(pg, x->queue, x->text, &x->status, err);
 }
 
-enum step op_set_metadata(struct exchange *x)
+enum served_step queue_ops_set_metadata(struct exchange *x)
 {
 	enum fault fault = queue_metadata_read(&x->request, &x->text);
 
-	return fault != FAULT_NONE ? exchange_fault(x, fault) : exchange_call(x, FOLD_SLOW, set_metadata, done_204);
+	return fault != FAULT_NONE ? exchange_fault(x, fault) : exchange_call(x, BATCHER_SLOW, set_metadata, done_204);
 }
 
 /* ---- stored access policies ------------------------------------------------------------------- */
@@ -108,7 +108,7 @@ static void element_if_set(struct buf *body, const char *name, const char *value
 		xml_element(body, name, value);
 }
 
-static enum step got_acl(struct exchange *x)
+static enum served_step got_acl(struct exchange *x)
 {
 	enum fault fault = exchange_fault_of(x->status);
 	struct sas_policy policies[JSON_POLICIES_MAX];
@@ -121,7 +121,7 @@ static enum step got_acl(struct exchange *x)
 	xml_start(body);
 	if (n == 0) {
 		buf_text(body, "<SignedIdentifiers/>");
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	}
 	xml_open(body, "SignedIdentifiers");
 	for (size_t i = 0; i < n; i++) {
@@ -137,12 +137,12 @@ static enum step got_acl(struct exchange *x)
 		xml_close(body, "SignedIdentifier");
 	}
 	xml_close(body, "SignedIdentifiers");
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-enum step op_get_acl(struct exchange *x)
+enum served_step queue_ops_get_acl(struct exchange *x)
 {
-	return exchange_call(x, FOLD_CALL, exchange_read_acl, got_acl);
+	return exchange_call(x, BATCHER_CALL, exchange_read_acl, got_acl);
 }
 
 static bool is_time(const char *text)
@@ -188,7 +188,7 @@ static int set_acl(struct exchange *x, struct pg *pg, struct deferred_error *err
 	return store_message_queue_set_acl(pg, x->queue, x->text, &x->status, err);
 }
 
-enum step op_set_acl(struct exchange *x)
+enum served_step queue_ops_set_acl(struct exchange *x)
 {
 	struct sas_policy policies[JSON_POLICIES_MAX];
 	int n = x->request.body_len > 0 ? read_policies(&x->request, policies) : 0;
@@ -204,5 +204,5 @@ enum step op_set_acl(struct exchange *x)
 		x->text = arena_copy(&x->arena, text, strlen(text));
 		free(text);
 	}
-	return exchange_call(x, FOLD_SLOW, set_acl, done_204);
+	return exchange_call(x, BATCHER_SLOW, set_acl, done_204);
 }

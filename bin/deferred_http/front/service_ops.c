@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "front/ops.h"
+#include "http/text.h"
 #include "protocol/address.h"
 #include "protocol/queue_metadata.h"
 #include "protocol/service_xml.h"
+#include "protocol/xml.h"
 #include "store/account.h"
-#include "http/text.h"
-#include "protocol/xml_out.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -60,7 +60,7 @@ static void add_endpoint(struct exchange *x)
 	buf_clear(&url);
 }
 
-static enum step listed(struct exchange *x)
+static enum served_step answer_list(struct exchange *x)
 {
 	const char *marker = request_param(&x->request, "marker"), *prefix = request_param(&x->request, "prefix");
 	const char *include = request_param(&x->request, "include");
@@ -102,7 +102,7 @@ static enum step listed(struct exchange *x)
 	xml_element(body, "NextMarker", n < x->list_len ? x->list[n].name : "");
 	xml_close(body, "EnumerationResults");
 	forget_list(x);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
 /* Only "metadata" is known; it may be written more than once. */
@@ -118,7 +118,7 @@ static bool includes_are_known(const char *list)
 	return true;
 }
 
-enum step op_list_queues(struct exchange *x)
+enum served_step service_ops_list_queues(struct exchange *x)
 {
 	const char *marker = request_param(&x->request, "marker"), *include = request_param(&x->request, "include");
 	static const char *const once[] = { "marker", "prefix", "include" };
@@ -129,20 +129,20 @@ enum step op_list_queues(struct exchange *x)
 						    request_param(&x->request, once[i]), "Is given twice.");
 	x->number = LIST_MAX;
 	if (!exchange_number(x, "maxresults", 1, INT_MAX, &x->number))
-		return STEP_DONE;
+		return SERVED_ANSWER;
 	if (marker && *marker && address_check_queue(marker) != FAULT_NONE)
 		return exchange_fault(x, FAULT_InvalidMarker);
 	if (!includes_are_known(include))
 		return exchange_fault_param(x, FAULT_InvalidQueryParameterValue, "include", include, NULL);
-	return exchange_call(x, FOLD_SLOW, list_queues, listed);
+	return exchange_call(x, BATCHER_SLOW, list_queues, answer_list);
 }
 
 /* ---- service properties ----------------------------------------------------------------------- */
 
-enum step op_get_properties(struct exchange *x)
+enum served_step service_ops_get_properties(struct exchange *x)
 {
 	service_xml_write(&x->account->properties, &x->reply.body);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
 static int set_properties(struct exchange *x, struct pg *pg, struct deferred_error *err)
@@ -153,20 +153,20 @@ static int set_properties(struct exchange *x, struct pg *pg, struct deferred_err
 	return rc == DEFERRED_ENOTFOUND ? 0 : rc;
 }
 
-static enum step properties_read(struct exchange *x)
+static enum served_step properties_read(struct exchange *x)
 {
 	x->reply.status = 202;
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
-/* Whoever asks after this is answered with what was set. */
-static enum step properties_set(struct exchange *x)
+/* Later requests are answered by the new properties. */
+static enum served_step properties_set(struct exchange *x)
 {
 	return x->status == MESSAGE_OK ? exchange_refresh(x, properties_read)
 				       : exchange_fault(x, FAULT_AuthenticationFailed);
 }
 
-enum step op_set_properties(struct exchange *x)
+enum served_step service_ops_set_properties(struct exchange *x)
 {
 	struct service_properties properties = x->account->properties;
 	enum fault fault = service_xml_read(&x->arena, x->request.body, x->request.body_len, &properties);
@@ -179,12 +179,12 @@ enum step op_set_properties(struct exchange *x)
 		return exchange_fault(x, FAULT_ServerBusy);
 	x->text = arena_copy(&x->arena, text, strlen(text));
 	free(text);
-	return exchange_call(x, FOLD_SLOW, set_properties, properties_set);
+	return exchange_call(x, BATCHER_SLOW, set_properties, properties_set);
 }
 
 /* ---- the rest --------------------------------------------------------------------------------- */
 
-enum step op_get_stats(struct exchange *x)
+enum served_step service_ops_get_stats(struct exchange *x)
 {
 	char now[TEXT_RFC1123_SIZE];
 
@@ -196,11 +196,11 @@ enum step op_get_stats(struct exchange *x)
 		   "<StorageServiceStats><GeoReplication><Status>live</Status><LastSyncTime>%s</LastSyncTime></"
 		   "GeoReplication></StorageServiceStats>",
 		   now);
-	return STEP_DONE;
+	return SERVED_ANSWER;
 }
 
 /* For bearer tokens only, which nobody here gives out. */
-enum step op_delegation_key(struct exchange *x)
+enum served_step service_ops_delegation_key(struct exchange *x)
 {
 	return exchange_fault(x, FAULT_AuthenticationFailed);
 }

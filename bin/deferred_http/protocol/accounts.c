@@ -45,12 +45,12 @@ void accounts_release(struct accounts *a)
 	arena_clear(&arena);
 }
 
-static int compare(const void *name, const void *account)
+static int compare_accounts(const void *name, const void *account)
 {
 	return strcmp(name, ((const struct account *)account)->name);
 }
 
 const struct account *accounts_find(const struct accounts *a, const char *name)
 {
-	return a && a->len > 0 ? bsearch(name, a->list, a->len, sizeof(*a->list), compare) : NULL;
+	return a && a->len > 0 ? bsearch(name, a->list, a->len, sizeof(*a->list), compare_accounts) : NULL;
 }

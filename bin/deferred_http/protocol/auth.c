@@ -61,8 +61,8 @@ bool auth_verify(const struct auth *auth, const struct request *r, const struct 
 bool auth_judge(struct auth *auth, const struct request *r, const struct account *account)
 {
 	static const struct sign_keys nobodys = { .len = { 32, 32 } };
-	/* Who is unknown costs as much as a key that is wrong, or the names of accounts could be found out by the
-	 * clock. */
+	/* For an unknown account a signature is computed too. Otherwise the time of the refusal would tell which
+	 * accounts exist. */
 	bool matches = auth_verify(auth, r, account ? &account->keys : &nobodys);
 
 	auth->why = !account            ? AUTH_NO_ACCOUNT

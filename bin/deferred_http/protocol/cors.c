@@ -5,7 +5,7 @@
 #include <strings.h>
 
 /* The next entry of a list, blanks around it taken off. False: the end. */
-static bool entry(const char **list, const char **start, size_t *len)
+static bool next_entry(const char **list, const char **start, size_t *len)
 {
 	*list += strspn(*list, " \t,");
 	if (!**list)
@@ -23,7 +23,7 @@ bool cors_list_has(const char *list, const char *value, size_t value_len)
 	const char *p;
 	size_t len;
 
-	while (entry(&list, &p, &len)) {
+	while (next_entry(&list, &p, &len)) {
 		bool any_rest = p[len - 1] == '*';
 
 		if (any_rest ? value_len >= len - 1 && strncasecmp(p, value, len - 1) == 0
@@ -38,7 +38,7 @@ static bool origin_allowed(const struct cors_rule *rule, const char *origin)
 	const char *list = rule->origins, *p;
 	size_t len;
 
-	while (entry(&list, &p, &len))
+	while (next_entry(&list, &p, &len))
 		if ((len == 1 && *p == '*') || (len == strlen(origin) && strncasecmp(p, origin, len) == 0))
 			return true;
 	return false;
@@ -49,7 +49,7 @@ static bool all_allowed(const struct cors_rule *rule, const char *headers)
 	const char *p;
 	size_t len;
 
-	while (entry(&headers, &p, &len))
+	while (next_entry(&headers, &p, &len))
 		if (!cors_list_has(rule->allowed_headers, p, len))
 			return false;
 	return true;
@@ -83,7 +83,7 @@ void cors_preflight(const struct request *r, const struct service_properties *pr
 	reply_fault(reply, FAULT_CorsPreflightFailure);
 }
 
-static void expose(const struct cors_rule *rule, struct reply *reply)
+static void expose_headers(const struct cors_rule *rule, struct reply *reply)
 {
 	struct buf names = { 0 };
 	const char *list = rule->exposed_headers, *p;
@@ -95,7 +95,7 @@ static void expose(const struct cors_rule *rule, struct reply *reply)
 		if (cors_list_has(rule->exposed_headers, name, strlen(name)))
 			buf_printf(&names, "%s%s", names.len > 0 ? "," : "", name);
 	}
-	while (entry(&list, &p, &len)) {
+	while (next_entry(&list, &p, &len)) {
 		bool there = p[len - 1] == '*';
 
 		for (size_t i = 0; i < headers && !there; i++)
@@ -120,7 +120,7 @@ void cors_headers(const struct request *r, const struct service_properties *prop
 
 		if (!origin_allowed(rule, origin) || !cors_list_has(rule->methods, r->method, strlen(r->method)))
 			continue;
-		expose(rule, reply);
+		expose_headers(rule, reply);
 		if (strcmp(rule->origins, "*") == 0) {
 			reply_header(reply, "Access-Control-Allow-Origin", "*");
 			return;

@@ -2,7 +2,7 @@
 #include "protocol/error_body.h"
 
 #include "http/text.h"
-#include "protocol/xml_out.h"
+#include "protocol/xml.h"
 
 #include <string.h>
 

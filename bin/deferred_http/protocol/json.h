@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * json - what is kept with queues and accounts (metadata, policies, service properties) as text for the database and
- * back; the only file of this program to include jansson. Everything read lives in the arena; what does not have the
- * shape is passed over: others than this program may have written it.
+ * json - metadata, policies and service properties as text of the database. It is the only file of this program to
+ * include jansson. Read values live in the arena. Others may have written the text, so parts of another shape are
+ * ignored.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -14,7 +14,7 @@ struct json_pair {
 	const char *name, *value;
 };
 
-/* An object of strings. NULL: the text of a pair is no UTF-8. given: free() it. */
+/* An object of strings. NULL: a text is not UTF-8. free() it. */
 char *json_write_pairs(const struct json_pair *pairs, size_t n);
 struct json_pair *json_read_pairs(struct arena *arena, const char *text, size_t *n); /* text NULL: none */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "protocol/queue_metadata.h"
 
-#include "protocol/json.h"
 #include "http/text.h"
-#include "protocol/xml_out.h"
+#include "protocol/json.h"
+#include "protocol/xml.h"
 
 #include <stdlib.h>
 #include <string.h>

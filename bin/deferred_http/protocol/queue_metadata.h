@@ -11,7 +11,7 @@
 /* *json: the object, in the arena. */
 enum fault queue_metadata_read(const struct request *r, const char **json);
 
-/* Names that are no C# identifiers were not set by this protocol, and are passed over. */
+/* This protocol sets only names that are C# identifiers. Others are ignored. */
 void queue_metadata_headers(const char *json, struct reply *reply);
 
 /* The elements <NAME>VALUE</NAME>. */

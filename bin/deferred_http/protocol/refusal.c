@@ -8,8 +8,8 @@
 
 #define SAID_MAX 4096 /* of what was sent */
 
-/* What was sent may be anything, and goes into a document. */
-static const char *said(struct arena *arena, const char *text, size_t len)
+/* The client may have sent any bytes. The result fits into a document. */
+static const char *printable(struct arena *arena, const char *text, size_t len)
 {
 	bool cut = len > SAID_MAX;
 	char *copy;
@@ -27,7 +27,7 @@ static const char *said(struct arena *arena, const char *text, size_t len)
 
 static const char *said_text(struct arena *arena, const char *text)
 {
-	return said(arena, text, strlen(text));
+	return printable(arena, text, strlen(text));
 }
 
 static const char *clock_detail(const struct request *r, int64_t now_us)
@@ -59,7 +59,7 @@ static const char *signature_detail(const struct auth *auth, const struct reques
 		sign_text_usual(r, auth->lite, &text);
 	else
 		sas_text(&auth->sas, r, &text);
-	sent = said(r->arena, text.p, text.len);
+	sent = printable(r->arena, text.p, text.len);
 	buf_clear(&text);
 	return arena_printf(
 		r->arena,

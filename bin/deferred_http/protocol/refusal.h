@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * refusal - why a request was not let in. Its sender is told what he sent, as we read it, and our time: never a
- * signature that would be right, nor whether there is an account of that name. The log tells these apart.
+ * refusal - why a request was refused. The sender gets back the request as we read it, and our time. The answer never
+ * has a right signature, and does not say whether the account exists. The log does.
  */
 #ifndef REFUSAL_H
 #define REFUSAL_H

@@ -6,7 +6,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static const char *take(const struct request *r, const char *name, struct sas *sas)
+static const char *take_param(const struct request *r, const char *name, struct sas *sas)
 {
 	const char *value = request_param(r, name);
 
@@ -19,22 +19,22 @@ void sas_read(const struct request *r, struct sas *sas)
 {
 	*sas = (struct sas){ .present = request_param(r, "sig") != NULL,
 			     .of_account = request_param(r, "ss") && request_param(r, "srt") };
-	sas->sv = take(r, "sv", sas);
-	sas->sig = take(r, "sig", sas);
-	sas->se = take(r, "se", sas);
-	sas->st = take(r, "st", sas);
-	sas->sp = take(r, "sp", sas);
-	sas->spr = take(r, "spr", sas);
-	sas->sip = take(r, "sip", sas);
-	sas->ss = take(r, "ss", sas);
-	sas->srt = take(r, "srt", sas);
-	sas->si = take(r, "si", sas);
-	sas->ses = take(r, "ses", sas);
+	sas->sv = take_param(r, "sv", sas);
+	sas->sig = take_param(r, "sig", sas);
+	sas->se = take_param(r, "se", sas);
+	sas->st = take_param(r, "st", sas);
+	sas->sp = take_param(r, "sp", sas);
+	sas->spr = take_param(r, "spr", sas);
+	sas->sip = take_param(r, "sip", sas);
+	sas->ss = take_param(r, "ss", sas);
+	sas->srt = take_param(r, "srt", sas);
+	sas->si = take_param(r, "si", sas);
+	sas->ses = take_param(r, "ses", sas);
 	if (!text_is_version(sas->sv))
 		sas->malformed = true;
 }
 
-static void line(struct buf *out, const char *value)
+static void add_sas_line(struct buf *out, const char *value)
 {
 	buf_text(out, value);
 	buf_add(out, "\n", 1);
@@ -43,27 +43,27 @@ static void line(struct buf *out, const char *value)
 void sas_text(const struct sas *sas, const struct request *r, struct buf *out)
 {
 	if (sas->of_account) {
-		line(out, r->account);
-		line(out, sas->sp);
-		line(out, sas->ss);
-		line(out, sas->srt);
-		line(out, sas->st);
-		line(out, sas->se);
-		line(out, sas->sip);
-		line(out, sas->spr);
-		line(out, sas->sv);
+		add_sas_line(out, r->account);
+		add_sas_line(out, sas->sp);
+		add_sas_line(out, sas->ss);
+		add_sas_line(out, sas->srt);
+		add_sas_line(out, sas->st);
+		add_sas_line(out, sas->se);
+		add_sas_line(out, sas->sip);
+		add_sas_line(out, sas->spr);
+		add_sas_line(out, sas->sv);
 		if (strcmp(sas->sv, "2020-12-06") >= 0)
-			line(out, sas->ses);
+			add_sas_line(out, sas->ses);
 		return;
 	}
-	line(out, sas->sp);
-	line(out, sas->st);
-	line(out, sas->se);
+	add_sas_line(out, sas->sp);
+	add_sas_line(out, sas->st);
+	add_sas_line(out, sas->se);
 	buf_printf(out, "%s/%s/%s\n", strcmp(sas->sv, "2015-02-21") >= 0 ? "/queue" : "", r->account, r->queue);
-	line(out, sas->si);
+	add_sas_line(out, sas->si);
 	if (strcmp(sas->sv, "2015-04-05") >= 0) {
-		line(out, sas->sip);
-		line(out, sas->spr);
+		add_sas_line(out, sas->sip);
+		add_sas_line(out, sas->spr);
 	}
 	buf_text(out, sas->sv);
 }
@@ -98,7 +98,7 @@ bool sas_take_policy(struct sas *sas, const struct sas_policy *policy)
 }
 
 /* A bare address or one end of a range, as 16 bytes: those of IPv4 mapped into IPv6. */
-static bool address(const char *text, size_t len, unsigned char bytes[16])
+static bool parse_address(const char *text, size_t len, unsigned char bytes[16])
 {
 	char name[INET6_ADDRSTRLEN];
 
@@ -124,8 +124,8 @@ static bool address_matches(const char *range, const struct sockaddr_storage *pe
 	} else {
 		return false;
 	}
-	if (!address(range, dash ? (size_t)(dash - range) : strlen(range), low) ||
-	    !address(dash ? dash + 1 : range, strlen(dash ? dash + 1 : range), high))
+	if (!parse_address(range, dash ? (size_t)(dash - range) : strlen(range), low) ||
+	    !parse_address(dash ? dash + 1 : range, strlen(dash ? dash + 1 : range), high))
 		return false;
 	return memcmp(from, low, 16) >= 0 && memcmp(from, high, 16) <= 0;
 }

@@ -18,7 +18,7 @@ struct sas_policy {
 	const char *id, *start, *expiry, *permission;
 };
 
-/* What an operation asks of a token: "any of" these letters; "" is never enough. */
+/* An operation needs a token with one of these letters. "": no token is enough. */
 struct sas_need {
 	const char *types, *account_permissions, *queue_permissions;
 };

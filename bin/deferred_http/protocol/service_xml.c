@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "protocol/service_xml.h"
 
-#include "protocol/cors.h"
 #include "http/text.h"
-#include "protocol/xml_in.h"
-#include "protocol/xml_out.h"
+#include "protocol/cors.h"
+#include "protocol/xml.h"
 
 #include <string.h>
 
@@ -55,7 +54,7 @@ static const char *kept_name(const struct section *s, size_t i)
 	return s->member[i].kind == DAYS ? "RetentionDays" : "RetentionEnabled";
 }
 
-static const char *kept(const struct service_properties *p, size_t section, const char *name)
+static const char *stored_value(const struct service_properties *p, size_t section, const char *name)
 {
 	for (size_t i = 0; i < p->section_len[section]; i++)
 		if (strcmp(p->section[section][i].name, name) == 0)
@@ -66,7 +65,7 @@ static const char *kept(const struct service_properties *p, size_t section, cons
 static const char *value_of(const struct service_properties *p, size_t section, size_t i)
 {
 	const struct section *s = &sections[section];
-	const char *value = p->section[section] ? kept(p, section, kept_name(s, i)) : NULL;
+	const char *value = p->section[section] ? stored_value(p, section, kept_name(s, i)) : NULL;
 
 	if (value || s->member[i].optional)
 		return value;
@@ -122,7 +121,7 @@ static bool number_within(const char *text, int64_t min, int64_t max)
 	return text_whole(text, &n) && n >= min && n <= max;
 }
 
-static bool fits(enum kind kind, const char *text)
+static bool is_valid_value(enum kind kind, const char *text)
 {
 	switch (kind) {
 	case VERSION:
@@ -150,7 +149,7 @@ static enum fault read_section(struct arena *arena, const struct xml_node *node,
 			return FAULT_MissingRequiredXmlNode;
 		if (!text)
 			continue;
-		if (!fits(s->member[i].kind, text))
+		if (!is_valid_value(s->member[i].kind, text))
 			return FAULT_InvalidXmlNodeValue;
 		pairs[n++] = (struct json_pair){ kept_name(s, i), text };
 	}
@@ -175,7 +174,7 @@ static bool methods_are_known(const char *list)
 	return true;
 }
 
-/* What becomes a header of an answer must not end a line. */
+/* The value becomes a header of an answer, so it must not end the line. */
 static bool is_line(const char *text)
 {
 	for (; *text; text++)

@@ -8,7 +8,7 @@
 
 void service_xml_write(const struct service_properties *properties, struct buf *out);
 
-/* What the document does not mention stays as it is in *properties. */
+/* Properties that the document does not mention stay as they are. */
 enum fault service_xml_read(struct arena *arena, const char *document, size_t len,
 			    struct service_properties *properties);
 

@@ -13,7 +13,7 @@ static const char *next_letter(const char *p)
 	return p;
 }
 
-static int weight(char c)
+static int weight_of(char c)
 {
 	if (c == '_')
 		return 1;
@@ -30,7 +30,7 @@ int sign_compare_names(const char *a, const char *b)
 
 	for (; *p && *q; p = next_letter(p + 1), q = next_letter(q + 1))
 		if (*p != *q)
-			return weight(*p) - weight(*q);
+			return weight_of(*p) - weight_of(*q);
 	if (*p || *q)
 		return *p ? 1 : -1;
 	return strcmp(a, b);
@@ -210,7 +210,7 @@ bool sign_verify(const struct request *r, const struct sign_keys *keys, bool lit
 {
 	const char *length = request_value(r, "content-length");
 	bool old = is_old(r);
-	/* What a client may have done otherwise; a form that gives the same text is not tried. */
+	/* Differences between clients. A form that gives the same text is not tried. */
 	bool zero = length && strcmp(length, "0") == 0 && (!r->version || strcmp(r->version, "2015-02-21") < 0);
 	bool swap = not_empty(request_value(r, "content-language")) || not_empty(request_value(r, "content-encoding"));
 	bool order = order_matters(r), suffix = r->path_style && r->secondary;

@@ -9,7 +9,7 @@
 #define SIGN_KEYS 2
 #define SIGN_KEY_MAX 64
 
-/* What the keys of an account are. A key of no bytes is none. */
+/* The keys of an account. A key without bytes is not set. */
 struct sign_keys {
 	unsigned char key[SIGN_KEYS][SIGN_KEY_MAX];
 	size_t len[SIGN_KEYS];

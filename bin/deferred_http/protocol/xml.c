@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "protocol/xml_in.h"
+#include "protocol/xml.h"
 
 #include <expat.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@ struct parsing {
 	bool refused;
 };
 
-static void refuse(struct parsing *p)
+static void refuse_document(struct parsing *p)
 {
 	p->refused = true;
 	XML_StopParser(p->parser, XML_FALSE);
@@ -27,7 +27,7 @@ static void XMLCALL on_doctype(void *data, const XML_Char *name, const XML_Char 
 	(void)system_id;
 	(void)public_id;
 	(void)has_subset;
-	refuse(data);
+	refuse_document(data);
 }
 
 static void XMLCALL on_start(void *data, const XML_Char *name, const XML_Char **attributes)
@@ -39,7 +39,7 @@ static void XMLCALL on_start(void *data, const XML_Char *name, const XML_Char **
 	if (p->refused)
 		return;
 	if (p->depth == XML_DEPTH_MAX || ++p->nodes > XML_NODES_MAX) {
-		refuse(p);
+		refuse_document(p);
 		return;
 	}
 	node = arena_alloc(p->arena, sizeof(*node));
@@ -114,4 +114,78 @@ const char *xml_child_text(const struct xml_node *parent, const char *name)
 	const struct xml_node *node = xml_child(parent, name);
 
 	return node ? node->text : NULL;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+void xml_start(struct buf *out)
+{
+	buf_text(out, "<?xml version=\"1.0\" encoding=\"utf-8\"?>");
+}
+
+/* The entity for the byte at p, or U+FFFD for what XML cannot carry. It stands for *len bytes. */
+static const char *entity_of(const unsigned char *p, size_t left, size_t *len)
+{
+	*len = 1;
+	if (*p == '&')
+		return "&amp;";
+	if (*p == '<')
+		return "&lt;";
+	if (*p == '>')
+		return "&gt;";
+	if (*p == '\r')
+		return "&#xD;";
+	if (*p < 0x20 && *p != '\t' && *p != '\n')
+		return "\xef\xbf\xbd";
+	if (*p == 0xef && left >= 3 && p[1] == 0xbf && p[2] >= 0xbe) { /* U+FFFE, U+FFFF */
+		*len = 3;
+		return "\xef\xbf\xbd";
+	}
+	return NULL;
+}
+
+void xml_text(struct buf *out, const char *text, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)text, *end = p + len, *from = p;
+
+	while (p < end) {
+		size_t used;
+		const char *other = *p >= 0x40 && *p != 0xef ? NULL : entity_of(p, (size_t)(end - p), &used);
+
+		if (!other) {
+			p++;
+			continue;
+		}
+		buf_add(out, (const char *)from, (size_t)(p - from));
+		buf_text(out, other);
+		from = p += used;
+	}
+	buf_add(out, (const char *)from, (size_t)(end - from));
+}
+
+void xml_open(struct buf *out, const char *name)
+{
+	buf_add(out, "<", 1);
+	buf_text(out, name);
+	buf_add(out, ">", 1);
+}
+
+void xml_close(struct buf *out, const char *name)
+{
+	buf_add(out, "</", 2);
+	buf_text(out, name);
+	buf_add(out, ">", 1);
+}
+
+void xml_element(struct buf *out, const char *name, const char *text)
+{
+	if (!text[0]) {
+		buf_add(out, "<", 1);
+		buf_text(out, name);
+		buf_add(out, "/>", 2);
+		return;
+	}
+	xml_open(out, name);
+	xml_text(out, text, strlen(text));
+	xml_close(out, name);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "http/listen.h"
+#include "http/sockets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +16,12 @@
 #define FIRST_INHERITED 3
 #define BACKLOG 1024
 
-static int add(struct listen_sockets *sockets, int fd, bool tls, const char *name, struct deferred_error *err)
+static int add_socket(struct listen_sockets *sockets, int fd, bool tls, const char *name, struct deferred_error *err)
 {
 	struct listen_socket *s;
 
-	if (sockets->len == LISTEN_MAX)
-		return error_set(err, DEFERRED_ECONFIG, "listen", "more than %d listening sockets", LISTEN_MAX);
+	if (sockets->len == SOCKETS_MAX)
+		return error_set(err, DEFERRED_ECONFIG, "listen", "more than %d listening sockets", SOCKETS_MAX);
 	s = &sockets->list[sockets->len++];
 	s->fd = fd;
 	s->tls = tls;
@@ -29,7 +29,7 @@ static int add(struct listen_sockets *sockets, int fd, bool tls, const char *nam
 	return 0;
 }
 
-static void prepare(int fd)
+static void prepare_inherited(int fd)
 {
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -46,7 +46,8 @@ static bool nth_is(const char *names, int n, const char *word)
 	return names && len == strlen(word) && memcmp(names, word, len) == 0;
 }
 
-int listen_inherited(struct listen_sockets *sockets, struct deferred_error *err)
+/* Sockets of systemd (LISTEN_FDS). One named "https" or "tls" speaks TLS. The variables leave the environment. */
+static int take_inherited(struct listen_sockets *sockets, struct deferred_error *err)
 {
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS"), *names = getenv("LISTEN_FDNAMES");
 	int n = fds && pid && strtol(pid, NULL, 10) == (long)getpid() ? (int)strtol(fds, NULL, 10) : 0, rc = 0;
@@ -58,8 +59,9 @@ int listen_inherited(struct listen_sockets *sockets, struct deferred_error *err)
 		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) < 0 || !is_listening)
 			return error_set(err, DEFERRED_ECONFIG, "listen",
 					 "descriptor %d of LISTEN_FDS is not a listening socket", fd);
-		prepare(fd);
-		rc = add(sockets, fd, nth_is(names, i, "https") || nth_is(names, i, "tls"), "inherited socket", err);
+		prepare_inherited(fd);
+		rc = add_socket(sockets, fd, nth_is(names, i, "https") || nth_is(names, i, "tls"), "inherited socket",
+				err);
 	}
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
@@ -68,7 +70,7 @@ int listen_inherited(struct listen_sockets *sockets, struct deferred_error *err)
 }
 
 /* "host:port", "[v6]:port" or "port". */
-static bool split(char *text, const char **host, const char **port)
+static bool split_address(char *text, const char **host, const char **port)
 {
 	char *colon = strrchr(text, ':');
 
@@ -88,8 +90,16 @@ static bool split(char *text, const char **host, const char **port)
 	return **port && !(*port)[strspn(*port, "0123456789")] && strtol(*port, NULL, 10) <= 65535;
 }
 
-/* A socket in the file system, for its owner and group. One that was left behind by who listens no more is taken over.
- * */
+/* Another start may find the port or descriptors free. An address that is not ours needs another setting. */
+static int cannot_listen(const char *where, struct deferred_error *err)
+{
+	bool temporary = errno == EADDRINUSE || errno == EMFILE || errno == ENFILE;
+
+	return error_errno(err, temporary ? DEFERRED_ESYSTEM : DEFERRED_ECONFIG, "listen", "cannot listen on '%s'",
+			   where);
+}
+
+/* A socket in the file system, for its owner and group. It replaces a socket on which nobody listens. */
 static int open_local(struct listen_sockets *sockets, const char *path, struct deferred_error *err)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -110,12 +120,9 @@ static int open_local(struct listen_sockets *sockets, const char *path, struct d
 	/* Nobody gets in before listen(), and by then the mode is right. */
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || chmod(path, 0660) < 0 ||
 	    listen(fd, BACKLOG) < 0) {
-		rc = error_errno(err,
-				 errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM
-											   : DEFERRED_ECONFIG,
-				 "listen", "cannot listen on '%s'", path);
+		rc = cannot_listen(path, err);
 	} else {
-		rc = add(sockets, fd, false, path, err);
+		rc = add_socket(sockets, fd, false, path, err);
 		if (rc == 0)
 			return 0;
 	}
@@ -134,7 +141,7 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 	if (address[0] == '/' && !tls)
 		return open_local(sockets, address, err);
 	snprintf(text, sizeof(text), "%s", address);
-	if (!split(text, &host, &port))
+	if (!split_address(text, &host, &port))
 		return error_set(err, DEFERRED_ECONFIG, "listen",
 				 "cannot listen on '%s': not HOST:PORT, [HOST]:PORT or PORT", address);
 	rc = getaddrinfo(*host ? host : NULL, port, &hints, &found);
@@ -148,12 +155,7 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	}
 	if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
-		/* Another program may give the port up: worth another start. An address that is not ours will stay so.
-		 * */
-		rc = error_errno(err,
-				 errno == EADDRINUSE || errno == EMFILE || errno == ENFILE ? DEFERRED_ESYSTEM
-											   : DEFERRED_ECONFIG,
-				 "listen", "cannot listen on '%s'", address);
+		rc = cannot_listen(address, err);
 		if (fd >= 0)
 			close(fd);
 	} else {
@@ -167,7 +169,7 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 				    sizeof(numeric_port), NI_NUMERICHOST | NI_NUMERICSERV);
 		snprintf(name, sizeof(name), strchr(numeric_host, ':') ? "[%s]:%s" : "%s:%s", numeric_host,
 			 numeric_port);
-		rc = add(sockets, fd, tls, name, err);
+		rc = add_socket(sockets, fd, tls, name, err);
 		if (rc < 0)
 			close(fd);
 	}
@@ -175,7 +177,8 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 	return rc;
 }
 
-int listen_open(struct listen_sockets *sockets, const char *addresses, bool tls, struct deferred_error *err)
+/* Those of a list "127.0.0.1:10001, [::1]:10001, 10001, /run/x.sock". A port alone means loopback. */
+static int open_list(struct listen_sockets *sockets, const char *addresses, bool tls, struct deferred_error *err)
 {
 	char *copy = strdup(addresses ? addresses : ""), *save = NULL;
 	int rc = copy ? 0 : error_set(err, DEFERRED_ENOMEM, "listen", "out of memory");
@@ -195,16 +198,16 @@ static int open_setting(struct listen_sockets *sockets, const struct config *con
 	int rc;
 
 	snprintf(name, sizeof(name), "%s.%s", section, setting);
-	rc = listen_open(sockets, config_text(config, name), strcmp(setting, "listen_tls") == 0, err);
+	rc = open_list(sockets, config_text(config, name), strcmp(setting, "listen_tls") == 0, err);
 	if (rc < 0)
 		error_hint(err, "set %s to a free port of this host: HOST:PORT, [HOST]:PORT or PORT", name);
 	return rc;
 }
 
-int listen_all(struct listen_sockets *sockets, const struct config *config, const char *section,
-	       struct deferred_error *err)
+int sockets_open(struct listen_sockets *sockets, const struct config *config, const char *section,
+		 struct deferred_error *err)
 {
-	int rc = listen_inherited(sockets, err);
+	int rc = take_inherited(sockets, err);
 
 	if (rc == 0 && sockets->len == 0) {
 		rc = open_setting(sockets, config, section, "listen", err);
@@ -228,14 +231,14 @@ static bool address_of(const struct listen_socket *s, struct sockaddr_storage *a
 	return getsockname(s->fd, (struct sockaddr *)at, &len) == 0;
 }
 
-bool listen_is_unix(const struct listen_socket *s)
+bool sockets_is_unix(const struct listen_socket *s)
 {
 	struct sockaddr_storage at;
 
 	return address_of(s, &at) && at.ss_family == AF_UNIX;
 }
 
-bool listen_is_local(const struct listen_socket *s)
+bool sockets_is_local(const struct listen_socket *s)
 {
 	struct sockaddr_storage at;
 
@@ -248,7 +251,7 @@ bool listen_is_local(const struct listen_socket *s)
 	return at.ss_family == AF_UNIX;
 }
 
-void listen_close(struct listen_sockets *sockets)
+void sockets_close(struct listen_sockets *sockets)
 {
 	for (int i = 0; i < sockets->len; i++)
 		if (sockets->list[i].fd >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "front/tally.h"
+#include "front/request_metrics.h"
 
 #include "base/advice/histogram.h"
 #include "deferred.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OTHER RUNS /* its place */
+#define OTHER OPERATIONS /* its place */
 
 enum status_class { CUT_OFF, STATUS_2XX, STATUS_3XX, STATUS_4XX, STATUS_5XX, STATUS_CLASSES };
 static const char *const class_names[] = { "none", "2xx", "3xx", "4xx", "5xx" };
@@ -23,21 +23,21 @@ struct count {
 	struct histogram took;
 };
 
-struct tally {
+struct request_metrics {
 	pthread_mutex_t lock;
-	struct count count[RUNS + 1];
+	struct count count[OPERATIONS + 1];
 };
 
-struct tally *tally_new(void)
+struct request_metrics *request_metrics_new(void)
 {
-	struct tally *t = calloc(1, sizeof(*t));
+	struct request_metrics *t = calloc(1, sizeof(*t));
 
 	if (t)
 		pthread_mutex_init(&t->lock, NULL);
 	return t;
 }
 
-void tally_free(struct tally *t)
+void request_metrics_free(struct request_metrics *t)
 {
 	if (!t)
 		return;
@@ -45,7 +45,7 @@ void tally_free(struct tally *t)
 	free(t);
 }
 
-void tally_add(struct tally *t, const struct operation *op, int status, int64_t us)
+void request_metrics_add(struct request_metrics *t, const struct operation *op, int status, int64_t us)
 {
 	struct count *c = &t->count[op ? op->run : OTHER];
 
@@ -60,12 +60,12 @@ void tally_add(struct tally *t, const struct operation *op, int status, int64_t 
 	pthread_mutex_unlock(&t->lock);
 }
 
-static const char *name(int run)
+static const char *name_of_run(int run)
 {
-	return run == OTHER ? "other" : route_name((enum route_run)run);
+	return run == OTHER ? "other" : operation_name((enum operation_run)run);
 }
 
-char *tally_text(struct tally *t, bool open)
+char *request_metrics_text(struct request_metrics *t, bool open)
 {
 	struct count *all = malloc(sizeof(t->count));
 	struct exposition e;
@@ -80,18 +80,18 @@ char *tally_text(struct tally *t, bool open)
 		exposition_metric(
 			&e, "deferred_http_requests_total", "counter",
 			"Requests that ended, by what was asked for and the first digit of the answer's status.");
-		for (int run = 0; run <= RUNS; run++)
+		for (int run = 0; run <= OPERATIONS; run++)
 			for (int class = 0; class < STATUS_CLASSES; class ++) {
 				exposition_sample(&e, "",
-						  (struct exposition_label[]){ { "operation", name(run) },
+						  (struct exposition_label[]){ { "operation", name_of_run(run) },
 									       { "status", class_names[class] } },
 						  2);
 				exposition_whole(&e, all[run].of[class]);
 			}
 		exposition_metric(&e, "deferred_http_request_seconds", "histogram",
 				  "Time from the request line to the end of the answer.");
-		for (int run = 0; run <= RUNS; run++)
-			exposition_histogram(&e, (struct exposition_label[]){ { "operation", name(run) } }, 1,
+		for (int run = 0; run <= OPERATIONS; run++)
+			exposition_histogram(&e, (struct exposition_label[]){ { "operation", name_of_run(run) } }, 1,
 					     &all[run].took, all[run].us, bounds_us,
 					     sizeof(bounds_us) / sizeof(bounds_us[0]));
 		exposition_metric(&e, "deferred_http_build_info", "gauge", "1, with the version of the program.");
