@@ -20,6 +20,18 @@ def rss(f):
         return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * KIB
 
 
+def unread(f):
+    """Bytes under way between the server and its clients."""
+    with open("/proc/net/tcp") as tcp:
+        lines = [line.split() for line in tcp]
+    return sum(
+        int(n, 16)
+        for _, local, remote, _, queues, *_ in lines[1:]
+        if f"{f.port:04X}" in (local[-4:], remote[-4:])
+        for n in queues.split(":")
+    )
+
+
 def token(client, queue, rights):
     """The query of a token of the queue."""
     q = {"sv": front.VERSION, "sp": rights, "se": "2099-01-01T00:00:00Z"}
@@ -125,6 +137,7 @@ def test_an_account_and_an_address_have_their_share_of_bodies_and_small_ones_alw
         c.put("mail", "small")
         if not harness.SAN:
             assert rss(f) - before < 64 * MIB
+        harness.wait_for(lambda: unread(f) == 0, what="the server to read what was sent")
         busy = 0
         for raw in open_:
             raw.send(b"x" * 10 * KIB)
