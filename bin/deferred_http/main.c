@@ -60,7 +60,7 @@ struct settings {
 };
 
 /* Returns 0, or an exit code with err. */
-static int read_settings(struct settings *s, struct deferred_error *err)
+static int read_http_settings(struct settings *s, struct deferred_error *err)
 {
 	const char *certificate, *key;
 	int rc = program_load_config(s->line, &s->config, err);
@@ -101,7 +101,7 @@ static void http_reload(void *data)
 	struct settings fresh = { .line = run->settings->line };
 	struct deferred_error err = { 0 };
 
-	if (read_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 ||
+	if (read_http_settings(&fresh, &err) != 0 || load_certificate(fresh.config, &err) < 0 ||
 	    (run->front.log && access_log_reopen(run->front.log, &err) < 0)) {
 		program_complain(&err, 0);
 		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay");
@@ -145,7 +145,7 @@ static int fit_connections(const struct config *config)
 	return limit.rlim_cur > 2 * RESERVED_FILES ? (int)(limit.rlim_cur - RESERVED_FILES) : RESERVED_FILES;
 }
 
-static int start_servers(struct run *run, struct deferred_error *err)
+static int start_http_servers(struct run *run, struct deferred_error *err)
 {
 	const struct config *config = run->settings->config;
 	struct server_setup setup = {
@@ -221,7 +221,7 @@ static int http_start(void *data, struct deferred_error *err)
 				       .log = run->front.log,
 				       .metrics_only = true };
 	strcpy(run->metrics.keep_alive, run->front.keep_alive);
-	if (start_servers(run, err) < 0)
+	if (start_http_servers(run, err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	return 0;
 }
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
 	log_never_wait();
 	rc = program_read_line(&line, &deferred_http, argc, argv);
 	if (rc < 0) {
-		rc = read_settings(&settings, &err);
+		rc = read_http_settings(&settings, &err);
 		if (rc != 0) {
 			program_complain(&err, rc);
 		} else {

@@ -24,7 +24,7 @@ struct access_log {
 	struct outlet out;
 };
 
-static int open_file(const char *path, struct deferred_error *err)
+static int open_access_log(const char *path, struct deferred_error *err)
 {
 	int fd;
 
@@ -53,7 +53,7 @@ struct access_log *access_log_open(const char *path, struct deferred_error *err)
 		error_set(err, DEFERRED_ENOMEM, "access log", "out of memory");
 		return NULL;
 	}
-	fd = open_file(path, err);
+	fd = open_access_log(path, err);
 	if (fd < 0) {
 		free(log->path);
 		free(log);
@@ -67,7 +67,7 @@ struct access_log *access_log_open(const char *path, struct deferred_error *err)
 
 int access_log_reopen(struct access_log *log, struct deferred_error *err)
 {
-	int fd = open_file(log->path, err), old;
+	int fd = open_access_log(log->path, err), old;
 
 	if (fd < 0)
 		return DEFERRED_ECONFIG;

@@ -54,7 +54,7 @@ static bool read_trailer_name(struct chunks *k, char c)
 }
 
 /* Text up to CR, behind which the state is `next`. */
-static bool read_text(struct chunks *k, char c, enum state next)
+static bool read_dropped_text(struct chunks *k, char c, enum state next)
 {
 	if (c == '\r')
 		k->state = next;
@@ -76,7 +76,7 @@ static bool read_byte(struct chunks *k, char c)
 	case SIZE:
 		return read_size(k, c);
 	case EXTENSION:
-		return read_text(k, c, SIZE_LF);
+		return read_dropped_text(k, c, SIZE_LF);
 	case SIZE_LF:
 		return read_end(k, c, '\n', k->left > 0 ? DATA : TRAILER_START);
 	case DATA: /* not read by the byte */
@@ -90,7 +90,7 @@ static bool read_byte(struct chunks *k, char c)
 	case TRAILER_NAME:
 		return read_trailer_name(k, c);
 	case TRAILER_VALUE:
-		return read_text(k, c, TRAILER_LF);
+		return read_dropped_text(k, c, TRAILER_LF);
 	case TRAILER_LF:
 		return read_end(k, c, '\n', TRAILER_START);
 	case END_LF:

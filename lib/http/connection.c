@@ -68,7 +68,7 @@ struct connection {
 /* ---- the socket ------------------------------------------------------------------------------- */
 
 /* Returns 0 if the connection is over, -1 if there is nothing to read. */
-static ssize_t read_some(struct connection *c, void *bytes, size_t len)
+static ssize_t read_socket(struct connection *c, void *bytes, size_t len)
 {
 	ssize_t n;
 
@@ -78,7 +78,7 @@ static ssize_t read_some(struct connection *c, void *bytes, size_t len)
 	return n >= 0 ? n : errno == EAGAIN ? -1 : 0;
 }
 
-static ssize_t write_some(struct connection *c, const char *bytes, size_t len, bool more)
+static ssize_t write_socket(struct connection *c, const char *bytes, size_t len, bool more)
 {
 	ssize_t n;
 
@@ -119,7 +119,7 @@ static enum connection_state receive_more(struct connection *c)
 		c->in = more;
 		c->in_cap = cap;
 	}
-	n = read_some(c, c->in + c->in_len, c->in_cap - c->in_len);
+	n = read_socket(c, c->in + c->in_len, c->in_cap - c->in_len);
 	c->in_len += n > 0 ? (size_t)n : 0;
 	drop_received(c, 0);
 	return n > 0 ? CONNECTION_GOES_ON : n < 0 ? CONNECTION_BLOCKED : CONNECTION_OVER;
@@ -131,8 +131,8 @@ static enum connection_state flush_out(struct connection *c)
 	while (c->out_sent < c->out.len || c->body_sent < c->body_len) {
 		bool in_out = c->out_sent < c->out.len;
 		size_t *sent = in_out ? &c->out_sent : &c->body_sent;
-		ssize_t n = in_out ? write_some(c, c->out.p + *sent, c->out.len - *sent, c->body_len > 0)
-				   : write_some(c, c->body + *sent, c->body_len - *sent, false);
+		ssize_t n = in_out ? write_socket(c, c->out.p + *sent, c->out.len - *sent, c->body_len > 0)
+				   : write_socket(c, c->body + *sent, c->body_len - *sent, false);
 
 		if (n <= 0)
 			return n < 0 ? CONNECTION_BLOCKED : CONNECTION_OVER;
@@ -352,7 +352,7 @@ static enum connection_state judge_head(struct connection *c)
 }
 
 /* Room for len bytes of the body: at most twice what has come, and not more than is to come. */
-static bool make_room(struct transfer *t, size_t len)
+static bool make_body_room(struct transfer *t, size_t len)
 {
 	size_t cap = t->body_cap ? t->body_cap : 1024, length = (size_t)t->x.request->length;
 	char *more;
@@ -388,7 +388,7 @@ static void keep_body(struct connection *c, const char *data, size_t len)
 	    !c->server->setup->app->takes_body(t->exchange))
 		return;
 	r->body_too_large = t->body_len + len > REQUEST_BODY_MAX;
-	t->no_room = !r->body_too_large && !make_room(t, t->body_len + len);
+	t->no_room = !r->body_too_large && !make_body_room(t, t->body_len + len);
 	if (r->body_too_large || t->no_room) {
 		drop_body(t);
 		return;

@@ -177,7 +177,7 @@ void request_head(struct request *r, struct arena *arena, const char *head, size
 	}
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_headers(const void *a, const void *b)
 {
 	const struct request_header *x = a, *y = b;
 	int d = strcmp(x->name, y->name);
@@ -191,7 +191,7 @@ static void sort_headers(struct request *r)
 
 	if (r->headers_len == 0)
 		return;
-	qsort(r->headers, r->headers_len, sizeof(*r->headers), by_name);
+	qsort(r->headers, r->headers_len, sizeof(*r->headers), compare_headers);
 	for (size_t i = 0; i < r->headers_len; n++) {
 		struct request_header *first = &r->headers[n];
 		struct buf joined = { 0 };

@@ -171,7 +171,7 @@ static enum served_step begin_exchange(struct exchange *x)
 
 /* ---- of the server ---------------------------------------------------------------------------- */
 
-static void app_begin(void *exchange, void *data, struct served *parts)
+static void dispatch_begin(void *exchange, void *data, struct served *parts)
 {
 	struct exchange *x = exchange;
 
@@ -184,17 +184,17 @@ static void app_begin(void *exchange, void *data, struct served *parts)
 	*parts = (struct served){ &x->arena, &x->request, &x->reply, &x->hold, &x->awaits_body };
 }
 
-static void app_headers(void *exchange)
+static void dispatch_headers(void *exchange)
 {
 	address_read(&((struct exchange *)exchange)->request);
 }
 
-static bool app_takes_body(const void *exchange)
+static bool dispatch_takes_body(const void *exchange)
 {
 	return ((const struct exchange *)exchange)->op->takes_body;
 }
 
-static void app_log(void *exchange, size_t bytes_out, bool cut)
+static void dispatch_log(void *exchange, size_t bytes_out, bool cut)
 {
 	const struct exchange *x = exchange;
 	enum fault fault = x->reply.fault;
@@ -222,12 +222,12 @@ static void app_log(void *exchange, size_t bytes_out, bool cut)
 
 const struct server_app dispatch_app = {
 	.exchange_bytes = sizeof(struct exchange),
-	.begin = app_begin,
-	.headers = app_headers,
+	.begin = dispatch_begin,
+	.headers = dispatch_headers,
 	.step = exchange_step,
 	.wait = exchange_wait,
-	.takes_body = app_takes_body,
+	.takes_body = dispatch_takes_body,
 	.refuse = exchange_refuse,
-	.log = app_log,
+	.log = dispatch_log,
 	.end = exchange_end,
 };

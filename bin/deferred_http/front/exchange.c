@@ -86,7 +86,7 @@ bool exchange_number(struct exchange *x, const char *name, int64_t min, int64_t 
 }
 
 /* Adds what every answer has. */
-static void finish_answer(struct exchange *x)
+static void finish_exchange(struct exchange *x)
 {
 	struct reply *reply = &x->reply;
 	const char *version = request_value(&x->request, "x-ms-version"),
@@ -197,14 +197,14 @@ enum served_step exchange_step(void *exchange)
 	step = !failed ? x->next(x)
 		       : exchange_fault(x, x->job.outcome == BATCHER_BUSY ? FAULT_ServerBusy : FAULT_InternalError);
 	if (step == SERVED_ANSWER)
-		finish_answer(x);
+		finish_exchange(x);
 	return step;
 }
 
 void exchange_refuse(void *exchange, enum fault fault)
 {
 	exchange_fault(exchange, fault);
-	finish_answer(exchange);
+	finish_exchange(exchange);
 }
 
 void exchange_end(void *exchange)

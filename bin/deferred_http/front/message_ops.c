@@ -22,7 +22,7 @@ static enum served_step too_large(struct exchange *x, int limit)
 }
 
 /* The text of a <QueueMessage>. False: the fault is set. */
-static bool read_text(struct exchange *x, const char **text, size_t *len)
+static bool read_message_text(struct exchange *x, const char **text, size_t *len)
 {
 	const struct xml_node *root =
 		x->request.body_len > 0 ? xml_parse(&x->arena, x->request.body, x->request.body_len) : NULL;
@@ -162,7 +162,7 @@ enum served_step message_ops_put(struct exchange *x)
 		return exchange_fault_param(x, FAULT_InvalidQueryParameterValue, "visibilitytimeout",
 					    request_param(&x->request, "visibilitytimeout"),
 					    "Is not below messagettl.");
-	if (!read_text(x, &text, &len))
+	if (!read_message_text(x, &text, &len))
 		return SERVED_ANSWER;
 	return put_text(x, text, len, visibility_s, ttl_s);
 }
@@ -280,7 +280,7 @@ enum served_step message_ops_update(struct exchange *x)
 	if (!exchange_number(x, "visibilitytimeout", 0, WEEK_S, &update.visibility_s))
 		return SERVED_ANSWER;
 	/* Without a body only the lease is renewed, and the text stays. */
-	if (x->request.body_len > 0 && !read_text(x, &update.text, &update.text_len))
+	if (x->request.body_len > 0 && !read_message_text(x, &update.text, &update.text_len))
 		return SERVED_ANSWER;
 	x->job.update = update;
 	return exchange_batch(x, BATCHER_UPDATE, update_done);

@@ -16,14 +16,14 @@ struct accounts *accounts_new(size_t len)
 	return a;
 }
 
-static int by_name(const void *a, const void *b)
+static int order_accounts(const void *a, const void *b)
 {
 	return strcmp(((const struct account *)a)->name, ((const struct account *)b)->name);
 }
 
 void accounts_sort(struct accounts *a)
 {
-	qsort(a->list, a->len, sizeof(*a->list), by_name);
+	qsort(a->list, a->len, sizeof(*a->list), order_accounts);
 }
 
 struct accounts *accounts_use(struct accounts *a)

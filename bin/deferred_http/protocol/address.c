@@ -9,7 +9,7 @@
 
 #define SECONDARY "-secondary"
 
-static bool is_address(const char *host)
+static bool is_ip_address(const char *host)
 {
 	struct in_addr v4;
 
@@ -22,7 +22,7 @@ static void read_style(struct request *r)
 {
 	const char *dot = strchr(r->host, '.');
 
-	r->path_style = is_address(r->host) || !dot || strncmp(dot, ".queue.", 7) != 0;
+	r->path_style = is_ip_address(r->host) || !dot || strncmp(dot, ".queue.", 7) != 0;
 }
 
 static void name_account(struct request *r, const char *name)
@@ -34,7 +34,7 @@ static void name_account(struct request *r, const char *name)
 }
 
 /* Splits the raw path before it is decoded: %2F is no separator. */
-static void read_path(struct request *r)
+static void read_request_path(struct request *r)
 {
 	char *segment[5] = { NULL };
 	const char *p = r->raw_path;
@@ -97,7 +97,7 @@ enum fault address_read(struct request *r)
 	request_end(r);
 	read_style(r);
 	read_version(r);
-	read_path(r);
+	read_request_path(r);
 	id = request_value(r, "x-ms-client-request-id");
 	if (id && strlen(id) > 1024)
 		request_wrong(r, FAULT_InvalidHeaderValue, "x-ms-client-request-id");

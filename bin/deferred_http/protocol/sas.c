@@ -130,7 +130,7 @@ static bool address_matches(const char *range, const struct sockaddr_storage *pe
 	return memcmp(from, low, 16) >= 0 && memcmp(from, high, 16) <= 0;
 }
 
-static bool any_of(const char *have, const char *need)
+static bool has_any_of(const char *have, const char *need)
 {
 	return need[0] && have[strcspn(have, need)] != '\0';
 }
@@ -152,9 +152,9 @@ enum fault sas_check(const struct sas *sas, const struct request *r, const struc
 		return FAULT_AuthorizationSourceIPMismatch;
 	if (sas->of_account && !strchr(sas->ss, 'q'))
 		return FAULT_AuthorizationServiceMismatch;
-	if (sas->of_account && !any_of(sas->srt, need->types))
+	if (sas->of_account && !has_any_of(sas->srt, need->types))
 		return FAULT_AuthorizationResourceTypeMismatch;
-	if (!any_of(sas->sp, sas->of_account ? need->account_permissions : need->queue_permissions))
+	if (!has_any_of(sas->sp, sas->of_account ? need->account_permissions : need->queue_permissions))
 		return FAULT_AuthorizationPermissionMismatch;
 	return FAULT_NONE;
 }

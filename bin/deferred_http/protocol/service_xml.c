@@ -62,7 +62,7 @@ static const char *stored_value(const struct service_properties *p, size_t secti
 	return NULL;
 }
 
-static const char *value_of(const struct service_properties *p, size_t section, size_t i)
+static const char *xml_value_of(const struct service_properties *p, size_t section, size_t i)
 {
 	const struct section *s = &sections[section];
 	const char *value = p->section[section] ? stored_value(p, section, kept_name(s, i)) : NULL;
@@ -79,7 +79,7 @@ static void write_section(const struct service_properties *p, size_t section, st
 
 	xml_open(out, s->name);
 	for (size_t i = 0; i < s->len; i++) {
-		const char *value = value_of(p, section, i);
+		const char *value = xml_value_of(p, section, i);
 
 		if (s->member[i].retention && !in_retention)
 			xml_open(out, RETENTION);
@@ -134,8 +134,8 @@ static bool is_valid_value(enum kind kind, const char *text)
 	return false;
 }
 
-static enum fault read_section(struct arena *arena, const struct xml_node *node, size_t section,
-			       struct service_properties *p)
+static enum fault read_xml_section(struct arena *arena, const struct xml_node *node, size_t section,
+				   struct service_properties *p)
 {
 	const struct section *s = &sections[section];
 	struct json_pair *pairs = arena_alloc(arena, s->len * sizeof(*pairs));
@@ -175,7 +175,7 @@ static bool methods_are_known(const char *list)
 }
 
 /* The value becomes a header of an answer, so it must not end the line. */
-static bool is_line(const char *text)
+static bool is_one_line(const char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
@@ -200,8 +200,9 @@ static enum fault read_cors(const struct xml_node *node, struct service_properti
 		if (!rule.origins || !rule.methods || !rule.allowed_headers || !rule.exposed_headers || !rule.max_age)
 			return FAULT_MissingRequiredXmlNode;
 		if (!rule.origins[0] || !rule.methods[0] || !methods_are_known(rule.methods) ||
-		    !number_within(rule.max_age, 0, 2147483647) || !is_line(rule.origins) || !is_line(rule.methods) ||
-		    !is_line(rule.allowed_headers) || !is_line(rule.exposed_headers))
+		    !number_within(rule.max_age, 0, 2147483647) || !is_one_line(rule.origins) ||
+		    !is_one_line(rule.methods) || !is_one_line(rule.allowed_headers) ||
+		    !is_one_line(rule.exposed_headers))
 			return FAULT_InvalidXmlNodeValue;
 		bytes += strlen(rule.origins) + strlen(rule.methods) + strlen(rule.allowed_headers) +
 			 strlen(rule.exposed_headers);
@@ -219,7 +220,7 @@ enum fault service_xml_read(struct arena *arena, const char *document, size_t le
 		return FAULT_InvalidXmlDocument;
 	for (size_t i = 0; i < 3 && fault == FAULT_NONE; i++)
 		if ((node = xml_child(root, sections[i].name)))
-			fault = read_section(arena, node, i, p);
+			fault = read_xml_section(arena, node, i, p);
 	if (fault == FAULT_NONE && (node = xml_child(root, "Cors")))
 		fault = read_cors(node, p);
 	return fault;

@@ -98,7 +98,7 @@ static void add_params(const struct request *r, struct buf *out)
 	}
 }
 
-static void add_line(const struct request *r, const char *header, struct buf *out)
+static void add_header_line(const struct request *r, const char *header, struct buf *out)
 {
 	const char *value = request_value(r, header);
 
@@ -113,7 +113,7 @@ static void add_date(const struct request *r, struct buf *out)
 	if (request_value(r, "x-ms-date"))
 		buf_add(out, "\n", 1);
 	else
-		add_line(r, "date", out);
+		add_header_line(r, "date", out);
 }
 
 static void add_resource(const struct request *r, bool no_suffix, struct buf *out)
@@ -139,17 +139,17 @@ void sign_text(const struct request *r, const struct sign_form *form, struct buf
 	buf_text(out, r->method);
 	buf_add(out, "\n", 1);
 	if (!form->lite) {
-		add_line(r, form->swapped ? "content-language" : "content-encoding", out);
-		add_line(r, form->swapped ? "content-encoding" : "content-language", out);
+		add_header_line(r, form->swapped ? "content-language" : "content-encoding", out);
+		add_header_line(r, form->swapped ? "content-encoding" : "content-language", out);
 		if (length && (strcmp(length, "0") != 0 || form->literal_zero))
 			buf_text(out, length);
 		buf_add(out, "\n", 1);
 	}
-	add_line(r, "content-md5", out);
-	add_line(r, "content-type", out);
+	add_header_line(r, "content-md5", out);
+	add_header_line(r, "content-type", out);
 	add_date(r, out);
 	for (size_t i = 0; !form->lite && i < sizeof(rest) / sizeof(rest[0]); i++)
-		add_line(r, rest[i], out);
+		add_header_line(r, rest[i], out);
 	add_headers(r, form->byte_order, out);
 	add_resource(r, form->no_suffix, out);
 	if (!form->lite) {
