@@ -23,19 +23,24 @@ CIRCLES_MAX = {
 
 
 def symbols(path):
-    """Symbols that an object file defines for others, and symbols that it lacks."""
+    """Symbols that an object file defines for others, and symbols that it lacks. "__" begins those of the compiler."""
     out = subprocess.run(["nm", "-P", "-g", path], capture_output=True, text=True, check=True).stdout
-    rows = [line.split()[:2] for line in out.splitlines()]
+    rows = [line.split()[:2] for line in out.splitlines() if not line.startswith("__")]
     return {name for name, kind in rows if kind != "U"}, {name for name, kind in rows if kind == "U"}
+
+
+def objects(folder, build=BUILD, top=pg.TOP):
+    """{source: (symbols defined, symbols lacking)} of a folder and the folders below it."""
+    sources = sorted(glob.glob(os.path.join(top, folder, "**", "*.c"), recursive=True))
+    names = [os.path.relpath(source, top) for source in sources]
+    return {name: symbols(os.path.join(build, "obj", name[: -len(".c")] + ".o")) for name in names}
 
 
 def calls(folder, build=BUILD, top=pg.TOP):
     """{source: {other source: symbols}} of a folder and the folders below it."""
-    sources = sorted(glob.glob(os.path.join(top, folder, "**", "*.c"), recursive=True))
-    names = [os.path.relpath(source, top) for source in sources]
-    found = {name: symbols(os.path.join(build, "obj", name[: -len(".c")] + ".o")) for name in names}
+    found = objects(folder, build, top)
     home = {symbol: name for name, (defined, _) in found.items() for symbol in defined}
-    edges = {name: collections.defaultdict(set) for name in names}
+    edges = {name: collections.defaultdict(set) for name in found}
     for name, (_, lacking) in found.items():
         for symbol in lacking & home.keys():
             edges[name][home[symbol]].add(symbol)
@@ -83,6 +88,12 @@ def test_each_file_of_the_engine_calls_only_lower_tiers():
     edges = calls("lib/engine")
     assert {os.path.dirname(name) for name in edges} == set(TIERS)
     assert not list(upward(edges, TIERS))
+
+
+def test_exported_names_of_the_engine_begin_with_the_name_of_their_file():
+    for name, (defined, _) in objects("lib/engine").items():
+        own = os.path.basename(name)[: -len(".c")]
+        assert not {symbol for symbol in defined if symbol != own and not symbol.startswith(own + "_")}, name
 
 
 @pytest.mark.parametrize("folder", folders())
