@@ -4,8 +4,8 @@
 create or replace function deferred.send_mail("to" text[], subject text, text text default null,
     html text default null, "from" text default null, cc text[] default null,
     bcc text[] default null, reply_to text default null, headers json default null,
-    attachments json default null,
-    message_id text default null, calendar text default null, opts json default null) returns bigint
+    attachments json default null, message_id text default null, calendar text default null,
+    opts json default null) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -51,53 +51,8 @@ begin
             message = 'subject: has a control character',
             hint = 'write the subject in one line';
     end if;
-    if $9 is not null and json_typeof($9) <> 'object' then
-        raise exception using errcode = '22023',
-            message = format('headers must be a JSON object, but a JSON %s was given',
-                             json_typeof($9)),
-            hint = 'for example {"Auto-Submitted": "auto-generated"}';
-    end if;
-    if $9 is not null then
-        select h.key, h.wrong into bad
-        from (select e.key, case
-                  when e.nth > 50 then 'is one more than the 50 that a mail may have'
-                  when exists (select from json_object_keys($9) k
-                               where lower(k) = lower(e.key) offset 1)
-                  then 'is there twice'
-                  else deferred.__mail_header_wrong(e.key,
-                      case when json_typeof(e.value) = 'string' then e.value #>> '{}' end)
-                  end as wrong
-              from json_each($9) with ordinality e(key, value, nth)) h
-        where h.wrong is not null limit 1;
-        if found then
-            raise exception using errcode = '22023',
-                message = format('headers: ''%s'' %s', left(bad.key, 200), bad.wrong),
-                hint = 'use In-Reply-To, References, Auto-Submitted, Precedence, List-Unsubscribe, '
-                       'or a header that begins with X-';
-        end if;
-    end if;
-    if $10 is not null and json_typeof($10) <> 'array' then
-        raise exception using errcode = '22023',
-            message = format('attachments must be a JSON array, but a JSON %s was given',
-                             json_typeof($10)),
-            hint = 'for example [{"name": "a.csv", "content": "1;2"}]';
-    end if;
-    if $10 is not null then
-        select f.nth, f.wrong into bad
-        from (select e.nth, coalesce(deferred.__mail_file_wrong(e.file, $4 is not null),
-                  case when e.file ->> 'cid' in (
-                      select o.value ->> 'cid'
-                      from json_array_elements($10) with ordinality o(value, nth)
-                      where o.nth < e.nth and json_typeof(o.value) = 'object')
-                  then 'has a cid that is there twice' end) as wrong
-              from json_array_elements($10) with ordinality e(file, nth)) f
-        where f.wrong is not null limit 1;
-        if found then
-            raise exception using errcode = '22023',
-                message = format('attachment %s %s', bad.nth, bad.wrong),
-                hint = 'deferred_functions(7) lists the members of an attachment';
-        end if;
-    end if;
+    perform deferred.__mail_headers_check($9);
+    perform deferred.__mail_files_check($10, $4 is not null);
     if length(v_id) > 250 or v_id !~ '^[^@]+@[^@]+$'
        or v_id ~ E'[^\\u0021-\\u007e]|[]<>()[,;:\\\\"]' then
         raise exception using errcode = '22023',
@@ -117,26 +72,23 @@ begin
 end
 $$;
 comment on function deferred.send_mail(text[], text, text, text, text, text[], text[], text, json,
-                                       json,
-    text, text, json) is 'have a mail sent later by the function send_mail; returns the job id';
+                                       json, text, text, json) is
+    'have a mail sent later by the function send_mail; returns the job id';
 grant execute on function deferred.send_mail(text[], text, text, text, text, text[], text[], text,
-                                             json, json,
-    text, text, json) to deferred_producer;
+                                             json, json, text, text, json) to deferred_producer;
 
 create or replace function deferred.send_mail("to" text, subject text, text text default null,
     html text default null, "from" text default null, cc text[] default null,
     bcc text[] default null, reply_to text default null, headers json default null,
-    attachments json default null,
-    message_id text default null, calendar text default null, opts json default null) returns bigint
+    attachments json default null, message_id text default null, calendar text default null,
+    opts json default null) returns bigint
 language sql set search_path = pg_catalog, pg_temp
 as $$
     select deferred.send_mail(case when $1 is not null then array[$1] end, $2, $3, $4, $5, $6, $7,
-                              $8, $9,
-        $10, $11, $12, $13)
+                              $8, $9, $10, $11, $12, $13)
 $$;
 comment on function deferred.send_mail(text, text, text, text, text, text[], text[], text, json,
-                                       json,
-    text, text, json) is 'the same for one recipient';
+                                       json, text, text, json) is
+    'the same for one recipient';
 grant execute on function deferred.send_mail(text, text, text, text, text, text[], text[], text,
-                                             json, json,
-    text, text, json) to deferred_producer;
+                                             json, json, text, text, json) to deferred_producer;
