@@ -1,3 +1,6 @@
+-- The __message_...() functions take arrays. Element i of all arrays is request i, and they return
+-- a status for each, so that many requests are one statement and one commit. They wait for rows
+-- only in the order of ids, and skip other locked rows, so no two of them block each other.
 -- Statuses are those of enum message_status in lib/store/message.h.
 create or replace function deferred.__message_put(queues text[], texts text[],
                                                   visibility_s bigint[], ttl_s bigint[],
@@ -66,7 +69,7 @@ begin
         insert into deferred.__deferred (id, queue, fn, params, run_at, expires_at, created_at,
                                          created_by, traceparent)
         select j.id, j.queue, j.fn, j.params, j.due_at, j.expires_at, v_now, v_actor,
-               case when j.traceparent is not null then deferred.__traceparent(j.traceparent) end
+               deferred.__traceparent(j.traceparent)
         from job j where j.id is not null and not j.full),
     marked as (
         insert into deferred.__deferred_limited (queue)
