@@ -1,17 +1,15 @@
--- How much lies in each queue, counted no further than so many jobs of a queue; for `deferred
--- status` and for deferred.__fold(). A message is claimed while a consumer has it hidden; a call
--- whose time has come is ready, though no worker has looked yet. What workers hold is counted by
--- their leases, and what is ready from where the lanes have been handed out to: so it takes no
--- longer with what is dead before that.
+-- How many jobs each queue has, counted up to p_max of a queue, for `deferred status` and
+-- deferred.__fold(). A message is claimed while a consumer has it hidden. A call whose time has
+-- come is ready, even before a worker has looked. What workers hold is counted by their leases, and
+-- what is ready from the cursors of the lanes, so dead rows before a cursor cost nothing.
 --
--- For the few it counts, the planner would read the whole index of a queue as a bitmap: 112 ms with
--- a million ready jobs, where 9 do. And where nearly all jobs lie in one queue it would read all of
--- them to find none of another: an order that only the index has keeps it from that. Who asks has
--- settings of his own.
+-- For the few rows it counts, the planner would read the whole index of a queue as a bitmap: 112 ms
+-- with a million ready jobs, where 9 ms do. Where nearly all jobs are in one queue, it would read
+-- all of them to find none of another. An order that only the index has keeps it from that. The
+-- settings are those of this function, because a caller has its own.
 create or replace function deferred.__depths(p_max bigint)
 returns table (queue text, paused boolean, limited boolean, ready bigint, claimed bigint,
-               delayed bigint, ready_more boolean, delayed_more boolean,
-    oldest_ready_s bigint)
+               delayed bigint, ready_more boolean, delayed_more boolean, oldest_ready_s bigint)
 language sql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = on
 set enable_mergejoin = off set enable_nestloop = on
@@ -67,15 +65,13 @@ counts as (
         from (select h.visible_at
               from deferred.__deferred_hot h left join held d on d.id = h.id and d.good
               where l.limited and h.queue = q.name and h.due_at is null and h.limited
-                and h.concurrency_key is null
-                and h.unknown in (false, true)
+                and h.concurrency_key is null and h.unknown in (false, true)
                 and h.fn is not null and d.id is null
               union all
               select h.visible_at
               from deferred.__deferred_hot h left join held d on d.id = h.id and d.good
               where l.limited and h.queue = q.name and h.due_at is null
-                and h.concurrency_key is not null
-                and h.fn is not null and d.id is null
+                and h.concurrency_key is not null and h.fn is not null and d.id is null
               union all
               select h.visible_at from deferred.__deferred_hot h
               where h.queue = q.name and h.fn is null and h.due_at is null
@@ -88,17 +84,12 @@ counts as (
                count(*) filter (where x.started_at is null) as delayed,
                count(*) > $1 as more
         from (select h.started_at from deferred.__deferred_hot h
-              where h.queue = q.name and h.fn is null and h.due_at > now() limit $1 + 1) x) m),
-figures as (
-    select c.queue, c.paused, c.limited, least(c.ready, $1) as ready,
-           least(c.claimed, $1) as claimed, least(c.delayed, $1) as delayed,
-           c.ready > $1 or c.claimed > $1 or c.more or c.due_more as ready_more, c.delayed_more
-               or c.more as delayed_more,
-           deferred.__age_s(c.since) as oldest_ready_s
-    from counts c
-    where c.removed_at is null or c.ready + c.claimed + c.delayed > 0)
-select f.queue, f.paused, f.limited, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more,
-       f.oldest_ready_s from figures f
+              where h.queue = q.name and h.fn is null and h.due_at > now() limit $1 + 1) x) m)
+select c.queue, c.paused, c.limited, least(c.ready, $1), least(c.claimed, $1),
+       least(c.delayed, $1), c.ready > $1 or c.claimed > $1 or c.more or c.due_more,
+       c.delayed_more or c.more, deferred.__age_s(c.since)
+from counts c
+where c.removed_at is null or c.ready + c.claimed + c.delayed > 0
 $$;
 comment on function deferred.__depths(bigint) is
     'ready, delayed and claimed jobs of each queue, as far as it counts';
