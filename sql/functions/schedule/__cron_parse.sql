@@ -31,8 +31,7 @@ begin
         exception when invalid_parameter_value then
             raise exception using errcode = '22023',
                 message = format('schedule rule ''%s'': ''%s'' is not a time span',
-                                 left(v_rule, 100),
-                                 left(v_item, 100)),
+                                 left(v_rule, 100), left(v_item, 100)),
                 hint = 'write every 30s, every 5min or every 2h, or @hourly, @daily, @weekly or '
                        '@monthly';
         end;
@@ -45,11 +44,11 @@ begin
         return c;
     end if;
     if v_rule ~ '^@' then
-        v_rule := case v_rule when '@yearly' then '0 0 1 1 *' when '@annually' then '0 0 1 1 *'
-                       when '@monthly' then '0 0 1 * *'
-                              when '@weekly' then '0 0 * * 0' when '@daily' then '0 0 * * *'
-                                  when '@midnight' then '0 0 * * *'
-                              when '@hourly' then '0 * * * *' end;
+        v_rule := case when v_rule in ('@yearly', '@annually') then '0 0 1 1 *'
+                       when v_rule in ('@daily', '@midnight') then '0 0 * * *'
+                       when v_rule = '@monthly' then '0 0 1 * *'
+                       when v_rule = '@weekly' then '0 0 * * 0'
+                       when v_rule = '@hourly' then '0 * * * *' end;
         if v_rule is null then
             raise exception using errcode = '22023',
                 message = format('schedule rule ''%s'' is unknown', left(rule, 100)),
@@ -60,26 +59,22 @@ begin
     v_fields := case when v_rule = '' then 0 else array_length(f, 1) end;
     if v_fields <> 5 then
         raise exception using errcode = '22023',
-            message = format('schedule rule ''%s'' has %s field%s instead of 5',
-                             left(v_rule, 100), v_fields,
-                             case v_fields when 1 then '' else 's' end),
-            hint = case when v_fields in (6, 7) then 'seconds and years are not supported; write '
-                                                     'minute hour day month weekday, or every 30s'
-                        else
-                            'write minute hour day month weekday, such as ''30 2 * * *'', or '
-                            '@daily, or every 90s' end;
+            message = format('schedule rule ''%s'' has %s field%s instead of 5', left(v_rule, 100),
+                             v_fields, case v_fields when 1 then '' else 's' end),
+            hint = concat(case when v_fields in (6, 7)
+                               then 'seconds and years are not supported; ' end,
+                          'write minute hour day month weekday, such as ''30 2 * * *'', or '
+                          '@daily, or every 90s');
     end if;
-    c.minutes := deferred.__cron_field(left(rule, 100), f[1], 'minute', 0, 59, null);
-    c.hours := deferred.__cron_field(left(rule, 100), f[2], 'hour', 0, 23, null);
-    c.months := deferred.__cron_field(left(rule, 100), f[4], 'month', 1, 12, months);
-
+    rule := left(rule, 100);
+    c.minutes := deferred.__cron_field(rule, f[1], 'minute', 0, 59, null);
+    c.hours := deferred.__cron_field(rule, f[2], 'hour', 0, 23, null);
+    c.months := deferred.__cron_field(rule, f[4], 'month', 1, 12, months);
     -- L in the day field is bit 32; the rest of the list is as anywhere.
     v_rest := array(select i from unnest(string_to_array(f[3], ',')) i where upper(i) <> 'L');
-    c.days := case when v_rest = '{}' then 0 else deferred.__cron_field(left(rule, 100),
-        array_to_string(v_rest, ','), 'day', 1, 31, null) end
-            | case when cardinality(v_rest) < cardinality(string_to_array(f[3], ','))
-                       then 1::bigint << 32 else 0 end;
-
+    c.days := deferred.__cron_field(rule, array_to_string(v_rest, ','), 'day', 1, 31, null)
+              | case when cardinality(v_rest) < cardinality(string_to_array(f[3], ','))
+                     then 1::bigint << 32 else 0 end;
     v_rest := '{}';
     c.nth := 0;
     foreach v_item in array string_to_array(f[5], ',') loop
@@ -90,11 +85,10 @@ begin
             v_rest := v_rest || v_item;
         else
             c.nth := c.nth | (1::bigint << (8 * v_day + case when m[2] = 'L' then 6
-                else m[2]::integer end));
+                                                             else m[2]::integer end));
         end if;
     end loop;
-    v_bits := case when v_rest = '{}' then 0 else deferred.__cron_field(left(rule, 100),
-        array_to_string(v_rest, ','), 'weekday', 0, 7, days) end;
+    v_bits := deferred.__cron_field(rule, array_to_string(v_rest, ','), 'weekday', 0, 7, days);
     c.weekdays := (v_bits | (v_bits >> 7)) & 127;  -- 7 is Sunday too
 
     c.both_days := f[3] ~ '^[*]' or f[5] ~ '^[*]';
