@@ -4,24 +4,11 @@ as $$
 #variable_conflict use_column
 declare
     v_new deferred.__deferred_function;
-    v_unknown text;
     v_broken boolean;
 begin
-    select k into v_unknown from json_object_keys(settings) k
-    where k not in ('max_running', 'rate', 'burst', 'on_dead') limit 1;
-    if found then
-        raise exception using errcode = '22023',
-            message = format('setting ''%s'' of function ''%s'' is unknown',
-                             left(v_unknown, 200), left($1, 200)),
-            hint = 'known settings: max_running, rate, burst, on_dead';
-    end if;
-    if $1 is null or $1 !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' then
-        raise exception using errcode = '22023',
-            message = format('function name ''%s'' is invalid', left($1, 200)),
-            hint =
-                'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
-    end if;
-    perform deferred.__settings_check(format('function ''%s''', $1), settings);
+    perform deferred.__name_check('function', $1);
+    perform deferred.__settings_check(format('function ''%s''', $1), settings,
+                                      '{max_running,rate,burst,on_dead}');
     if settings::jsonb ? 'on_dead' then
         perform deferred.__on_dead_set('function', $1, settings->>'on_dead');
         if not settings::jsonb ?| array['max_running', 'rate', 'burst'] then

@@ -7,34 +7,20 @@ as $$
 declare
     v_old deferred.__deferred_queue;
     v_new deferred.__deferred_queue;
-    v_unknown text;
     v_was text := deferred.__patience('5 seconds');
 begin
     if json_typeof(settings) is distinct from 'object' then
-        raise exception using errcode = '22023', 
+        raise exception using errcode = '22023',
             message = format('settings must be a JSON object, but a JSON %s was given',
                              coalesce(json_typeof(settings), 'null')),
             hint = 'for example {"max_running": 5}';
     end if;
-    select k into v_unknown from json_object_keys(settings) k
-    where k not in ('paused', 'params_max_bytes', 'visibility_timeout_ms', 'ttl_ms', 'max_attempts',
-                    'backoff_floor_ms',
-        'backoff_ceiling_ms', 'backoff_exponent', 'max_running', 'rate', 'burst', 'max_length',
-        'on_full', 'fn', 'metadata', 'weight',
-        'max_dequeue', 'on_dead')
-    limit 1;
-    if found then
-        raise exception using errcode = '22023',
-            message = format('setting ''%s'' of queue ''%s'' is unknown',
-                             left(v_unknown, 200), left($1, 200)),
-            hint = 'deferred-queue(1) lists the settings';
-    end if;
+    perform deferred.__settings_check(format('queue ''%s''', left($1, 200)), settings,
+        '{paused,params_max_bytes,visibility_timeout_ms,ttl_ms,max_attempts,backoff_floor_ms,'
+        'backoff_ceiling_ms,backoff_exponent,max_running,rate,burst,max_length,on_full,fn,'
+        'metadata,weight,max_dequeue,on_dead}');
     if $3 then
-        if $1 !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
-            raise exception using errcode = '22023',
-                message = format('queue name ''%s'' is invalid', left($1, 200)),
-                hint = 'a name has 1 to 88 letters, digits, ''_'', ''.'' and ''-''';
-        end if;
+        perform deferred.__name_check('queue', $1);
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
         update deferred.__deferred_queue q set removed_at = null, created_by = null
         where q.name = $1 and q.removed_at is not null;
@@ -47,7 +33,6 @@ begin
             hint = 'the first job deferred to a queue adds it, or: deferred queue set NAME '
                    '--create';
     end if;
-    perform deferred.__settings_check(format('queue ''%s''', $1), settings);
     v_new := json_populate_record(v_old, settings);
     v_new.paused := coalesce(v_new.paused, false);
     if not v_new.paused then
@@ -73,8 +58,8 @@ begin
     end if;
     if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
         raise exception using errcode = '22023',
-            message = format('queue ''%s'': backoff_ceiling %s ms is below backoff_floor %s ms', $1,
-            v_new.backoff_ceiling_ms, v_new.backoff_floor_ms),
+            message = format('queue ''%s'': backoff_ceiling %s ms is below backoff_floor %s ms',
+                             $1, v_new.backoff_ceiling_ms, v_new.backoff_floor_ms),
             hint = 'raise backoff_ceiling or lower backoff_floor';
     end if;
     if coalesce(v_new.max_running, v_new.rate) is not null then
@@ -87,8 +72,8 @@ begin
       = (v_new.paused, v_new.paused_at, v_new.paused_by, v_new.params_max_bytes,
          v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
          v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate,
-         v_new.burst, v_new.max_length, v_new.on_full,
-         v_new.fn, v_new.metadata, v_new.weight, v_new.max_dequeue)
+         v_new.burst, v_new.max_length, v_new.on_full, v_new.fn, v_new.metadata, v_new.weight,
+         v_new.max_dequeue)
     where q.name = $1;
     if settings::jsonb ? 'on_dead' then
         perform deferred.__on_dead_set('queue', $1, settings->>'on_dead');

@@ -1,5 +1,6 @@
--- Numbers among the settings of a queue or function, by their ranges. NULL: the default.
-create or replace function deferred.__settings_check(whose text, settings json) returns void
+-- Refuses settings that are not among those known, and numbers out of range. NULL: the default.
+create or replace function deferred.__settings_check(whose text, settings json,
+                                                     known text[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -7,6 +8,12 @@ declare
     v_number constant text := '^-?[0-9]+([.][0-9]+)?([eE][-+]?[0-9]{1,3})?$';
     v_bad    record;
 begin
+    select k as name into v_bad from json_object_keys(settings) k where k <> all (known) limit 1;
+    if found then
+        raise exception using errcode = '22023',
+            message = format('setting ''%s'' of %s is unknown', left(v_bad.name, 200), whose),
+            hint = 'known settings: ' || array_to_string(known, ', ');
+    end if;
     select s.name, s.value, r.whole, r.low, r.high, n.is_number into v_bad
     from json_each_text(settings) s(name, value)
     join (values ('max_running', true, 1, 2147483647), ('rate', false, 1e-7, 1e6),
