@@ -127,9 +127,7 @@ static int after_json(const struct deferred_opts *o, char **json, struct deferre
 	return params_take(&t, json, err);
 }
 
-/* linked: of job_enqueue_after.sql, which takes what the job is to be linked with, too. */
-static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags, const char *after,
-			    bool linked)
+static void args_of_options(struct pg_args *args, const struct deferred_opts *o, const char *tags, const char *after)
 {
 	pg_arg_text(args, o->label);
 	arg_int4_or_null(args, o->priority);
@@ -150,18 +148,16 @@ static void args_of_options(struct pg_args *args, const struct deferred_opts *o,
 	pg_arg_text(args, o->concurrency_key);
 	arg_int4_or_null(args, o->concurrency);
 	pg_arg_json(args, tags, tags ? strlen(tags) : 0);
-	if (linked)
-		pg_arg_json(args, after, after ? strlen(after) : 0);
 	pg_arg_text(args, o->traceparent);
-	if (linked)
-		arg_int8_or_null(args, o->flow);
+	pg_arg_json(args, after, after ? strlen(after) : 0);
+	arg_int8_or_null(args, o->flow);
 }
 
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err)
 {
 	const struct deferred_opts *o = opts_of(call);
 	const char *params = params_of(call);
-	bool simple = is_simple(o), linked = o->after_len > 0 || o->flow != 0;
+	bool simple = is_simple(o);
 	struct pg_result *res = NULL;
 	struct pg_args args;
 	char *tags = NULL, *after = NULL;
@@ -176,12 +172,8 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	pg_arg_json(&args, params, strlen(params));
 	pg_arg_text(&args, o->queue);
 	if (!simple)
-		args_of_options(&args, o, tags, after, linked);
-	rc = pg_exec(pg,
-		     simple   ? &sql_job_enqueue_simple
-		     : linked ? &sql_job_enqueue_after
-			      : &sql_job_enqueue,
-		     &args, PG_BINARY, &res, err);
+		args_of_options(&args, o, tags, after);
+	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = job_enqueue_row(res, 0).id;
 out:

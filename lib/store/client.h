@@ -23,8 +23,7 @@ bool store_waits(const struct deferred_call_spec *call);
 /* The flow it is added to; 0: none. Calls of one statement are of one. */
 int64_t store_flow_of(const struct deferred_call_spec *call);
 
-/* Source: job_enqueue_simple.sql; with options job_enqueue.sql; where it waits for jobs, or is added to a flow,
- * job_enqueue_after.sql. */
+/* Source: job_enqueue_simple.sql; with options job_enqueue.sql. */
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err);
 
 /* ids receives n ids in the order of calls; may be NULL. Source: job_enqueue_many.sql. */

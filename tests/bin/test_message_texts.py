@@ -331,7 +331,11 @@ SQL = [
     ),
     ("select deferred.defer('f', '{}', '{\"flow\": 7}')", "P0002", "flow 7 does not exist"),
     ("select deferred.defer('f', '{}', '{\"after\": 7}')", "22023", "option 'after': job 7 does not exist"),
-    ("select deferred.defer('f', '{}', '{\"concurrency\": 2}')", "22003", "concurrency 2 of key NULL is out of range"),
+    (
+        "select deferred.defer('f', '{}', '{\"concurrency\": 2}')",
+        "22003",
+        "option 'concurrency' is 2, but 'concurrency_key' is missing",
+    ),
     ("select deferred.defer(null)", "22023", "the function is missing"),
     ("select deferred.defer('f', null)", "22004", "params of function 'f' are NULL"),
     ("select deferred.defer('f', queue => 'a b')", "22023", "queue name 'a b' is invalid"),

@@ -671,13 +671,13 @@ def test_nonsense_is_refused_and_changes_nothing(db, settings, says):
 @pytest.mark.parametrize(
     "opts,says",
     [
-        ({"concurrency": 2}, "concurrency 2 of key NULL"),
-        ({"concurrency_key": ""}, "of key ''"),
-        ({"concurrency_key": "k", "concurrency": 0}, "concurrency 0"),
-        ({"concurrency_key": "k", "concurrency": 10001}, "concurrency 10001"),
+        ({"concurrency": 2}, "option 'concurrency' is 2, but 'concurrency_key' is missing"),
+        ({"concurrency_key": ""}, "option 'concurrency_key' is out of range: 0 characters"),
+        ({"concurrency_key": "k", "concurrency": 0}, "option 'concurrency' is out of range: 0"),
+        ({"concurrency_key": "k", "concurrency": 10001}, "option 'concurrency' is out of range: 10001"),
         ({"concurrency_key": "k", "concurrency": "two"}, "'two'"),
-        ({"concurrency_key": "k", "concurrency": -1}, "concurrency -1"),
-        ({"concurrency_key": "k" * 1001}, "out of range"),
+        ({"concurrency_key": "k", "concurrency": -1}, "option 'concurrency' is out of range: -1"),
+        ({"concurrency_key": "k" * 1001}, "option 'concurrency_key' is out of range: 1001 characters"),
     ],
 )
 def test_nonsense_in_the_options_of_a_job_is_refused(db, opts, says):

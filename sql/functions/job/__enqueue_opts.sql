@@ -5,13 +5,9 @@ as $$
 declare
     options constant text[] := deferred.__job_options();
     o jsonb := opts::jsonb;
-    v_priority    integer;
-    v_attempts    integer;
-    v_exponent    double precision;
-    v_concurrency integer;
 begin
     if jsonb_typeof(o) <> 'object' then
-        raise exception using errcode = '22023', 
+        raise exception using errcode = '22023',
             message = format('opts must be a JSON object, but a JSON %s was given',
                              jsonb_typeof(o)),
             hint = 'for example {"queue": "mail", "delay": "5s"}';
@@ -38,29 +34,18 @@ begin
             hint = 'pass the number that deferred.flow_open() returned, or the id of a job of '
                    'the flow';
     end if;
-    v_priority := deferred.__number('priority', o->>'priority')::integer;
-    v_attempts := deferred.__number('max_attempts', o->>'max_attempts')::integer;
-    v_exponent := deferred.__number('backoff_exponent', o->>'backoff_exponent');
-    v_concurrency := deferred.__number('concurrency', o->>'concurrency')::integer;
-    if o ? 'after' or o ? 'flow' then
-        return deferred.__enqueue_after(fn, params, coalesce(queue, o->>'queue'), o->>'label',
-            v_priority, deferred.__ms('delay', o->>'delay'),
-            deferred.__moment('run_at', o->>'run_at'),
-            deferred.__ms('expires', o->>'expires'),
-            deferred.__moment('expires_at', o->>'expires_at'),
-            o->>'key', o->>'on_duplicate', v_attempts, deferred.__ms('timeout', o->>'timeout'),
-            deferred.__ms('backoff_floor', o->>'backoff_floor'),
-            deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'), v_exponent,
-            o->>'concurrency_key', v_concurrency, (o->'tags')::json, (o->'after')::json,
-            o->>'traceparent', (o->>'flow')::bigint);
-    end if;
-    return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label', v_priority,
+    return deferred.__enqueue(fn, params, coalesce(queue, o->>'queue'), o->>'label',
+        deferred.__number('priority', o->>'priority')::integer,
         deferred.__ms('delay', o->>'delay'), deferred.__moment('run_at', o->>'run_at'),
         deferred.__ms('expires', o->>'expires'), deferred.__moment('expires_at', o->>'expires_at'),
-        o->>'key', o->>'on_duplicate', v_attempts, deferred.__ms('timeout', o->>'timeout'),
+        o->>'key', o->>'on_duplicate',
+        deferred.__number('max_attempts', o->>'max_attempts')::integer,
+        deferred.__ms('timeout', o->>'timeout'),
         deferred.__ms('backoff_floor', o->>'backoff_floor'),
-        deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'), v_exponent,
-        o->>'concurrency_key', v_concurrency, (o->'tags')::json, o->>'traceparent');
+        deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
+        deferred.__number('backoff_exponent', o->>'backoff_exponent'), o->>'concurrency_key',
+        deferred.__number('concurrency', o->>'concurrency')::integer, (o->'tags')::json,
+        o->>'traceparent', (o->'after')::json, (o->>'flow')::bigint);
 end
 $$;
 comment on function deferred.__enqueue_opts is

@@ -1,8 +1,11 @@
--- Raises what is wrong, where __times_ok() or __opts_ok() says that something is. NULL: not given.
+-- Names the first option that deferred.__opts_ok() refuses. NULL: not given.
 create or replace function deferred.__opts_refuse(label text, key text, run_at timestamptz,
     expires_at timestamptz, delay_ms bigint, expires_ms bigint, max_attempts integer,
     timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint,
-    backoff_exponent double precision) returns void
+    backoff_exponent double precision, priority integer default null,
+    on_duplicate text default null, concurrency_key text default null,
+    concurrency integer default null)
+returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -26,11 +29,30 @@ begin
                  ('timeout', $8 not between 1 and v_most, $8 || ' ms', v_spans),
                  ('backoff_floor', $9 not between 1 and v_most, $9 || ' ms', v_spans),
                  ('backoff_ceiling', $10 not between 1 and v_most, $10 || ' ms', v_spans),
-                 ('backoff_exponent', true, $11::text, '1 to 100')) as o(name, bad, value, takes)
+                 ('backoff_exponent', $11 not between 1 and 100, $11::text, '1 to 100'),
+                 ('priority', $12 not between -32768 and 32767, $12::text,
+                  '-32768 to 32767; jobs with a larger priority run earlier'),
+                 ('concurrency_key', length($14) not between 1 and 1000,
+                  length($14) || ' characters', '1 to 1000 characters'),
+                 ('concurrency', $15 not between 1 and 10000, $15::text, '1 to 10000')
+         ) as o(name, bad, value, takes)
     where o.bad limit 1;
-    raise exception using errcode = '22003',
-        message = format('option ''%s'' is out of range: %s', v_bad.name, v_bad.value),
-        hint = 'use ' || v_bad.takes;
+    if found then
+        raise exception using errcode = '22003',
+            message = format('option ''%s'' is out of range: %s', v_bad.name, v_bad.value),
+            hint = 'use ' || v_bad.takes;
+    elsif $13 not in ('skip', 'error', 'replace') then
+        raise exception using errcode = '22023',
+            message = format('option ''on_duplicate'' has the invalid value ''%s''',
+                             left($13, 200)),
+            hint = 'use skip, error or replace';
+    elsif $14 is null and $15 is not null then
+        raise exception using errcode = '22003',
+            message = format('option ''concurrency'' is %s, but ''concurrency_key'' is missing',
+                             $15),
+            hint = 'name the key that the jobs share';
+    end if;
 end
 $$;
-comment on function deferred.__opts_refuse is 'raises which option of a job is out of range';
+comment on function deferred.__opts_refuse is
+    'raises which option of a job is out of range, if one is';

@@ -1,15 +1,15 @@
 -- As a producer gives them, each once, in the order given; none: NULL.
 create or replace function deferred.__tags(tags json) returns text[]
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_kind text := coalesce(json_typeof(tags), 'null');
+    v_kind text := json_typeof(tags);
     v_tags text[];
     bad    record;
 begin
     if v_kind = 'null' then return null; end if;
     if v_kind <> 'array' then
-        raise exception using errcode = '22023', 
+        raise exception using errcode = '22023',
             message = format('tags must be a JSON array, but a JSON %s was given: %s', v_kind,
                              left(tags::text, 200)),
             hint = 'for example ["invoice", "customer 4711"]';

@@ -2,7 +2,7 @@
 -- id, span id and flags. It goes into log lines and the environment of commands as it is, so
 -- nothing else may be stored as one.
 create or replace function deferred.__traceparent(traceparent text) returns text
-language plpgsql immutable set search_path = pg_catalog, pg_temp
+language plpgsql immutable strict set search_path = pg_catalog, pg_temp
 as $$
 begin
     if traceparent collate "C" !~

@@ -26,33 +26,8 @@ begin
                              s.name, v_owner),
             hint = format('grant deferred_producer to %I', v_owner);
     end if;
-    if not (select bool_or((g.queue is null or g.queue = s.queue) and (g.fn is null or g.fn = s.fn))
-            from deferred.__deferred_grant g where g.role = v_owner) then
-        raise exception using errcode = '42501',
-            message = format('role ''%s'' may not defer ''%s'' to queue ''%s''',
-                             v_owner, s.fn, s.queue),
-            hint = 'an administrator allows it with a row in the table '
-                   'deferred.__deferred_grant, see deferred-queue(1)';
-    end if;
-    select * into q from deferred.__deferred_queue x where x.name = s.queue;
-    if q.name is null or q.removed_at is not null then
-        perform deferred.__queue_add(s.queue, v_owner);
-        q.params_max_bytes := coalesce(q.params_max_bytes, 1048576);
-    end if;
-    if octet_length(s.params::text) > q.params_max_bytes then
-        raise exception using errcode = '54000',
-            message = format('params of function ''%s'' have %s bytes, but queue ''%s'' allows %s',
-                             s.fn, octet_length(s.params::text), s.queue, q.params_max_bytes),
-            hint = 'store the data elsewhere and pass a reference, or raise params_max_bytes of '
-                   'the queue';
-    end if;
-    if q.max_length is not null
-        and deferred.__queue_length(s.queue, q.max_length) >= q.max_length then
-        if q.on_full = 'drop' then return null; end if;
-        raise exception using errcode = '53400',
-            message = format('queue ''%s'' is full (max_length %s)', s.queue, q.max_length),
-            hint = 'raise max_length of the queue';
-    end if;
+    q := deferred.__enqueue_queue(s.queue, s.fn, s.params, array[v_owner]);
+    if q.max_length is not null and deferred.__queue_full(q, null) then return null; end if;
     v_key := case s.overlap when 'queue' then 'schedule:' || s.name
                   else s.opts->>'concurrency_key' end;
     v_lane := deferred.__own_key(v_owner, v_key);

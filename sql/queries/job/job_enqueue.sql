@@ -2,20 +2,18 @@
 -- params: fn text, params json, queue text, label text, priority int4?, delay_ms int8?,
 --   run_at text, expires_ms int8?, expires_at text, key text, on_duplicate text,
 --   max_attempts int4?, timeout_ms int8?, backoff_floor_ms int8?, backoff_ceiling_ms int8?,
---   backoff_exponent float8?, concurrency_key text, concurrency int4?, tags json, traceparent text
+--   backoff_exponent float8?, concurrency_key text, concurrency int4?, tags json,
+--   traceparent text, after json, flow int8?
 -- returns: id int8?
--- $1 fn text, $2 params json, $3 queue text (NULL: default), $4 label text, $5 priority, $6 delay
---   (milliseconds), $7 run_at text (timestamptz as written), $8 expires (milliseconds), $9
---   expires_at text (timestamptz as written), $10 key text, $11 on_duplicate text (skip, error,
---   replace), $12 max_attempts, $13 timeout, $14 back-off floor, $15 back-off ceiling
---   (milliseconds), $16 back-off exponent, $17 concurrency key text, $18 concurrency, $19 tags
---   json, $20 traceparent text. NULL: default.
+-- NULL stands for the default. run_at and expires_at are moments as people write them; after is as
+--   option "after" of deferred.defer(); flow is a flow, or a job of that flow.
 -- rows: id, of the job or of the role's one that has the key already; NULL: dropped, the queue is
 --   full.
 -- Locks: rows it adds; with a key also the hot row that has the key; the first job under a limit,
---   the row of its queue.
+--   the row of its queue. The row of the flow, which those who add to it share.
 -- Index: __deferred_hot_key, for a job with a key; __deferred_tags, for one with tags.
 select deferred.__enqueue($1::text, $2::json, $3::text, $4::text, $5::integer, $6::bigint,
     deferred.__moment('run_at', $7::text), $8::bigint, deferred.__moment('expires_at', $9::text),
     $10::text, $11::text, $12::integer, $13::bigint, $14::bigint, $15::bigint,
-    $16::double precision, $17::text, $18::integer, $19::json, $20::text) as id
+    $16::double precision, $17::text, $18::integer, $19::json, $20::text, $21::json,
+    $22::bigint) as id
