@@ -2,36 +2,10 @@ create or replace function deferred.defer_many(jobs json) returns setof bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-    bad    record;
     v      record;
     v_flow bigint;
 begin
-    if json_typeof(jobs) is distinct from 'array' then
-        raise exception using errcode = '22023', 
-            message = format('jobs must be a JSON array, but a JSON %s was given',
-                             coalesce(json_typeof(jobs), 'null')),
-            hint =
-                'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}, "queue": "mail"}]';
-    end if;
-    select e.n, json_typeof(e.job) as kind into bad
-    from json_array_elements(jobs) with ordinality as e(job, n) where json_typeof(e.job) <> 'object'
-    limit 1;
-    if found then
-        raise exception using errcode = '22023', 
-            message = format('job %s must be a JSON object, but a JSON %s was given',
-                             bad.n, bad.kind),
-            hint = 'for example [{"fn": "noop"}]';
-    end if;
-    select e.n, k.name into bad
-    from json_array_elements(jobs) with ordinality as e(job, n), json_object_keys(e.job) as k(name)
-    where k.name <> all ('{fn,params}' || deferred.__job_options())
-    limit 1;
-    if found then
-        raise exception using errcode = '22023',
-            message = format('job %s: option ''%s'' is unknown', bad.n, left(bad.name, 200)),
-            hint = 'known besides fn and params: ' || array_to_string(deferred.__job_options(),
-                ', ');
-    end if;
+    perform deferred.__defer_many_check(jobs);
     if jobs::text like any (array['%"after"%', '%"flow"%', E'%\\\\u%']) then
         select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1
             or count(e.job->'flow') not in (0, count(*))
@@ -51,44 +25,33 @@ begin
     -- each array. An option that no job has is no array: one of NULLs costs half a microsecond a
     -- job.
     return query select m.* from (
-        select array_agg(j.fn) as fn, array_agg(coalesce(j.call_params, '{}')) as params,
-               case when count(j.queue) > 0 then array_agg(j.queue) end as queue,
-               case when count(j.label) > 0 then array_agg(j.label) end as label,
-               case when count(j.priority) > 0
-                    then array_agg(deferred.__number('priority',
-                                                     j.priority)::integer) end as priority,
-               case when count(j.delay) > 0
-                    then array_agg(deferred.__ms('delay', j.delay)) end as delay_ms,
-               case when count(j.run_at) > 0
-                    then array_agg(deferred.__moment('run_at', j.run_at)) end as run_at,
-               case when count(j.expires) > 0
-                    then array_agg(deferred.__ms('expires', j.expires)) end as expires_ms,
-               case when count(j.expires_at) > 0
-                    then array_agg(deferred.__moment('expires_at', j.expires_at)) end as expires_at,
-               case when count(j.key) > 0 then array_agg(j.key) end as key,
-               case when count(j.on_duplicate) > 0
-                    then array_agg(j.on_duplicate) end as on_duplicate,
-               case when count(j.max_attempts) > 0
-                    then array_agg(deferred.__number('max_attempts',
-                                                     j.max_attempts)::integer) end as max_attempts,
-               case when count(j.timeout) > 0
-                    then array_agg(deferred.__ms('timeout', j.timeout)) end as timeout_ms,
-               case when count(j.backoff_floor) > 0
-                    then array_agg(deferred.__ms('backoff_floor',
-                                                 j.backoff_floor)) end as backoff_floor_ms,
-               case when count(j.backoff_ceiling) > 0
-                    then array_agg(deferred.__ms('backoff_ceiling',
-                                                 j.backoff_ceiling)) end as backoff_ceiling_ms,
-               case when count(j.backoff_exponent) > 0
-                    then array_agg(deferred.__number('backoff_exponent',
-                                                     j.backoff_exponent)) end as backoff_exponent,
-               case when count(j.concurrency_key) > 0
-                    then array_agg(j.concurrency_key) end as concurrency_key,
-               case when count(j.concurrency) > 0
-                    then array_agg(deferred.__number('concurrency',
-                                                     j.concurrency)::integer) end as concurrency,
-               case when count(j.tags) > 0 then array_agg(j.tags) end as tags,
-               case when count(j.traceparent) > 0 then array_agg(j.traceparent) end as traceparent
+        select array_agg(j.fn), array_agg(coalesce(j.call_params, '{}')),
+            case when count(j.queue) > 0 then array_agg(j.queue) end,
+            case when count(j.label) > 0 then array_agg(j.label) end,
+            case when count(j.priority) > 0
+                 then array_agg(deferred.__number('priority', j.priority)::integer) end,
+            case when count(j.delay) > 0 then array_agg(deferred.__ms('delay', j.delay)) end,
+            case when count(j.run_at) > 0
+                 then deferred.__moments('run_at', array_agg(j.run_at)) end,
+            case when count(j.expires) > 0 then array_agg(deferred.__ms('expires', j.expires)) end,
+            case when count(j.expires_at) > 0
+                 then deferred.__moments('expires_at', array_agg(j.expires_at)) end,
+            case when count(j.key) > 0 then array_agg(j.key) end,
+            case when count(j.on_duplicate) > 0 then array_agg(j.on_duplicate) end,
+            case when count(j.max_attempts) > 0
+                 then array_agg(deferred.__number('max_attempts', j.max_attempts)::integer) end,
+            case when count(j.timeout) > 0 then array_agg(deferred.__ms('timeout', j.timeout)) end,
+            case when count(j.backoff_floor) > 0
+                 then array_agg(deferred.__ms('backoff_floor', j.backoff_floor)) end,
+            case when count(j.backoff_ceiling) > 0
+                 then array_agg(deferred.__ms('backoff_ceiling', j.backoff_ceiling)) end,
+            case when count(j.backoff_exponent) > 0
+                 then array_agg(deferred.__number('backoff_exponent', j.backoff_exponent)) end,
+            case when count(j.concurrency_key) > 0 then array_agg(j.concurrency_key) end,
+            case when count(j.concurrency) > 0
+                 then array_agg(deferred.__number('concurrency', j.concurrency)::integer) end,
+            case when count(j.tags) > 0 then array_agg(j.tags) end,
+            case when count(j.traceparent) > 0 then array_agg(j.traceparent) end
         from (
             select e.job->'params' as call_params, r.*
             from json_array_elements(jobs) with ordinality as e(job, n)
@@ -97,12 +60,13 @@ begin
                 on_duplicate text, max_attempts text, timeout text, backoff_floor text,
                 backoff_ceiling text, backoff_exponent text, concurrency_key text,
                 concurrency text, tags json, traceparent text)
-            order by e.n) j) a
+            order by e.n) j) a(fn, params, queue, label, priority, delay_ms, run_at, expires_ms,
+                expires_at, key, on_duplicate, max_attempts, timeout_ms, floor_ms, ceiling_ms,
+                exponent, concurrency_key, concurrency, tags, traceparent)
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority,
-                                               a.delay_ms, a.run_at, a.expires_ms,
-        a.expires_at, a.key, a.on_duplicate, a.max_attempts, a.timeout_ms, a.backoff_floor_ms,
-        a.backoff_ceiling_ms, a.backoff_exponent,
-        a.concurrency_key, a.concurrency, a.tags, a.traceparent, v_flow) m;
+        a.delay_ms, a.run_at, a.expires_ms, a.expires_at, a.key, a.on_duplicate, a.max_attempts,
+        a.timeout_ms, a.floor_ms, a.ceiling_ms, a.exponent, a.concurrency_key, a.concurrency,
+        a.tags, a.traceparent, v_flow) m;
 end
 $$;
 comment on function deferred.defer_many(json) is

@@ -13,11 +13,7 @@
 --   flow, which those who add to it share.
 -- Index: __deferred_hot_key, for jobs with a key.
 select deferred.__enqueue_many($1::text[], $2::json[], $3::text[], $4::text[], $5::integer[],
-    $6::bigint[],
-    (select array_agg(deferred.__moment('run_at', m) order by n)
-     from unnest($7::text[]) with ordinality x(m, n)),
-    $8::bigint[],
-    (select array_agg(deferred.__moment('expires_at', m) order by n)
-     from unnest($9::text[]) with ordinality x(m, n)),
-    $10::text[], $11::text[], $12::integer[], $13::bigint[], $14::bigint[], $15::bigint[],
-    $16::double precision[], $17::text[], $18::integer[], $19::json[], $20::text[], $21::int8) as id
+    $6::bigint[], deferred.__moments('run_at', $7::text[]), $8::bigint[],
+    deferred.__moments('expires_at', $9::text[]), $10::text[], $11::text[], $12::integer[],
+    $13::bigint[], $14::bigint[], $15::bigint[], $16::double precision[], $17::text[],
+    $18::integer[], $19::json[], $20::text[], $21::int8) as id
