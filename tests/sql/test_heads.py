@@ -83,20 +83,11 @@ LONG = {
     "__claim",
     "__claim_lanes",
     "__claim_limited",
-    "__cron_parse",
-    "__depths",
-    "__enqueue",
-    "__enqueue_many",
     "__flow_check",
     "__flow_end",
     "__flow_retry_step",
     "__lanes",
-    "__message_get",
-    "__queue_set",
-    "__schedule_set",
     "__settle",
-    "defer_many",
-    "send_mail",
 }
 
 

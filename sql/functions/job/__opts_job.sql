@@ -26,12 +26,9 @@ begin
     v.backoff_floor_ms := deferred.__ms('backoff_floor', opts->>'backoff_floor');
     v.backoff_ceiling_ms := deferred.__ms('backoff_ceiling', opts->>'backoff_ceiling');
     v.backoff_exponent := deferred.__number('backoff_exponent', opts->>'backoff_exponent');
-    if not deferred.__opts_ok(v.label, null, v.max_attempts, v.timeout_ms, v.backoff_floor_ms,
-                              v.backoff_ceiling_ms, v.backoff_exponent) then
-        perform deferred.__opts_refuse(v.label, null, null, null, null, null, v.max_attempts,
-                                       v.timeout_ms, v.backoff_floor_ms, v.backoff_ceiling_ms,
-                                       v.backoff_exponent);
-    end if;
+    perform deferred.__opts_refuse(v.label, null, null, null, null, null, v.max_attempts,
+                                   v.timeout_ms, v.backoff_floor_ms, v.backoff_ceiling_ms,
+                                   v.backoff_exponent);
     return v;
 end
 $$;
