@@ -130,6 +130,8 @@ create table deferred.__deferred_queue (
     -- While it is paused: the role that did so, or who it was as the page knew them; NULL: not
     -- known.
     paused_by             text,
+    -- While it is paused: when the pause ends (database clock); NULL: when somebody resumes it.
+    paused_until          timestamptz check (isfinite(paused_until)),
     -- True: no setting is about a job without options that is deferred to it, unless its params are
     -- large.
     simple                boolean not null generated always as
@@ -137,6 +139,8 @@ create table deferred.__deferred_queue (
                            and params_max_bytes >= 512) stored
 );
 
+create index __deferred_queue_paused_until on deferred.__deferred_queue (paused_until)
+    where paused_until is not null;
 create index __deferred_queue_created_by on deferred.__deferred_queue (created_by)
     where created_by is not null;
 

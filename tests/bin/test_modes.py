@@ -136,6 +136,17 @@ class Kinds:
         assert self.db.run(["deferred", "queue", "resume", "b"]).returncode == 0
         return job, self.now()
 
+    def queue_paused_for_a_time(self):
+        name = self.name()
+        job = self.db.defer("noop", queue=name)
+        until = str(self.db.one("select clock_timestamp() + interval '2 s'"))
+        command = ["deferred", "queue", "set", name, "--create", "--paused-until", until]
+        assert self.db.run(command).returncode == 0
+        # The service may have begun the job before its queue was paused.
+        if self.db.log(job) or self.db.held(job):
+            job = self.db.defer("noop", queue=name)
+        return job, self.db.one("select extract(epoch from %s::timestamptz)::float8", until)
+
     def schedule(self):
         last, name = self.db.one("select coalesce(max(id), 0) from deferred.__deferred"), self.name()
         self.db.sql("select deferred.schedule(%s, 'every 1s', 'noop', opts => %s)", name, json.dumps({"queue": name}))
@@ -199,6 +210,7 @@ class Kinds:
         concurrency_key,
         child_in_another_queue,
         resumed_queue,
+        queue_paused_for_a_time,
         schedule,
         late_commit,
         given_back,

@@ -543,6 +543,29 @@ def test_what_only_the_server_can_refuse_quotes_the_input(db):
     assert setting(db, "paused") is False
 
 
+def test_a_pause_ends_at_its_time(db):
+    queue(db, "set", "q", "--create", "--paused-until", db.one("select (now() + interval '1 h')::text"))
+    assert "until 2" in queue(db, "ls", "q")
+    assert json.loads(queue(db, "ls", "q", "--json"))[0]["paused_until"]
+    job = db.defer("noop", queue="q")
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.log(job) == []
+    db.sql("update deferred.__deferred_queue set paused_until = now() - interval '1 s' where name = 'q'")
+    assert json.loads(queue(db, "ls", "q", "--json"))[0]["paused"] is False
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.log(job) == [(1, "ok")]
+    queue(db, "set", "q", "--weight", "2")
+    assert setting(db, "paused_until") is None
+    # Another pause does not inherit the end of that one, and resume removes an end.
+    queue(db, "pause", "q")
+    assert setting(db, "paused_until") is None
+    queue(db, "set", "q", "--paused-until", "tomorrow")
+    queue(db, "resume", "q")
+    assert (setting(db, "paused"), setting(db, "paused_until")) == (False, None)
+    for wrong, what in (("frog", "is not a time"), ("2001-01-01", "cannot end at"), ("infinity", "cannot end at")):
+        fails(db.run(["deferred", "queue", "set", "q", "--paused-until", wrong]), DATA, what)
+
+
 def test_pause_and_resume_say_what_they_did(db):
     for q in "qr":
         queue(db, "set", q, "--create")

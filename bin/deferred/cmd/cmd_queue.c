@@ -95,7 +95,8 @@ static void queue_print_queues(const struct pg_result *res)
 		struct admin_queue_ls_row r = admin_queue_ls_row(res, i);
 
 		table_cell(&t, "%s", r.name);
-		table_cell(&t, "%s", r.paused ? "paused" : "");
+		table_cell(&t, "%s%s", !r.paused ? "" : r.paused_until ? "until " : "paused",
+			   r.paused && r.paused_until ? r.paused_until : "");
 		cells_limits(&t, &r);
 		if (r.has_max_length)
 			table_cell(&t, "%" PRId64 " %s", r.max_length, r.on_full);

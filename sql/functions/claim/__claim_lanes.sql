@@ -42,7 +42,8 @@ begin
     v_said := set_config('deferred.claim_round', '', true);
     if not p_look and cardinality(p_lane_queues) = 1 then
         -- The usual one, which shares with nobody.
-        perform from deferred.__deferred_queue q where q.name = p_lane_queues[1] and q.paused;
+        perform from deferred.__deferred_queue q
+        where q.name = p_lane_queues[1] and deferred.__is_paused(q);
         if not found then
             queue := p_lane_queues[1];
             priority := p_lane_priorities[1];
@@ -90,7 +91,8 @@ begin
                 union
                 select u.queue collate "C", u.priority
                 from unnest(v_queues, v_priorities) u(queue, priority)) l(queue, priority)
-          left join lateral (select x.* from deferred.__deferred_queue x where x.name = l.queue
+          left join lateral (select x.weight, deferred.__is_paused(x) as paused
+                             from deferred.__deferred_queue x where x.name = l.queue
                              limit 1) q on true
           where q.paused is not true) s
     cross join generate_series(1, 3) r(round)

@@ -8,12 +8,11 @@ begin
             hint = 'jobs without a queue go there; to empty it: deferred queue clear default';
     end if;
     update deferred.__deferred_queue q
-    set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms,
-         max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
-         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl,
-         removed_at)
-      = (false, null, null, 1048576, null, null, null, null, null, null, null, null, null, null,
-         'error', null, null, 1, null, null, clock_timestamp())
+    set (paused, paused_at, paused_by, paused_until, params_max_bytes, visibility_timeout_ms,
+         ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, max_running,
+         rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl, removed_at)
+      = (false, null, null, null, 1048576, null, null, null, null, null, null, null, null, null,
+         null, 'error', null, null, 1, null, null, clock_timestamp())
     where q.name = $1 and q.removed_at is null;
     if not found then
         raise exception using errcode = '42704',

@@ -7,6 +7,7 @@ as $$
 declare
     v_old deferred.__deferred_queue;
     v_new deferred.__deferred_queue;
+    v_until timestamptz;
     v_was text := deferred.__patience('5 seconds');
 begin
     if json_typeof(settings) is distinct from 'object' then
@@ -16,9 +17,9 @@ begin
             hint = 'for example {"max_running": 5}';
     end if;
     perform deferred.__settings_check(format('queue ''%s''', left($1, 200)), settings,
-        '{paused,params_max_bytes,visibility_timeout_ms,ttl_ms,max_attempts,backoff_floor_ms,'
-        'backoff_ceiling_ms,backoff_exponent,max_running,rate,burst,max_length,on_full,fn,'
-        'metadata,weight,max_dequeue,on_dead}');
+        '{paused,paused_until,params_max_bytes,visibility_timeout_ms,ttl_ms,max_attempts,'
+        'backoff_floor_ms,backoff_ceiling_ms,backoff_exponent,max_running,rate,burst,max_length,'
+        'on_full,fn,metadata,weight,max_dequeue,on_dead}');
     if $3 then
         perform deferred.__name_check('queue', $1);
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
@@ -33,8 +34,10 @@ begin
             hint = 'the first job deferred to a queue adds it, or: deferred queue set NAME '
                    '--create';
     end if;
+    v_old.paused := deferred.__is_paused(v_old);
+    v_until := deferred.__moment('paused_until', settings->>'paused_until');
     v_new := json_populate_record(v_old, settings);
-    v_new.paused := coalesce(v_new.paused, false);
+    v_new.paused := coalesce(v_new.paused, false) or v_until is not null;
     if not v_new.paused then
         v_new.paused_at := null;
         v_new.paused_by := null;
@@ -42,38 +45,25 @@ begin
         v_new.paused_at := now();
         v_new.paused_by := deferred.__actor();
     end if;
+    if not v_new.paused or settings::jsonb ?| '{paused,paused_until}' then
+        v_new.paused_until := v_until;
+    end if;
     v_new.params_max_bytes := coalesce(v_new.params_max_bytes, 1048576);
     v_new.on_full := coalesce(v_new.on_full, 'error');
     v_new.weight := coalesce(v_new.weight, 1);
-    if v_new.burst is not null and v_new.rate is null then
-        raise exception using errcode = '22023',
-            message = format('queue ''%s'' has a burst of %s but no rate', $1, v_new.burst),
-            hint = 'set the rate too, or unset the burst';
-    end if;
-    if v_new.max_dequeue is not null and length($1) > 81 then
-        raise exception using errcode = '22023',
-            message = format('queue ''%s'': the name is too long for max_dequeue', $1),
-            hint = 'messages go to the queue NAME-poison, so the name may have at most 81 '
-                   'characters';
-    end if;
-    if v_new.backoff_ceiling_ms < v_new.backoff_floor_ms then
-        raise exception using errcode = '22023',
-            message = format('queue ''%s'': backoff_ceiling %s ms is below backoff_floor %s ms',
-                             $1, v_new.backoff_ceiling_ms, v_new.backoff_floor_ms),
-            hint = 'raise backoff_ceiling or lower backoff_floor';
-    end if;
+    perform deferred.__queue_check(v_new);
     if coalesce(v_new.max_running, v_new.rate) is not null then
         perform deferred.__limited_add($1);
     end if;
     update deferred.__deferred_queue q
-    set (paused, paused_at, paused_by, params_max_bytes, visibility_timeout_ms, ttl_ms,
-         max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,
-         max_running, rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue)
-      = (v_new.paused, v_new.paused_at, v_new.paused_by, v_new.params_max_bytes,
-         v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts, v_new.backoff_floor_ms,
-         v_new.backoff_ceiling_ms, v_new.backoff_exponent, v_new.max_running, v_new.rate,
-         v_new.burst, v_new.max_length, v_new.on_full, v_new.fn, v_new.metadata, v_new.weight,
-         v_new.max_dequeue)
+    set (paused, paused_at, paused_by, paused_until, params_max_bytes, visibility_timeout_ms,
+         ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, max_running,
+         rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue)
+      = (v_new.paused, v_new.paused_at, v_new.paused_by, v_new.paused_until,
+         v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts,
+         v_new.backoff_floor_ms, v_new.backoff_ceiling_ms, v_new.backoff_exponent,
+         v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full, v_new.fn,
+         v_new.metadata, v_new.weight, v_new.max_dequeue)
     where q.name = $1;
     if settings::jsonb ? 'on_dead' then
         perform deferred.__on_dead_set('queue', $1, settings->>'on_dead');

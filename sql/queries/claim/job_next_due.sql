@@ -1,4 +1,5 @@
--- job_next_due: how long until the next delayed job is due? A service sleeps no longer than that.
+-- job_next_due: how long until the next delayed job is due, or the pause of a queue ends? A service
+-- sleeps no longer than that.
 -- And where to begin to look for those that are.
 -- params: from timestamptz, worker int8
 -- returns: wait_ms int8, due_at timestamptz?, now timestamptz, took_us int8, tick_ms int8?,
@@ -10,8 +11,9 @@
 --   whose row was locked, or a flow is to be retried, 0: a tick is due, or somebody waits to be
 --   told at once (NULL: neither); milliseconds until the next lease of another worker ends, unless
 --   it is renewed (NULL: none has one).
--- locks: none. Index: __deferred_hot_delayed, __deferred_lease_expires, primary key of
---   __deferred_told, __deferred_ended_order, __deferred_flow_retry_wanted
+-- locks: none. Index: __deferred_hot_delayed, __deferred_queue_paused_until,
+--   __deferred_lease_expires, primary key of __deferred_told, __deferred_ended_order,
+--   __deferred_flow_retry_wanted
 select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8 as wait_ms,
        n.due_at, now(),
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8 as took_us,
@@ -32,4 +34,7 @@ select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000)
 from (select (select h.due_at from deferred.__deferred_hot h
               where h.due_at < timestamptz 'infinity' and h.fn is not null
                 and h.due_at >= $1::timestamptz
-              order by h.due_at limit 1) as due_at) n
+              order by h.due_at limit 1) as delayed_to,
+             (select min(q.paused_until) from deferred.__deferred_queue q
+              where q.paused_until > clock_timestamp()) as paused_to) d
+cross join lateral (select least(d.delayed_to, d.paused_to) as due_at) n

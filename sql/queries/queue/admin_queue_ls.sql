@@ -4,7 +4,7 @@
 --   max_length int4?, on_full text, visibility_timeout_ms int8?, ttl_ms int8?, max_attempts int4?,
 --   weight float8?, fn text, json text, backoff_floor_ms int8?, backoff_ceiling_ms int8?,
 --   backoff_exponent float8?, max_dequeue int4?, params_max_bytes int4?, metadata text?,
---   on_dead text?, paused_by text, paused_s int8?
+--   on_dead text?, paused_by text, paused_s int8?, paused_until text?
 -- $1 one queue, NULL: all.
 -- rows: queue, paused, attempts running (NULL: not counted, there is no limit), max_running, rate a
 --   second, burst, max_length, on_full, visibility timeout, ttl (milliseconds), max_attempts,
@@ -16,7 +16,8 @@ select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.ra
        q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
        q.max_attempts, q.weight, q.fn,
        json_build_object('queue', q.name, 'paused', deferred.__is_paused(q), 'paused_at',
-                         q.paused_at, 'paused_by', q.paused_by, 'visibility_timeout_ms',
+                         q.paused_at, 'paused_by', q.paused_by, 'paused_until', q.paused_until,
+                         'visibility_timeout_ms',
                          q.visibility_timeout_ms, 'ttl_ms', q.ttl_ms,
            'max_attempts', q.max_attempts, 'backoff_floor_ms', q.backoff_floor_ms,
            'backoff_ceiling_ms', q.backoff_ceiling_ms,
@@ -28,7 +29,8 @@ select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.ra
            q.created_at)::text as json,
        q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent, q.max_dequeue,
        nullif(q.params_max_bytes, 1048576) as params_max_bytes, q.metadata::text, o.fn as on_dead,
-       q.paused_by, deferred.__age_s(q.paused_at) as paused_s
+       q.paused_by, deferred.__age_s(q.paused_at) as paused_s,
+       to_char(q.paused_until, 'YYYY-MM-DD HH24:MI:SSOF') as paused_until
 from deferred.__deferred_queue q
 left join deferred.__deferred_on_dead o on o.kind = 'queue' and o.name = q.name
 -- Asked only where there is a limit, however many queues have none.

@@ -13,7 +13,8 @@ select (select max(s.version) from deferred.__deferred_state s) as version,
        -- Where there are more lanes, or queues under limits, claims find out what there is.
        exists (select from deferred.__lanes($1::text[], 101)
                with ordinality n(queue, priority, nth)
-               left join lateral (select x.paused from deferred.__deferred_queue x
+               left join lateral (select deferred.__is_paused(x) as paused
+                                  from deferred.__deferred_queue x
                                   where x.name = n.queue limit 1) q on true
                where n.nth > 100
                   or (q.paused is not true and deferred.__lane_look(n.queue, n.priority)))
