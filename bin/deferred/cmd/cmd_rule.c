@@ -17,24 +17,6 @@
 #define SAMPLE_MAX 1000
 #define QUERY_BYTES_MAX (1024 * 1024)
 
-int rule_connect(struct cli *cli)
-{
-	int rc = cli_connect(cli, true);
-
-	if (rc != 0)
-		return rc;
-	pg_on_notice(cli->pg, NULL, NULL); /* a query may say anything, to whoever runs it */
-	cli_set_limits(cli, true);         /* it has a limit of its own */
-	return 0;
-}
-
-int rule_fail(const struct cli *cli, const struct deferred_error *err)
-{
-	int rc = cli_fail(cli, err);
-
-	return strcmp(err->sqlstate, "55006") == 0 ? EX_TEMPFAIL : rc;
-}
-
 /* ---- add -------------------------------------------------------------------------------------- */
 
 /* Standard input as the query: given, NULL after an error was reported. */

@@ -13,6 +13,24 @@
 #include <string.h>
 #include <unistd.h>
 
+int rule_connect(struct cli *cli)
+{
+	int rc = cli_connect(cli, true);
+
+	if (rc != 0)
+		return rc;
+	pg_on_notice(cli->pg, NULL, NULL); /* a query may say anything, to whoever runs it */
+	cli_set_limits(cli, true);         /* it has a limit of its own */
+	return 0;
+}
+
+int rule_fail(const struct cli *cli, const struct deferred_error *err)
+{
+	int rc = cli_fail(cli, err);
+
+	return strcmp(err->sqlstate, "55006") == 0 ? EX_TEMPFAIL : rc;
+}
+
 struct progress {
 	const char *name;
 	bool shown;
