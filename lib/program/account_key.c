@@ -58,7 +58,7 @@ bool account_key_parse(const char *text, unsigned char key[ACCOUNT_KEY_MAX], siz
 
 /* ---- the master key --------------------------------------------------------------------------- */
 
-/* Whoever may write there decides what the accounts are worth; whoever reads it needs but a dump. */
+/* A user who can write the file can make keys valid. A user who can read the file needs only a dump for all keys. */
 static int check_file(int fd, const char *path, struct deferred_error *err)
 {
 	struct stat st;

@@ -39,8 +39,8 @@ void builds_gather(struct builds *builds, const struct store_figures *figures)
 	}
 }
 
-/* By the hour in which it was seen first; in the same one, which is that of all that have run for long, by number: a
- * fold of many hours at once gives numbers as they come. */
+/* Builds are in the order of the hour in which they were seen first. Within one hour the number decides, because one
+ * fold of many hours numbers builds as they come. */
 static bool came_before(const struct build *a, const struct build *b)
 {
 	return a->first_s != b->first_s ? a->first_s < b->first_s : a->series < b->series;

@@ -15,7 +15,7 @@
 #include "base/advice/proportion.h"
 #include "store/figures.h"
 
-/* times as long, by the end of the interval that is nearer to none: less is not worth a word */
+/* a build is called slower if the lower bound of the ratio is above that */
 #define BUILDS_SLOWER 1.15
 
 /* Sums over queues and hours. */
@@ -35,11 +35,10 @@ struct builds {
 /* Add up rows by build, which come in the order of time. The texts stay where they are, in the figures. */
 void builds_gather(struct builds *builds, const struct store_figures *figures);
 
-/* What a build is held against: of the builds before it the last one that was run often enough to be compared; NULL:
- * there is none. */
+/* The last earlier build that ran often enough to be compared with; NULL: there is none. */
 const struct build *builds_before(const struct builds *builds, const struct build *build);
 
-/* False: there is nothing to hold it against, or it was run too seldom itself. */
+/* False: there is no earlier build to compare with, or this one ran too seldom. */
 bool builds_slowdown(const struct builds *builds, const struct build *build, struct histogram_ratio *ratio);
 bool builds_crashes(const struct builds *builds, const struct build *build, struct proportion_difference *difference);
 

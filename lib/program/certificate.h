@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /*
- * Seconds until the certificates of a file in PEM end, negative: since they have. all: until the first of them does, as
- * in a chain; else until the last one does, as in a collection of those that are trusted.
+ * Seconds until the certificates of a file in PEM expire; negative: since they have. all: until the first one expires,
+ * as in a chain. Else until the last one expires, as in a collection of trusted ones.
  *
  * Returns 0, or DEFERRED_ECONFIG: the file cannot be read, or there is none in it.
  */

@@ -156,8 +156,8 @@ void doctor_partitions(struct doctor *d)
 	pg_result_free(res);
 }
 
-#define OLD_DAYS 90              /* history that nobody purges is told from then on, */
-#define LARGE_BYTES (10LL << 30) /* or from there on */
+#define OLD_DAYS 90              /* history that nobody purges is reported from that age on, */
+#define LARGE_BYTES (10LL << 30) /* or from that size on */
 #define PURGED_DAYS 35           /* a purge once a month is in time */
 
 void doctor_retention(struct doctor *d)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What workers have found wrong, and what schedules say of themselves. */
+/* Alerts of workers, and schedules that fail. */
 #include "program/doctor.h"
 
 #include "store/alert.h"

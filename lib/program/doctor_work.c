@@ -90,8 +90,9 @@ void doctor_workers(struct doctor *d)
 			    r.ready == 1000 ? " or more" : "", r.ready == 1 ? " is" : "s are", span_age(age, r.ready_s),
 			    !r.has_seen_s ? "ever seen" : "seen for ", !r.has_seen_s ? "" : span_age(seen, r.seen_s));
 		doctor_why(d, "nobody starts check_deferred for their queues, or it ends before it comes to work");
-		doctor_do(d, "check_deferred, by hand, as the user of cron's line: what it says is why; then look at "
-			     "the line or the unit, and at its log");
+		doctor_do(d,
+			  "check_deferred, by hand as the user of cron; its output says why; then look at the line or "
+			  "the unit, and at its log");
 	}
 	pg_result_free(res);
 }

@@ -37,7 +37,7 @@ void exposition_metric(struct exposition *e, const char *name, const char *type,
 	fprintf(e->fp, "# HELP %.*s %s\n# TYPE %.*s %s\n", len, name, help, len, name, type);
 }
 
-static void label(struct exposition *e, char separator, const struct exposition_label *l)
+static void print_label(struct exposition *e, char separator, const struct exposition_label *l)
 {
 	fprintf(e->fp, "%c%s=\"", separator, l->name);
 	for (const char *value = l->value; *value; value++)
@@ -53,7 +53,7 @@ void exposition_sample(struct exposition *e, const char *after, const struct exp
 	for (size_t i = 0; i < n; i++) {
 		if (!labels[i].value)
 			continue;
-		label(e, separator, &labels[i]);
+		print_label(e, separator, &labels[i]);
 		separator = ',';
 	}
 	fputs(separator == ',' ? "} " : " ", e->fp);

@@ -28,7 +28,7 @@ int lines_rules(struct lines *lines, struct pg *pg, struct deferred_error *err)
 		}
 		l->interval_us = crontab_interval_us(&l->when);
 	}
-	/* Those that were seen may be of several hosts. */
+	/* Lines of workers may be those of several hosts. */
 	return lines->seen ? 0 : crontab_apart(lines->line, lines->of.n, err);
 }
 
@@ -42,8 +42,8 @@ int lines_seen(struct lines *lines, struct pg *pg, const char *queue, struct def
 	for (size_t i = 0; rc == 0 && i < pg_rows(lines->seen); i++) {
 		rc = lines_add(lines, advise_seen_row(lines->seen, i).line, advise_seen_row(lines->seen, i).service,
 			       err);
-		/* Whoever may run jobs may write what he likes of himself: what no program was started by is passed
-		 * over, or it would be an end to all advice. */
+		/* A login that may run jobs can store any text as its line. A line that no program can have is skipped,
+		 * because it would prevent all advice. */
 		if (rc < 0 && rc != DEFERRED_ENOMEM) {
 			crontab_clear(&lines->line[--lines->of.n]);
 			error_clear(err);

@@ -23,22 +23,22 @@ static const int64_t bounds_us[] = { 1000,      2500,      10000,      25000,   
 				     100000000, 250000000, 1000000000, 2500000000, 10000000000 };
 #define BOUNDS (sizeof(bounds_us) / sizeof(bounds_us[0]))
 
-/* A sample's name, what follows it, and labels; NULL: has it not. */
-static void sample(struct exposition *out, const char *after, const char *queue, const char *fn, const char *more,
-		   const char *value)
+/* A sample begins with its name, what follows that, and labels. A label that is NULL is left out. */
+static void begin_sample(struct exposition *out, const char *after, const char *queue, const char *fn, const char *more,
+			 const char *value)
 {
 	exposition_sample(out, after, (struct exposition_label[]){ { "queue", queue }, { "fn", fn }, { more, value } },
 			  3);
 }
 
-static void histogram(struct exposition *out, const char *queue, const char *fn, const struct histogram *h,
-		      int64_t sum_us)
+static void print_histogram(struct exposition *out, const char *queue, const char *fn, const struct histogram *h,
+			    int64_t sum_us)
 {
 	exposition_histogram(out, (struct exposition_label[]){ { "queue", queue }, { "fn", fn } }, 2, h, sum_us,
 			     bounds_us, BOUNDS);
 }
 
-/* ---- who has a name of his own ------------------------------------------------------------------ */
+/* ---- names of rows ------------------------------------------------------------------------------ */
 
 static int by_series(const void *a, const void *b)
 {
@@ -47,7 +47,7 @@ static int by_series(const void *a, const void *b)
 	return (x->series > y->series) - (x->series < y->series);
 }
 
-/* What a function is called where it is none: a message, or one for which there was no room. */
+/* The sums call the functions for which they had no room "+". */
 static const char *fn_name(const char *fn)
 {
 	return fn && strcmp(fn, "+") == 0 ? OTHER : fn;
@@ -67,7 +67,7 @@ static int metrics_by_name(const void *a, const void *b)
 }
 
 /* Rows of the same name become one. */
-static void merge(struct store_figures *f)
+static void merge_rows(struct store_figures *f)
 {
 	size_t n = 0;
 
@@ -98,7 +98,7 @@ static void merge(struct store_figures *f)
 /* The first `most` keep their names; rows are by series then. */
 static void name_rows(struct store_figures *f, size_t most)
 {
-	merge(f);
+	merge_rows(f);
 	qsort(f->row, f->n, sizeof(*f->row), by_series);
 	for (size_t i = 0; i < f->n; i++) {
 		f->row[i].fn = fn_name(f->row[i].fn);
@@ -107,7 +107,7 @@ static void name_rows(struct store_figures *f, size_t most)
 		if (i >= most && f->row[i].fn)
 			f->row[i].fn = OTHER;
 	}
-	merge(f);
+	merge_rows(f);
 }
 
 static bool has_name(const struct store_figures *f, const char *queue, const char *fn)
@@ -127,54 +127,55 @@ struct all {
 	struct pg_result *limits;
 };
 
-static void flow(struct exposition *out, const struct all *all)
+static void print_flow(struct exposition *out, const struct all *all)
 {
 	exposition_metric(out, "deferred_jobs_deferred_total", "counter", "Jobs deferred.");
 	for (size_t i = 0; i < all->queues.n; i++) {
-		sample(out, "", all->queues.row[i].queue, NULL, NULL, NULL);
+		begin_sample(out, "", all->queues.row[i].queue, NULL, NULL, NULL);
 		exposition_whole(out, all->queues.row[i].arrived);
 	}
 	exposition_metric(out, "deferred_attempts_total", "counter", "Attempts that ended, by how they did.");
 	for (size_t i = 0; i < all->pairs.n; i++)
 		for (int o = 0; o < STORE_OUTCOMES; o++) {
-			sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, "outcome",
-			       job_outcome_text((enum job_outcome)o));
+			begin_sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, "outcome",
+				     job_outcome_text((enum job_outcome)o));
 			exposition_whole(out, all->pairs.row[i].outcome[o]);
 		}
 	exposition_metric(out, "deferred_jobs_dead_total", "counter",
 			  "Jobs that died: they will not be tried again by themselves.");
 	for (size_t i = 0; i < all->pairs.n; i++) {
-		sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, NULL, NULL);
+		begin_sample(out, "", all->pairs.row[i].queue, all->pairs.row[i].fn, NULL, NULL);
 		exposition_whole(out, all->pairs.row[i].dead);
 	}
 	exposition_metric(out, "deferred_wait_seconds", "histogram", "Time from ready to started.");
 	for (size_t i = 0; i < all->queues.n; i++)
-		histogram(out, all->queues.row[i].queue, NULL, &all->queues.row[i].wait, all->queues.row[i].wait_us);
+		print_histogram(out, all->queues.row[i].queue, NULL, &all->queues.row[i].wait,
+				all->queues.row[i].wait_us);
 }
 
 static void metrics_work(struct exposition *out, const struct all *all)
 {
 	exposition_metric(out, "deferred_run_seconds", "histogram", "Time from started to ended.");
 	for (size_t i = 0; i < all->functions.n; i++)
-		histogram(out, NULL, all->functions.row[i].fn, &all->functions.row[i].run,
-			  all->functions.row[i].run_us);
+		print_histogram(out, NULL, all->functions.row[i].fn, &all->functions.row[i].run,
+				all->functions.row[i].run_us);
 	exposition_metric(out, "deferred_cpu_seconds_total", "counter", "Processor time of attempts.");
 	for (size_t i = 0; i < all->functions.n; i++) {
-		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
+		begin_sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
 		exposition_seconds(out, all->functions.row[i].cpu_us);
 	}
 	exposition_metric(out, "deferred_max_rss_bytes", "gauge",
 			  "Largest resident memory of a runner after an attempt.");
 	for (size_t i = 0; i < all->functions.n; i++) {
-		sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
+		begin_sample(out, "", NULL, all->functions.row[i].fn, NULL, NULL);
 		exposition_whole(out, all->functions.row[i].max_rss_kb * 1024);
 	}
 }
 
-/* Of the newest build of a function, against the one before it: the figure, or the end of its interval that is nearer
+/* The newest build of each function, compared with the one before it. least: the bound of the interval that is nearer
  * to no difference. */
-static void builds(struct exposition *out, const struct all *all, const char *name, const char *help, bool crashes,
-		   bool least)
+static void print_builds(struct exposition *out, const struct all *all, const char *name, const char *help,
+			 bool crashes, bool least)
 {
 	exposition_metric(out, name, "gauge", help);
 	for (size_t i = 0; i < all->builds.n; i++) {
@@ -186,19 +187,19 @@ static void builds(struct exposition *out, const struct all *all, const char *na
 		    !builds_newest(&all->builds, b) ||
 		    !(crashes ? builds_crashes(&all->builds, b, &more) : builds_slowdown(&all->builds, b, &ratio)))
 			continue;
-		sample(out, "", NULL, b->fn, "build", b->plugin);
+		begin_sample(out, "", NULL, b->fn, "build", b->plugin);
 		fprintf(out->fp, "%.4f\n", crashes ? (least ? more.low : more.more) : least ? ratio.low : ratio.times);
 	}
 }
 
-/* A queue that was never used has a depth, and no name among those of the sums: it is told while there are few. */
-static bool metrics_told(const struct all *all, const struct store_depth *d)
+/* A queue that was never used is not in the sums, so it has no name there. It is shown while there are few queues. */
+static bool metrics_is_shown(const struct all *all, const struct store_depth *d)
 {
 	return has_name(&all->queues, d->queue, NULL) || all->queues.n < METRICS_QUEUES;
 }
 
-/* A queue may have the name of the rest: then it is counted among them, as in the sums. */
-static void depths(struct exposition *out, const struct all *all)
+/* The other queues are one row. A queue that has the name of that row is part of it, as in the sums. */
+static void print_depths(struct exposition *out, const struct all *all)
 {
 	const struct store_depths *d = &all->depths;
 	int64_t other[3] = { 0 };
@@ -211,8 +212,9 @@ static void depths(struct exposition *out, const struct all *all)
 		for (int s = JOB_IS_DELAYED; s <= JOB_IS_CLAIMED; s++) {
 			int64_t count = s == JOB_IS_READY ? n[0] : s == JOB_IS_DELAYED ? n[1] : n[2];
 
-			if (metrics_told(all, &d->row[i]) && strcmp(d->row[i].queue, OTHER) != 0) {
-				sample(out, "", d->row[i].queue, NULL, "state", job_state_text((enum job_state)s));
+			if (metrics_is_shown(all, &d->row[i]) && strcmp(d->row[i].queue, OTHER) != 0) {
+				begin_sample(out, "", d->row[i].queue, NULL, "state",
+					     job_state_text((enum job_state)s));
 				exposition_whole(out, count);
 			} else {
 				other[s] += count;
@@ -221,35 +223,43 @@ static void depths(struct exposition *out, const struct all *all)
 		}
 	}
 	for (int s = JOB_IS_DELAYED; rest && s <= JOB_IS_CLAIMED; s++) {
-		sample(out, "", OTHER, NULL, "state", job_state_text((enum job_state)s));
+		begin_sample(out, "", OTHER, NULL, "state", job_state_text((enum job_state)s));
 		exposition_whole(out, other[s]);
 	}
 	exposition_metric(out, "deferred_oldest_ready_seconds", "gauge",
 			  "Time the longest waiting ready job has waited.");
 	for (size_t i = 0; i < d->n; i++)
-		if (metrics_told(all, &d->row[i])) {
-			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
+		if (metrics_is_shown(all, &d->row[i])) {
+			begin_sample(out, "", d->row[i].queue, NULL, NULL, NULL);
 			exposition_whole(out, d->row[i].oldest_s > 0 ? d->row[i].oldest_s : 0);
 		}
 	exposition_metric(out, "deferred_queue_paused", "gauge", "1: nothing is taken from the queue.");
 	for (size_t i = 0; i < d->n; i++)
-		if (metrics_told(all, &d->row[i])) {
-			sample(out, "", d->row[i].queue, NULL, NULL, NULL);
+		if (metrics_is_shown(all, &d->row[i])) {
+			begin_sample(out, "", d->row[i].queue, NULL, NULL, NULL);
 			exposition_whole(out, d->row[i].paused);
 		}
 }
 
-static void rest(struct exposition *out, const struct all *all)
+/* A metric without labels. */
+static void print_gauge(struct exposition *out, const char *name, const char *help, int64_t value)
+{
+	exposition_metric(out, name, "gauge", help);
+	begin_sample(out, "", NULL, NULL, NULL, NULL);
+	exposition_whole(out, value);
+}
+
+static void print_rest(struct exposition *out, const struct all *all)
 {
 	const struct store_state *state = &all->state;
 
-	builds(out, all, "deferred_function_slowdown_ratio",
-	       "How many times as long half of the attempts take as with the build before.", false, false);
-	builds(out, all, "deferred_function_slowdown_least_ratio", "Lower bound of the factor.", false, true);
-	builds(out, all, "deferred_function_more_crashes_ratio",
-	       "How much larger the share of attempts that crash is than with the build before.", true, false);
-	builds(out, all, "deferred_function_more_crashes_least_ratio", "Lower bound of the factor of memory.", true,
-	       true);
+	print_builds(out, all, "deferred_function_slowdown_ratio",
+		     "How many times as long half of the attempts take as with the build before.", false, false);
+	print_builds(out, all, "deferred_function_slowdown_least_ratio", "Lower bound of the factor.", false, true);
+	print_builds(out, all, "deferred_function_more_crashes_ratio",
+		     "How much larger the share of attempts that crash is than with the build before.", true, false);
+	print_builds(out, all, "deferred_function_more_crashes_least_ratio", "Lower bound of that difference.", true,
+		     true);
 	exposition_metric(out, "deferred_limit_used_ratio", "gauge", "Share in use of a limit on attempts at once.");
 	for (size_t i = 0; i < pg_rows(all->limits); i++) {
 		struct figures_limits_row r = figures_limits_row(all->limits, i);
@@ -258,32 +268,24 @@ static void rest(struct exposition *out, const struct all *all)
 
 		if (!has_name(fn ? &all->functions : &all->queues, fn ? NULL : name, fn ? name : NULL))
 			continue;
-		sample(out, "", fn ? NULL : name, fn ? name : NULL, NULL, NULL);
+		begin_sample(out, "", fn ? NULL : name, fn ? name : NULL, NULL, NULL);
 		fprintf(out->fp, "%g\n", r.share);
 	}
-	exposition_metric(out, "deferred_workers", "gauge", "Workers that live.");
-	sample(out, "", NULL, NULL, NULL, NULL);
-	exposition_whole(out, state->workers);
-	exposition_metric(out, "deferred_last_run_timestamp_seconds", "gauge", "When a worker was seen last.");
-	sample(out, "", NULL, NULL, NULL, NULL);
-	exposition_whole(out, state->seen_s);
-	exposition_metric(out, "deferred_database_oldest_snapshot_seconds", "gauge",
-			  "Time the oldest snapshot has been held, of sessions that may be seen.");
-	sample(out, "", NULL, NULL, NULL, NULL);
-	exposition_whole(out, state->snapshot_s);
-	exposition_metric(out, "deferred_metrics_timestamp_seconds", "gauge",
-			  "Attempts that ended before this time are included.");
-	sample(out, "", NULL, NULL, NULL, NULL);
-	exposition_whole(out, all->queues.folded_s);
+	print_gauge(out, "deferred_workers", "Workers that live.", state->workers);
+	print_gauge(out, "deferred_last_run_timestamp_seconds", "When a worker was seen last.", state->seen_s);
+	print_gauge(out, "deferred_database_oldest_snapshot_seconds",
+		    "Time the oldest snapshot has been held, of sessions that may be seen.", state->snapshot_s);
+	print_gauge(out, "deferred_metrics_timestamp_seconds", "Attempts that ended before this time are included.",
+		    all->queues.folded_s);
 	exposition_metric(out, "deferred_build_info", "gauge", "1, with the version of the program and of the schema.");
 	fprintf(out->fp, "deferred_build_info{version=\"%s\",schema_version=\"%d\"} 1\n", DEFERRED_VERSION,
 		state->schema_version);
 }
 
-/* Pairs whose queue or function has no name of its own have none either. */
+/* A pair has no name of its own if its queue or its function has none. */
 static void name_pairs(struct all *all)
 {
-	merge(&all->pairs);
+	merge_rows(&all->pairs);
 	qsort(all->pairs.row, all->pairs.n, sizeof(*all->pairs.row), by_series);
 	for (size_t i = 0; i < all->pairs.n; i++) {
 		struct store_figure *pair = &all->pairs.row[i];
@@ -294,7 +296,7 @@ static void name_pairs(struct all *all)
 		if (i >= METRICS_PAIRS || !has_name(&all->functions, NULL, pair->fn))
 			pair->fn = OTHER;
 	}
-	merge(&all->pairs);
+	merge_rows(&all->pairs);
 }
 
 static int read_builds(struct pg *pg, struct all *all, struct deferred_error *err)
@@ -331,7 +333,7 @@ static int metrics_read_all(struct pg *pg, struct all *all, struct deferred_erro
 	return rc == 0 ? store_state(pg, &all->state, err) : rc;
 }
 
-/* One form of what was read and named; text NULL: it is not wanted. */
+/* One form of the metrics. text NULL: it is not wanted. */
 static int metrics_print(const struct all *all, bool open, char **text, struct deferred_error *err)
 {
 	struct exposition out;
@@ -339,10 +341,10 @@ static int metrics_print(const struct all *all, bool open, char **text, struct d
 	if (!text)
 		return 0;
 	if (exposition_begin(&out, open)) {
-		flow(&out, all);
+		print_flow(&out, all);
 		metrics_work(&out, all);
-		depths(&out, all);
-		rest(&out, all);
+		print_depths(&out, all);
+		print_rest(&out, all);
 		*text = exposition_end(&out);
 	}
 	return *text ? 0 : error_set(err, DEFERRED_ENOMEM, WHERE, "out of memory");
@@ -357,7 +359,7 @@ int metrics_text(struct pg *pg, char **text, char **open, struct deferred_error 
 		*text = NULL;
 	if (open)
 		*open = NULL;
-	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL); /* a server in recovery refuses: then as they are */
+	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL); /* a server in recovery refuses that */
 	rc = store_admin_look(pg, LOOK_MS, err);
 	if (rc == 0)
 		rc = metrics_read_all(pg, &all, err);

@@ -17,7 +17,7 @@ int64_t notify_watchdog_ms(void);
 /* The clock that a reload is reported with. */
 int64_t notify_monotonic_us(void);
 
-/* Lines of NAME=VALUE. What cannot be sent is not sent: a manager that does not listen is no reason to stop. */
+/* Lines of NAME=VALUE. A manager that does not listen is not a reason to stop, so failures are ignored. */
 void notify_send(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

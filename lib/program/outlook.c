@@ -19,9 +19,9 @@
 #define WEEK_S (7 * DAY_S)
 #define EPOCH_2000 INT64_C(946684800)
 #define HOURS (8 * 24 + 2)
-#define LATE_S 600       /* sums that end before that tell nothing of the last hour */
+#define LATE_S 600       /* older sums say nothing about the last hour */
 #define JOBS_MAX 2000000 /* to be replayed */
-#define WAITING_MIN 0.05 /* so much more that arrived than began is worth a word */
+#define WAITING_MIN 0.05 /* a smaller share of jobs that have not begun is not reported */
 
 void outlook_init(struct outlook *o)
 {
@@ -41,7 +41,7 @@ void outlook_init(struct outlook *o)
 	};
 }
 
-/* ---- what was --------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 struct hour {
 	int64_t at_s; /* since 1970 */
@@ -90,7 +90,7 @@ static int64_t load_of(const struct hour *hour)
 	return hour->arrived > hour->attempts ? hour->arrived : hour->attempts;
 }
 
-static size_t busiest(const struct hour *hours, size_t n)
+static size_t busiest_hour(const struct hour *hours, size_t n)
 {
 	size_t at = 0;
 
@@ -125,7 +125,7 @@ static void peak_of_log(struct outlook *o)
 	}
 }
 
-/* What arrived in the time of the history and has not begun is no part of the log yet. */
+/* How much to scale arrivals, because jobs that arrived and have not begun are not in the log yet. */
 static double outlook_missing(struct outlook *o, const struct hour *hours, size_t n)
 {
 	const struct store_past *past = &o->past[0];
@@ -177,7 +177,7 @@ double outlook_days(const struct outlook *o)
 	return lasted_s(&o->past[0].history) / (double)DAY_S;
 }
 
-static void rates(struct outlook *o, double factor)
+static void set_rates(struct outlook *o, double factor)
 {
 	double s = lasted_s(&o->past[0].history);
 
@@ -192,8 +192,8 @@ static void rates(struct outlook *o, double factor)
 		o->wanted.peak_rate = o->wanted.rate;
 }
 
-/* Sums of the week by hour. The busiest hours are read too where the latest history does not reach back to them, with
- * one before, for what they find waiting, and one after. */
+/* Sums of the week by hour. If the latest history does not reach back to the busiest hour, that one is read too. The
+ * hour before it is read for the jobs that wait at its begin, and the hour after it for its end. */
 static int read_week(struct outlook *o, struct pg *pg, struct hour *hours, size_t *n, struct deferred_error *err)
 {
 	int64_t now_s = 0, folded_s = 0, now_us, from_us;
@@ -206,7 +206,7 @@ static int read_week(struct outlook *o, struct pg *pg, struct hour *hours, size_
 		rc = read_past(o, pg, 0, from_us, now_us, err);
 	if (rc != 0 || *n == 0)
 		return rc;
-	peak = &hours[busiest(hours, *n)];
+	peak = &hours[busiest_hour(hours, *n)];
 	o->wanted.peak_rate = (double)load_of(peak) / (double)HOUR_S;
 	o->peak_us = (peak->at_s - EPOCH_2000) * SECOND;
 	o->peak_cores = (double)peak->cpu_us / (double)(HOUR_S * SECOND);
@@ -237,7 +237,7 @@ int outlook_read(struct outlook *o, struct pg *pg, struct deferred_error *err)
 
 	if (!hours)
 		return outlook_no_memory(err);
-	/* As far as that goes: the sums are told as they are. */
+	/* Whatever that can do: the sums say until when they count. */
 	store_fold(pg, STORE_FOLD_READ_MS, NULL, NULL);
 	rc = read_week(o, pg, hours, &n, err);
 	if (rc == 0) {
@@ -249,7 +249,7 @@ int outlook_read(struct outlook *o, struct pg *pg, struct deferred_error *err)
 	free(hours);
 	for (size_t i = 0; i < 2 && rc == 0; i++)
 		rc = outlook_scale(o, i, factor, err);
-	rates(o, factor);
+	set_rates(o, factor);
 	return rc;
 }
 
@@ -259,7 +259,7 @@ void outlook_clear(struct outlook *o)
 	store_past_clear(&o->past[1]);
 }
 
-/* ---- what is replayed ------------------------------------------------------------------------- */
+/* ---- replays ------------------------------------------------------------------------- */
 
 void outlook_lines_of(const struct advice *advice, struct crontab_line *lines, struct outlook_lines *to)
 {
@@ -311,7 +311,7 @@ static int64_t outlook_end_of(const struct outlook *o, size_t at, const struct o
 	return last + last / 4 + 10 * (longest < DAY_S * SECOND ? longest : DAY_S * SECOND) + o->wanted.within_us;
 }
 
-static int replay(const struct outlook *o, size_t at, struct outlook_lines *lines)
+static int replay_history(const struct outlook *o, size_t at, struct outlook_lines *lines)
 {
 	struct forecast_rule rule = { .start_us = o->wanted.start_us,
 				      .between_us = o->wanted.between_us,
@@ -344,7 +344,7 @@ int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct 
 {
 	lines->result = (struct forecast_result){ 0 };
 	for (size_t i = 0; i < o->n; i++) {
-		int rc = replay(o, i, lines);
+		int rc = replay_history(o, i, lines);
 
 		if (rc < 0)
 			return rc == -1 ? outlook_no_memory(err)
@@ -374,7 +374,7 @@ int outlook_replay_today(const struct outlook *o, struct outlook_lines *lines, s
 	return rc;
 }
 
-/* ---- how it is told --------------------------------------------------------------------------- */
+/* ---- lines and JSON -------------------------------------------------------------------------- */
 
 const char *outlook_us(char buf[32], int64_t us)
 {
@@ -394,7 +394,7 @@ void outlook_number_us(struct params_text *t, const char *key, int64_t us)
 	params_number(t, key, us == ADVICE_NEVER || us < 0 ? NAN : (double)(us / 1000) / 1000);
 }
 
-static const char *moment(char buf[32], int64_t us)
+static const char *time_text(char buf[32], int64_t us)
 {
 	time_t t = (time_t)(us / SECOND + EPOCH_2000);
 	struct tm tm;
@@ -404,7 +404,7 @@ static const char *moment(char buf[32], int64_t us)
 	return buf;
 }
 
-static double served(const struct outlook *o, const struct outlook_lines *lines)
+static double served_rate(const struct outlook *o, const struct outlook_lines *lines)
 {
 	double sum = 0;
 
@@ -432,11 +432,11 @@ static double outlook_busy(const struct outlook *o, const struct outlook_lines *
 	return s > 0 && places > 0 ? (double)lines->result.busy_us / (double)SECOND / s / places : 0;
 }
 
-/* What is served must be at least what arrives: at the peak, or some of it waits until that is over; on average, or it
- * waits for ever. */
+/* Can workers serve as many jobs as arrive? If not at the peak, some wait until the peak is over. If not on average,
+ * they wait for ever. */
 static const char *keeps_up(const struct outlook *o, const struct outlook_lines *lines)
 {
-	double n = served(o, lines);
+	double n = served_rate(o, lines);
 
 	if (n < o->wanted.rate || n < o->now_rate)
 		return "no";
@@ -466,16 +466,16 @@ void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, co
 	char a[32], b[32], peak[32];
 
 	outlook_line(to, "arrive", "%s on average, %s in the busiest hour (%s)", outlook_rate(a, o->wanted.rate),
-		     outlook_rate(peak, o->wanted.peak_rate), moment(b, o->peak_us));
+		     outlook_rate(peak, o->wanted.peak_rate), time_text(b, o->peak_us));
 	if (o->now_rate >= 0)
 		outlook_line(to, "", "%s in the last hour", outlook_rate(a, o->now_rate));
-	outlook_line(to, "served", "at most %s%s; busy %.0f %% of the time", outlook_rate(a, served(o, lines)),
+	outlook_line(to, "served", "at most %s%s; busy %.0f %% of the time", outlook_rate(a, served_rate(o, lines)),
 		     strcmp(keeps, "yes") == 0  ? ""
 		     : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows"
 						: ", which is less than arrives then",
 		     100 * outlook_busy(o, lines));
 	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s",
-		     o->attempts, outlook_days(o), moment(b, o->past[0].from_us), outlook_us(a, o->past[0].run_us),
+		     o->attempts, outlook_days(o), time_text(b, o->past[0].from_us), outlook_us(a, o->past[0].run_us),
 		     o->n == 2 ? ", and of the busiest hours" : "",
 		     o->past[0].full ? "; the log reaches back further, but only that many rows were read" : "");
 	if (o->scale != 1)
@@ -507,12 +507,12 @@ void outlook_json(const struct outlook *o, const struct outlook_lines *lines, st
 	params_number(t, "arrive_hour", o->wanted.rate * HOUR_S);
 	params_number(t, "arrive_now_hour", o->now_rate >= 0 ? o->now_rate * HOUR_S : NAN);
 	params_number(t, "arrive_peak_hour", o->wanted.peak_rate * HOUR_S);
-	params_string(t, "peak", moment(buf, o->peak_us));
-	params_number(t, "served_hour", served(o, lines) * HOUR_S);
+	params_string(t, "peak", time_text(buf, o->peak_us));
+	params_number(t, "served_hour", served_rate(o, lines) * HOUR_S);
 	params_string(t, "keeps_up", keeps_up(o, lines));
 	params_number(t, "attempts", (double)o->attempts);
 	params_number(t, "days", outlook_days(o));
-	params_string(t, "since", moment(buf, o->past[0].from_us));
+	params_string(t, "since", time_text(buf, o->past[0].from_us));
 	if (o->past[0].full)
 		params_flag(t, "log_reaches_further", true);
 	params_number(t, "run_s", (double)o->past[0].run_us / (double)SECOND);

@@ -38,9 +38,10 @@ void promise_too_little(const struct outlook *o, const struct outlook_sink *to)
 		     o->attempts, outlook_days(o), attempts_wanted(o));
 	outlook_line(to, NULL,
 		     "what holds without: a job waits for the next start, so for %.4g %% within %s starts have to come "
-		     "at least each %s; and as many must be served as arrive",
+		     "at least each %s",
 		     100 * o->wanted.share, outlook_us(within, o->wanted.within_us),
 		     outlook_us(each, (int64_t)((double)o->wanted.within_us / o->wanted.share)));
+	outlook_line(to, NULL, "workers must be able to serve as many jobs as arrive");
 }
 
 void promise_json_too_little(const struct outlook *o, struct params_text *t)
@@ -67,8 +68,8 @@ static void promise_when(char buf[32], int64_t interval_us)
 }
 
 /* A queue that a crontab cannot have as it is has no name that a queue may have. */
-static void command(const struct outlook *o, const struct advice_setting *s, int line, const char *program, char *buf,
-		    size_t size)
+static void crontab_command(const struct outlook *o, const struct advice_setting *s, int line, const char *program,
+			    char *buf, size_t size)
 {
 	int n = snprintf(buf, size, "%s%s", program, s->interval_us > 0 ? "" : " --loop --listen");
 
@@ -92,7 +93,7 @@ void promise_line(const struct outlook *o, const struct advice *a, int line, con
 	const struct advice_setting *s = &a->setting;
 	char ticks[32], words[PROMISE_LINE];
 
-	command(o, s, line, program, words, sizeof(words));
+	crontab_command(o, s, line, program, words, sizeof(words));
 	if (s->interval_us == 0) {
 		snprintf(buf, size, "%s", words);
 		return;
@@ -182,7 +183,7 @@ int promise_json(const struct outlook *o, const struct advice *a, const char *pr
 	return rc;
 }
 
-static void refusal(const struct outlook *o, const struct advice *a, const struct outlook_sink *to)
+static void tell_refusal(const struct outlook *o, const struct advice *a, const struct outlook_sink *to)
 {
 	char predicted[32], within[32], run[32];
 
@@ -209,7 +210,7 @@ void promise_tell(const struct outlook *o, const struct advice *a, const struct 
 	char predicted[32], bound[32];
 
 	if (a->answer != ADVICE_FOUND) {
-		refusal(o, a, to);
+		tell_refusal(o, a, to);
 		return;
 	}
 	outlook_line(to, "promise",
