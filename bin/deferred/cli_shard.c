@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "base/route.h"
+#include "base/shard_route.h"
 #include "store/shard.h"
 
 #include <errno.h>
@@ -151,7 +151,7 @@ int cli_choose_shard(struct cli *cli)
 
 int cli_shard_of(struct cli *cli, int64_t id)
 {
-	int number = shard_of(id), rc = cli_config(cli);
+	int number = shard_route_of(id), rc = cli_config(cli);
 	const struct config_shard *shards;
 	size_t len;
 

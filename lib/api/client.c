@@ -11,7 +11,7 @@
 #include "port/config.h"
 #include "base/job.h"
 #include "base/text/plural.h"
-#include "base/route.h"
+#include "base/shard_route.h"
 #include "base/span.h"
 #include "store/migrate.h"
 #include "port/params.h"
@@ -503,7 +503,7 @@ static int choose_shard(const struct config *config, const char *route, char *na
 	for (size_t i = 0; i < len; i++)
 		if (shards[i].accepting)
 			names[n++] = shards[i].name;
-	best = n == 0 ? 0 : route ? shard_for(names, n, route) : any_of(n);
+	best = n == 0 ? 0 : route ? shard_route_for(names, n, route) : any_of(n);
 	if (n > 0 && strlen(names[best]) < size)
 		strcpy(name, names[best]);
 	free(names);

@@ -12,7 +12,7 @@
 #include "port/config_file.h"
 #include "port/secret_file.h"
 
-#include "base/route.h"
+#include "base/shard_route.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_shard - the number of a database among several: base/route.h says what it is for. One function a file of
- * sql/queries, of that name.
+ * store_shard - the number of a database among several. lib/base/shard_route.h says what it is for. Each function has a
+ * statement of its name.
  */
 #ifndef STORE_SHARD_H
 #define STORE_SHARD_H

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/text/plural.h"
 #include "base/random.h"
-#include "base/route.h"
+#include "base/shard_route.h"
 #include "port/params.h"
 
 #include <inttypes.h>
@@ -108,8 +108,8 @@ static int shard_of_line(struct spread *s, const char *line, size_t len, int64_t
 	route = route ? route : params_text(object, "key");
 	after = params_job(object, "after");
 	after = after ? after : params_job(object, "flow");
-	*shard = after   ? shard_with(s, shard_of(after))
-		 : route ? s->routed[shard_for(s->names, s->routed_len, route)]
+	*shard = after   ? shard_with(s, shard_route_of(after))
+		 : route ? s->routed[shard_route_for(s->names, s->routed_len, route)]
 			 : s->any[((size_t)number / BLOCK_LINES + s->start) % s->any_len];
 	params_free(object);
 	return *shard ? 0

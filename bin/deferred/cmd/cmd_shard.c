@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
-#include "base/route.h"
+#include "base/shard_route.h"
 #include "deferred.h"
 #include "port/params.h"
 #include "store/migrate.h"

@@ -2,10 +2,10 @@
 /*
  * One call of send_mail, and the steps it goes through.
  *
- *   params.c    take_params()   what the params ask for, checked; attachments are open from here on
- *   message.c   compose()       the message as libcurl's MIME parts and header lines
- *   smtp.c      talk()          the conversation with the server, and what it answered to each command
- *   main.c      send_mail()     the steps in order, then what the answers make of the job
+ *   mail_params.c   take_params()   what the params ask for, checked; attachments are open from here on
+ *   mail_text.c     compose()       the message as libcurl's MIME parts and header lines
+ *   smtp.c          talk()          the conversation with the server, and what it answered to each command
+ *   main.c          send_mail()     the steps in order, then what the answers make of the job
  *
  * Each step returns DEFERRED_OK, or the result of the call with the reason in `why`.
  */

@@ -1,4 +1,5 @@
--- The rules of lib/base/mail_rules.c and of take_attachment() in lib/plugins/send_mail/params.c.
+-- The rules of lib/base/mail_rules.c, and of take_attachment() in
+-- lib/plugins/send_mail/mail_params.c.
 -- tests/plugins/test_mail_rules.py compares the verdicts. Only the worker
 -- knows mail.attachment_dir.
 create or replace function deferred.__mail_file_wrong(file json, has_html boolean) returns text

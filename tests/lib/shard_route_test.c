@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which shard a job goes to: what other languages have to come to as well, and how little moves when a shard comes. */
-#include "base/route.h"
+#include "base/shard_route.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,9 +28,9 @@ static void routes_go_where_everybody_knows(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		assert_string_equal(names[shard_for(names, 2, known[i].route)], known[i].of_two);
-		assert_string_equal(names[shard_for(names, 4, known[i].route)], known[i].of_four);
-		assert_int_equal(shard_for(names, 1, known[i].route), 0);
+		assert_string_equal(names[shard_route_for(names, 2, known[i].route)], known[i].of_two);
+		assert_string_equal(names[shard_route_for(names, 4, known[i].route)], known[i].of_four);
+		assert_int_equal(shard_route_for(names, 1, known[i].route), 0);
 	}
 }
 
@@ -45,9 +45,9 @@ static void a_shard_that_comes_takes_its_share_and_nothing_else_moves(void **sta
 		size_t before, after;
 
 		snprintf(route, sizeof(route), "route %d", i);
-		before = shard_for(names, 3, route);
-		after = shard_for(names, 4, route);
-		assert_string_equal(turned[shard_for(turned, 4, route)], names[after]);
+		before = shard_route_for(names, 3, route);
+		after = shard_route_for(names, 4, route);
+		assert_string_equal(turned[shard_route_for(turned, 4, route)], names[after]);
 		if (before != after)
 			assert_int_equal(after, 3);
 		moved += before != after;
@@ -61,15 +61,15 @@ static void a_shard_that_comes_takes_its_share_and_nothing_else_moves(void **sta
 static void an_id_tells_where_it_is(void **state)
 {
 	(void)state;
-	assert_int_equal(shard_of(1), 0);
-	assert_int_equal(shard_of(SHARD_IDS - 1), 0);
-	assert_int_equal(shard_of(SHARD_IDS + 1), 1);
-	assert_int_equal(shard_of(30000000004711), 3);
-	assert_int_equal(shard_of(SHARD_MAX * SHARD_IDS + 1), SHARD_MAX);
-	assert_int_equal(shard_of((SHARD_MAX + 1) * SHARD_IDS), 0);
-	assert_int_equal(shard_of(INT64_MAX), 0);
-	assert_int_equal(shard_of(0), 0);
-	assert_int_equal(shard_of(-1), 0);
+	assert_int_equal(shard_route_of(1), 0);
+	assert_int_equal(shard_route_of(SHARD_IDS - 1), 0);
+	assert_int_equal(shard_route_of(SHARD_IDS + 1), 1);
+	assert_int_equal(shard_route_of(30000000004711), 3);
+	assert_int_equal(shard_route_of(SHARD_MAX * SHARD_IDS + 1), SHARD_MAX);
+	assert_int_equal(shard_route_of((SHARD_MAX + 1) * SHARD_IDS), 0);
+	assert_int_equal(shard_route_of(INT64_MAX), 0);
+	assert_int_equal(shard_route_of(0), 0);
+	assert_int_equal(shard_route_of(-1), 0);
 	assert_true((SHARD_MAX + 1) * SHARD_IDS < INT64_C(1) << 53);
 }
 

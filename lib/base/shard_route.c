@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/route.h"
+#include "shard_route.h"
 
-#include "base/random.h"
+#include "random.h"
 
 static uint64_t add_bytes(uint64_t hash, const char *text)
 {
@@ -18,7 +18,7 @@ static uint64_t route_weight(const char *name, const char *route)
 	return random_mix(add_bytes(hash, name));
 }
 
-size_t shard_for(const char *const *names, size_t n, const char *route)
+size_t shard_route_for(const char *const *names, size_t n, const char *route)
 {
 	size_t best = 0;
 
@@ -28,7 +28,7 @@ size_t shard_for(const char *const *names, size_t n, const char *route)
 	return best;
 }
 
-int shard_of(int64_t id)
+int shard_route_of(int64_t id)
 {
 	return id > 0 && id / SHARD_IDS <= SHARD_MAX ? (int)(id / SHARD_IDS) : 0;
 }
