@@ -4,7 +4,7 @@
 #include "base/advice/histogram.h"
 #include "base/job.h"
 #include "store/figures.h"
-#include "table.h"
+#include "part.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -228,7 +228,7 @@ static void list_marks(struct web_request *r, const struct chart *c)
 	size_t bar;
 
 	if (r->json && c->marks)
-		table_write(r, &part, &rows);
+		part_write(r, &part, &rows);
 	for (size_t row = 0; !r->json && row < rows.n; row++) {
 		struct figures_marks_row mark = figures_marks_row(c->marks, row);
 
@@ -236,7 +236,7 @@ static void list_marks(struct web_request *r, const struct chart *c)
 			continue;
 		html_printf(b, "%-s%s ", any ? "<li>" : "<h3>New builds</h3><ul class=\"marks\"><li>",
 			    time_text(c, mark.at, text));
-		table_cell(r, CELL_FN, c->marks, row, AT(figures_marks, fn));
+		part_cell(r, CELL_FN, c->marks, row, AT(figures_marks, fn));
 		html_printf(b, " <bdi>%s</bdi></li>", mark.plugin);
 		any = true;
 	}

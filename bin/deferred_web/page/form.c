@@ -42,10 +42,7 @@ const char *form_options(struct web_request *r, const struct form *f)
 
 		if (!value && !(value = f->fields[i].otherwise))
 			continue;
-		buf_text(&b, b.len > 0 ? "," : "{");
-		html_json(&b, f->fields[i].name);
-		html_raw(&b, ":");
-		html_json(&b, value);
+		html_printf(&b, "%s%.s:%.s", b.len > 0 ? "," : "{", f->fields[i].name, value);
 	}
 	buf_text(&b, b.len > 0 ? "}" : "{}");
 	return page_take(r, &b);
@@ -148,10 +145,7 @@ int form_page(struct web_request *r, const struct form *f, const char *kind, con
 		page_begin(r, kind, title);
 		page_trouble(r, refused);
 		if (r->json) {
-			html_raw(b, ",");
-			html_json(b, f->key);
-			html_raw(b, ":null,\"refused\":");
-			html_json(b, refused);
+			html_printf(b, ",%.s:null,\"refused\":%.s", f->key, refused);
 		} else {
 			html_printf(b, "<p class=\"hint\">%-s</p>", f->hint);
 			form_markup(r, f);
@@ -174,8 +168,6 @@ void form_accepted(struct web_request *r, const struct form *f, const char *verb
 		return;
 	}
 	page_begin(r, NULL, "");
-	html_raw(b, ",");
-	html_json(b, f->key);
-	html_printf(b, ":%-s,\"refused\":null", made);
+	html_printf(b, ",%.s:%-s,\"refused\":null", f->key, made);
 	page_end(r);
 }

@@ -115,6 +115,8 @@ static size_t convert(struct buf *b, const char *spec, va_list *args)
 	case 's':
 		if (spec[1] == '-')
 			buf_text(b, va_arg(*args, const char *));
+		else if (spec[1] == '.')
+			html_json(b, va_arg(*args, const char *));
 		else
 			html_text(b, va_arg(*args, const char *));
 		break;

@@ -15,8 +15,9 @@
 #define html_raw(b, literal) buf_add(b, "" literal, sizeof(literal) - 1)
 
 /*
- * Markup with values in it. The format is a literal. %s is a text as html_text() writes it, %-s is markup of ours.
- * Numbers are %d, %u, %zu, %.1f and PRId64, without widths.
+ * Markup with values in it. The format is a literal. %s is a text as html_text() writes it, %.s as html_json() does,
+ * and
+ * %-s is markup of ours. Numbers are %d, %u, %zu, %.1f and PRId64, without widths.
  */
 #define html_printf(b, ...) html_format(b, "" __VA_ARGS__)
 void html_format(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -207,8 +207,7 @@ void page_begin(struct web_request *r, const char *kind, const char *title)
 	struct buf *b = &r->reply.body;
 
 	if (r->json) {
-		html_raw(b, "{\"page\":");
-		html_json(b, r->route ? r->route->name : "error");
+		html_printf(b, "{\"page\":%.s", r->route ? r->route->name : "error");
 		return;
 	}
 	html_printf(
@@ -291,10 +290,8 @@ void page_refuse(struct web_request *r, int status, const char *text)
 		   : status == 404 ? "Not found"
 		   : status == 403 ? "Not allowed"
 				   : "Request failed");
-	if (r->json) {
-		html_printf(b, ",\"status\":%d,\"error\":", status);
-		html_json(b, text);
-	}
+	if (r->json)
+		html_printf(b, ",\"status\":%d,\"error\":%.s", status, text);
 	page_trouble(r, text);
 	page_end(r);
 	page_fill(r);

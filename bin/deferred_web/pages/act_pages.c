@@ -27,8 +27,7 @@ int pages_act(struct web_request *r, const char *verb, const char *settings, str
 
 	if (rc == 0 && r->json) {
 		page_begin(r, NULL, "");
-		html_raw(&r->reply.body, ",\"refused\":");
-		html_json(&r->reply.body, web_act_row(res, 0).refused);
+		html_printf(&r->reply.body, ",\"refused\":%.s", web_act_row(res, 0).refused);
 		page_end(r);
 	} else if (rc == 0) {
 		page_redirect_back(r, verb, web_act_row(res, 0).refused);

@@ -30,7 +30,7 @@ int pages_actions(struct web_request *r, const struct pages_target *target, stru
 	int rc = pages_actions_read(r, target, 0, &res, err);
 
 	if (rc == 0)
-		table_result(r, &part, res);
+		part_result(r, &part, res);
 	pg_result_free(res);
 	return rc;
 }
@@ -67,7 +67,7 @@ int pages_audit(struct web_request *r, struct deferred_error *err)
 	n = pg_rows(res);
 	if (rc == 0) {
 		page_begin(r, NULL, "Audit");
-		table_result(r, &part, res);
+		part_result(r, &part, res);
 		if (n == STORE_WEB_ROWS && !r->json)
 			page_next(r, "/audit?after=", "Older", web_actions_row(res, n - 1).id);
 		page_end(r);

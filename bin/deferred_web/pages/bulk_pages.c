@@ -209,10 +209,8 @@ static void show_step(struct web_request *r, const struct search *s, const char 
 
 	page_begin(r, is_retry(verb) ? "Retry" : "Cancel", "all of these jobs");
 	if (r->json) {
-		html_printf(b, ",\"done\":%" PRId64 ",\"refused\":%" PRId64 ",\"why\":", done, step->refused);
-		html_json(b, step->why);
-		html_raw(b, ",\"at\":");
-		html_json(b, step->after);
+		html_printf(b, ",\"done\":%" PRId64 ",\"refused\":%" PRId64 ",\"why\":%.s,\"at\":%.s", done,
+			    step->refused, step->why, step->after);
 	} else {
 		show_filter(r, s);
 		html_printf(b, "<div role=\"status\"><p class=\"done\">%" PRId64 " job%s %s%s</p>", done, plural(done),

@@ -2,7 +2,7 @@
 #include "cached.h"
 
 #include "http/text.h"
-#include "page/table.h"
+#include "page/part.h"
 
 #include <time.h>
 
@@ -46,8 +46,7 @@ void cached_fail(struct web_cache_answer *a, const char *text)
 {
 	a->keep_ms = CACHED_FAILED_MS;
 	html_printf(&a->form[0], "<p class=\"trouble\">%s</p>", text);
-	html_raw(&a->form[1], ",\"error\":");
-	html_json(&a->form[1], text);
+	html_printf(&a->form[1], ",\"error\":%.s", text);
 }
 
 int cached_page(struct web_request *r, const char *hint)

@@ -57,8 +57,7 @@ static int clear_question(struct web_request *r, const char *typed, const char *
 		pages_queue_tiles(r, depth);
 		page_trouble(r, refused);
 		if (r->json) {
-			html_raw(b, ",\"refused\":");
-			html_json(b, refused);
+			html_printf(b, ",\"refused\":%.s", refused);
 		} else {
 			html_printf(b,
 				    "<p>This cancels all jobs and messages of the queue that are ready, delayed or "

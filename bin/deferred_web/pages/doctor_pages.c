@@ -112,8 +112,8 @@ static void show_report(struct web_request *r, const struct report *report)
 		html_printf(b, "<p class=\"%s\">%zu failure%s, %zu warning%s and %zu unknown in %zu checks.</p>",
 			    of[DOCTOR_FAIL] ? "trouble" : "why", of[DOCTOR_FAIL], plural((int64_t)of[DOCTOR_FAIL]),
 			    of[DOCTOR_WARN], plural((int64_t)of[DOCTOR_WARN]), of[DOCTOR_UNKNOWN], report->checks);
-	table_write(r, &part,
-		    &(struct rows){ .list = report->findings, .n = report->n, .size = sizeof(struct finding) });
+	part_write(r, &part,
+		   &(struct rows){ .list = report->findings, .n = report->n, .size = sizeof(struct finding) });
 	html_printf(b, "%-s", r->json ? "" : "<p class=\"hint\">");
 	show_left_out(r, "no_time", "Not checked for lack of time: ", true, report->left, ". ");
 	show_left_out(

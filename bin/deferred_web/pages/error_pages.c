@@ -44,7 +44,7 @@ int pages_errors(struct web_request *r, const char *fn, struct deferred_error *e
 	hidden = page_hidden_functions(r, &len);
 	rc = web_errors_exec(r->pg, fn, ENDS_MAX, hidden, len, &res, err);
 	if (rc == 0)
-		table_result(r, &part, res);
+		part_result(r, &part, res);
 	pg_result_free(res);
 	return rc;
 }
@@ -73,7 +73,7 @@ int pages_dead(struct web_request *r, struct deferred_error *err)
 				 "href=\"/jobs?state=dead\">List them one by one</a>. "
 				 "To retry all jobs of a function: <code>deferred retry --fn NAME</code></p>");
 		page_live(r, "dead");
-		table_result(r, &part, res);
+		part_result(r, &part, res);
 		rc = pages_errors(r, NULL, err);
 		page_live_end(r);
 		page_end(r);

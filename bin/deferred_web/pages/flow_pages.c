@@ -42,7 +42,7 @@ int pages_flows(struct web_request *r, struct deferred_error *err)
 				 "<p class=\"hint\">A flow is a set of jobs that wait for each other. Newest first, "
 				 "with the states of the first 200 jobs of each.</p>");
 		page_live(r, "flows");
-		table_result(r, &part, res);
+		part_result(r, &part, res);
 		page_live_end(r);
 		if (n == FLOWS)
 			page_next(r, "/flows?after=", "Older", flow_ls_row(res, n - 1).id);
@@ -87,7 +87,7 @@ static int show_jobs(struct web_request *r, int64_t total, int64_t after, struct
 		rc = flow_edges_exec(r->pg, r->number, PAGES_GRAPH_MAX, &edges, err);
 	if (rc == 0) {
 		pages_flow_graph(r, jobs, edges);
-		table_result(r, &part, jobs);
+		part_result(r, &part, jobs);
 		if (n == PAGES_GRAPH_MAX && total > PAGES_GRAPH_MAX)
 			page_next(r, arena_printf(&r->arena, "/flow/%" PRId64 "?after=", r->number), "Next page",
 				  flow_show_row(jobs, n - 1).id);
@@ -111,7 +111,7 @@ static int show_flow(struct web_request *r, const struct pg_result *head, int64_
 		if (*flow.label)
 			html_printf(b, "<p class=\"label\"><bdi>%s</bdi></p>", flow.label);
 		page_live(r, "head");
-		table_facts(r, &fact_part, head);
+		part_facts(r, &fact_part, head);
 		page_live_end(r);
 		html_raw(b, "<div class=\"acts\">");
 		page_button(r, arena_printf(&r->arena, "%s/retry", place), "Retry", NULL);
@@ -183,9 +183,7 @@ static int act_flow(struct web_request *r, const char *verb, struct deferred_err
 
 		if (r->json) {
 			page_begin(r, NULL, "");
-			html_raw(b, ",\"refused\":");
-			html_json(b, step.refused);
-			html_printf(b, ",\"jobs\":%" PRId64 ",\"before\":", step.jobs);
+			html_printf(b, ",\"refused\":%.s,\"jobs\":%" PRId64 ",\"before\":", step.refused, step.jobs);
 			if (step.has_next)
 				html_printf(b, "%" PRId64, step.next);
 			else
@@ -231,8 +229,8 @@ static void show_side(struct web_request *r, const struct part *part, const stru
 	const struct side side = { first, end };
 
 	if (r->json || end > first)
-		table_write(r, part,
-			    &(struct rows){ .res = res, .n = pg_rows(res), .use = is_of_side, .context = &side });
+		part_write(r, part,
+			   &(struct rows){ .res = res, .n = pg_rows(res), .use = is_of_side, .context = &side });
 	if (!r->json && end - first > NEIGHBOURS)
 		html_raw(&r->reply.body, "<p class=\"hint\">Only the first are shown.</p>");
 }

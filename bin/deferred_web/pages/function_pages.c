@@ -33,24 +33,15 @@ int pages_functions(struct web_request *r, struct deferred_error *err)
 	struct pg_result *res = NULL;
 	int rc = admin_functions_exec(r->pg, NULL, &res, err);
 
-	if (rc == 0) {
-		page_begin(r, NULL, "Functions");
-		if (!r->json && page_may_act(r))
-			html_raw(&r->reply.body, "<p><a href=\"/defer\">Defer a job</a></p>");
-		table_result(r, &part, res);
-		page_end(r);
-	}
-	pg_result_free(res);
-	return rc;
+	return pages_list(r, &part, page_may_act(r) ? "<p><a href=\"/defer\">Defer a job</a></p>" : "", res, rc);
 }
 
 /* ---- builds ----------------------------------------------------------------------------------- */
 
-/* A build, and how it compares with the one before it. A figure that is not known is NAN or TABLE_NONE. */
+/* A build, and how it compares with the one before it. A figure that is not known is NAN or PART_NONE. */
 struct build_row {
-	const char *plugin;
-	int64_t attempts, failed, crashed, timeout, dead, p50_us, p95_us, cpu_us, cpu_each_us, max_rss_kb, first_s,
-		last_s, first_ago_s, last_ago_s;
+	struct build b;
+	int64_t p50_us, p95_us, cpu_each_us, first_ago_s, last_ago_s;
 	double slowdown, slowdown_low, slowdown_high, crashes, crashes_low, crashes_high;
 };
 
@@ -61,7 +52,7 @@ static const struct build_row *build_at(const struct rows *rows, size_t i)
 
 static void show_plugin(struct web_request *r, const struct rows *rows, size_t i)
 {
-	const char *plugin = build_at(rows, i)->plugin;
+	const char *plugin = build_at(rows, i)->b.plugin;
 
 	html_printf(&r->reply.body, "<bdi>%s</bdi>", *plugin ? plugin : "unknown");
 }
@@ -77,12 +68,12 @@ static void show_share(struct web_request *r, int64_t n, int64_t attempts)
 
 static void show_failed(struct web_request *r, const struct rows *rows, size_t i)
 {
-	show_share(r, build_at(rows, i)->failed, build_at(rows, i)->attempts);
+	show_share(r, build_at(rows, i)->b.failed, build_at(rows, i)->b.attempts);
 }
 
 static void show_timeouts(struct web_request *r, const struct rows *rows, size_t i)
 {
-	show_share(r, build_at(rows, i)->timeout, build_at(rows, i)->attempts);
+	show_share(r, build_at(rows, i)->b.timeout, build_at(rows, i)->b.attempts);
 }
 
 /* With a word where it crashed more, or less, than before, and chance does not explain that. */
@@ -92,7 +83,7 @@ static void show_crashed(struct web_request *r, const struct rows *rows, size_t 
 
 	if (b->crashes_low > 0 || b->crashes_high < 0)
 		html_printf(&r->reply.body, "<strong>%s</strong> ", b->crashes_low > 0 ? "more" : "less");
-	show_share(r, b->crashed, b->attempts);
+	show_share(r, b->b.crashed, b->b.attempts);
 }
 
 /* With a word where chance does not explain the difference. */
@@ -111,12 +102,12 @@ static void show_slowdown(struct web_request *r, const struct rows *rows, size_t
 
 #define BUILD(member) offsetof(struct build_row, member)
 static const struct column build_columns[] = {
-	{ BUILD(plugin), CELL_WORD, "plugin", "Plugin, version, build", .show = show_plugin },
-	{ BUILD(attempts), CELL_INT, "attempts", "Attempts" },
-	{ BUILD(failed), CELL_INT, "failed", "Failed", .show = show_failed },
-	{ BUILD(crashed), CELL_INT, "crashed", "Crashed", .show = show_crashed },
-	{ BUILD(timeout), CELL_INT, "timeout", "Timeouts", .show = show_timeouts },
-	{ BUILD(dead), CELL_INT, "dead", "Dead" },
+	{ BUILD(b.plugin), CELL_WORD, "plugin", "Plugin, version, build", .show = show_plugin },
+	{ BUILD(b.attempts), CELL_INT, "attempts", "Attempts" },
+	{ BUILD(b.failed), CELL_INT, "failed", "Failed", .show = show_failed },
+	{ BUILD(b.crashed), CELL_INT, "crashed", "Crashed", .show = show_crashed },
+	{ BUILD(b.timeout), CELL_INT, "timeout", "Timeouts", .show = show_timeouts },
+	{ BUILD(b.dead), CELL_INT, "dead", "Dead" },
 	{ BUILD(p50_us), CELL_US, "run_p50_us", "p50" },
 	{ BUILD(p95_us), CELL_US, "run_p95_us", "p95" },
 	{ BUILD(slowdown), CELL_REAL, "slowdown", "p50 vs previous build", .show = show_slowdown },
@@ -125,11 +116,11 @@ static const struct column build_columns[] = {
 	{ BUILD(crashes), CELL_REAL, "more_crashes", "" },
 	{ BUILD(crashes_low), CELL_REAL, "more_crashes_low", "" },
 	{ BUILD(crashes_high), CELL_REAL, "more_crashes_high", "" },
-	{ BUILD(cpu_us), CELL_US, "cpu_us", "" },
+	{ BUILD(b.cpu_us), CELL_US, "cpu_us", "" },
 	{ BUILD(cpu_each_us), CELL_US, NULL, "CPU per attempt" },
-	{ BUILD(max_rss_kb), CELL_KIB, "max_rss_kb", "Peak memory" },
-	{ BUILD(first_s), CELL_INT, "first", "" },
-	{ BUILD(last_s), CELL_INT, "last", "" },
+	{ BUILD(b.max_rss_kb), CELL_KIB, "max_rss_kb", "Peak memory" },
+	{ BUILD(b.first_s), CELL_INT, "first", "" },
+	{ BUILD(b.last_s), CELL_INT, "last", "" },
 	{ BUILD(first_ago_s), CELL_AGO, NULL, "First hour" },
 	{ BUILD(last_ago_s), CELL_AGO, NULL, "Last hour" },
 };
@@ -139,7 +130,7 @@ static int64_t quantile_us(const struct histogram *h, double quantile)
 {
 	int64_t us = histogram_quantile_us(h, quantile);
 
-	return us < 0 ? TABLE_NONE : us;
+	return us < 0 ? PART_NONE : us;
 }
 
 static void show_builds(struct web_request *r, const struct builds *builds, int64_t now_s)
@@ -156,19 +147,10 @@ static void show_builds(struct web_request *r, const struct builds *builds, int6
 		if (!builds_crashes(builds, b, &crashes))
 			crashes = (struct proportion_difference){ NAN, NAN, NAN };
 		rows[i] = (struct build_row){
-			.plugin = b->plugin,
-			.attempts = b->attempts,
-			.failed = b->failed,
-			.crashed = b->crashed,
-			.timeout = b->timeout,
-			.dead = b->dead,
+			.b = *b,
 			.p50_us = quantile_us(&b->run, 0.5),
 			.p95_us = quantile_us(&b->run, 0.95),
-			.cpu_us = b->cpu_us,
 			.cpu_each_us = b->cpu_us / b->attempts,
-			.max_rss_kb = b->max_rss_kb,
-			.first_s = b->first_s,
-			.last_s = b->last_s,
 			.first_ago_s = now_s - b->first_s,
 			.last_ago_s = now_s - b->last_s,
 			.slowdown = slower.times,
@@ -179,7 +161,7 @@ static void show_builds(struct web_request *r, const struct builds *builds, int6
 			.crashes_high = crashes.high,
 		};
 	}
-	table_write(r, &build_part, &(struct rows){ .list = rows, .n = builds->n, .size = sizeof(*rows) });
+	part_write(r, &build_part, &(struct rows){ .list = rows, .n = builds->n, .size = sizeof(*rows) });
 	if (!r->json && builds->more)
 		html_raw(&r->reply.body, "<p class=\"hint\">Only the newest builds are shown.</p>");
 }
@@ -226,7 +208,7 @@ static int show_function(struct web_request *r, const struct pg_result *offers, 
 		rc = pages_errors(r, r->name, err);
 	if (rc < 0)
 		return rc;
-	table_result(r, &part, offers);
+	part_result(r, &part, offers);
 	pages_function_settings(r, limits);
 	return pages_actions(r, &(struct pages_target){ .fn = r->name }, err);
 }

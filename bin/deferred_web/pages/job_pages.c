@@ -61,7 +61,7 @@ static void show_jobs(struct web_request *r, const struct search *s, const struc
 
 	if (n > 0)
 		last = admin_ls_done_row(res, n - 1);
-	table_write(r, &part, &(struct rows){ .res = res, .n = n, .use = does_fit });
+	part_write(r, &part, &(struct rows){ .res = res, .n = n, .use = does_fit });
 	if (r->json) {
 		if (last.last || full)
 			html_printf(&r->reply.body, ",\"after\":%" PRId64, last.id);
@@ -148,11 +148,11 @@ static void show_state(struct web_request *r, const struct rows *rows, size_t i)
 {
 	struct web_job_row job = web_job_row(rows->res, i);
 
-	table_cell(r, CELL_STATE, rows->res, i, AT(web_job, state));
+	part_cell(r, CELL_STATE, rows->res, i, AT(web_job, state));
 	if (*job.finished || strcmp(job.state, "ready") == 0)
 		return;
 	html_printf(&r->reply.body, " %s", strcmp(job.state, "claimed") == 0 ? "lease ends " : "due ");
-	table_cell(r, CELL_IN, rows->res, i, AT(web_job, visible_s));
+	part_cell(r, CELL_IN, rows->res, i, AT(web_job, visible_s));
 }
 
 /* JSON has its own form of a job. */
@@ -266,7 +266,7 @@ static void show_attempt(struct web_request *r, const struct pg_result *res, siz
 		html_printf(b, "<li><h3>Attempt %" PRId64 " ", a.attempt);
 	else
 		html_raw(b, "<li><h3>Ended without an attempt ");
-	table_cell(r, CELL_STATE, res, i, AT(web_job_attempts, outcome));
+	part_cell(r, CELL_STATE, res, i, AT(web_job_attempts, outcome));
 	html_printf(b, "</h3><p class=\"meta\">%s UTC", *a.started ? a.started : a.finished);
 	for (size_t k = 0; k < attempt_part.len; k++) {
 		const struct column *c = &attempt_columns[k];
@@ -274,7 +274,7 @@ static void show_attempt(struct web_request *r, const struct pg_result *res, siz
 		if (!c->title || !*pg_text(res, i, c->at, NULL))
 			continue;
 		html_printf(b, " \xc2\xb7 %s ", c->title);
-		table_cell(r, c->cell, res, i, c->at);
+		part_cell(r, c->cell, res, i, c->at);
 	}
 	html_raw(b, "</p>");
 	if (said && said->error)
@@ -313,9 +313,9 @@ static int show_attempts(struct web_request *r, bool may_see, struct deferred_er
 	if (rc == 0 && may_see)
 		rc = web_job_said_exec(r->pg, r->number, &said, err);
 	if (rc == 0 && r->json) {
-		table_result(r, &attempt_part, res);
+		part_result(r, &attempt_part, res);
 		if (said)
-			table_result(r, &said_part, said);
+			part_result(r, &said_part, said);
 	} else if (rc == 0) {
 		list_attempts(r, res, said);
 	}
@@ -341,7 +341,7 @@ static int show_job(struct web_request *r, const struct pg_result *res, struct d
 		page_live(r, "state");
 		if (!*job.finished)
 			pages_why(r);
-		table_facts(r, &fact_part, res);
+		part_facts(r, &fact_part, res);
 		page_live_end(r);
 		html_raw(b, "<div class=\"acts\">");
 		show_buttons(r, &job);

@@ -107,10 +107,7 @@ static const char *changed_settings(struct web_request *r, const struct setting 
 
 		if (!value || (was && strcmp(value, was) == 0))
 			continue;
-		buf_text(&b, b.len > 0 ? "," : "{");
-		html_json(&b, s->name);
-		html_raw(&b, ":");
-		html_json(&b, *value ? value : NULL);
+		html_printf(&b, "%s%.s:%.s", b.len > 0 ? "," : "{", s->name, *value ? value : NULL);
 	}
 	if (b.len == 0)
 		return NULL;

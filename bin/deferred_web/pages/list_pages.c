@@ -5,15 +5,14 @@
 #include "rows/rule.h"
 #include "rows/web.h"
 
-/* hint: markup of ours. The result is freed. */
-static int show_list(struct web_request *r, const struct part *part, const char *hint, struct pg_result *res, int rc)
+int pages_list(struct web_request *r, const struct part *part, const char *hint, struct pg_result *res, int rc)
 {
 	if (rc == 0) {
 		page_begin(r, NULL, r->route->title);
 		if (!r->json)
-			html_printf(&r->reply.body, "<p class=\"hint\">%-s</p>", hint);
+			buf_text(&r->reply.body, hint);
 		page_live(r, part->key);
-		table_result(r, part, res);
+		part_result(r, part, res);
 		page_live_end(r);
 		page_end(r);
 	}
@@ -39,9 +38,10 @@ int pages_workers(struct web_request *r, struct deferred_error *err)
 	struct pg_result *res = NULL;
 	int rc = web_workers_exec(r->pg, &res, err);
 
-	return show_list(r, &part,
-			 "Live workers first, then the newest that have ended. A run that found no job is not listed.",
-			 res, rc);
+	return pages_list(r, &part,
+			  "<p class=\"hint\">Live workers first, then the newest that have ended. A run that found no "
+			  "job is not listed.</p>",
+			  res, rc);
 }
 
 int pages_rules(struct web_request *r, struct deferred_error *err)
@@ -62,10 +62,10 @@ int pages_rules(struct web_request *r, struct deferred_error *err)
 	struct pg_result *res = NULL;
 	int rc = rule_ls_exec(r->pg, &res, err);
 
-	return show_list(
-		r, &part,
-		"A rule is a stored query that creates one job per row. <code>deferred rule</code> manages rules.", res,
-		rc);
+	return pages_list(r, &part,
+			  "<p class=\"hint\">A rule is a stored query that creates one job per row. <code>deferred "
+			  "rule</code> manages rules.</p>",
+			  res, rc);
 }
 
 int pages_accounts(struct web_request *r, struct deferred_error *err)
@@ -82,7 +82,8 @@ int pages_accounts(struct web_request *r, struct deferred_error *err)
 	struct pg_result *res = NULL;
 	int rc = web_accounts_exec(r->pg, &res, err);
 
-	return show_list(r, &part,
-			 "Accounts of <code>deferred_http</code>. <code>deferred account</code> manages them.", res,
-			 rc);
+	return pages_list(r, &part,
+			  "<p class=\"hint\">Accounts of <code>deferred_http</code>. <code>deferred account</code> "
+			  "manages them.</p>",
+			  res, rc);
 }

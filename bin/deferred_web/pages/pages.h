@@ -3,7 +3,7 @@
 #ifndef PAGES_H
 #define PAGES_H
 
-#include "page/table.h"
+#include "page/part.h"
 
 /* The number, or NULL for 0: an optional parameter of a statement. */
 static inline const int64_t *pages_optional(const int64_t *number)
@@ -75,6 +75,8 @@ int pages_schedule(struct web_request *r, struct deferred_error *err);
 int pages_schedule_form(struct web_request *r, struct deferred_error *err);
 int pages_act_schedule(struct web_request *r, struct deferred_error *err);
 /* list_pages.c */
+/* A page that is one table. hint: markup of ours. The result is freed. Returns rc. */
+int pages_list(struct web_request *r, const struct part *part, const char *hint, struct pg_result *res, int rc);
 int pages_workers(struct web_request *r, struct deferred_error *err);
 int pages_rules(struct web_request *r, struct deferred_error *err);
 int pages_accounts(struct web_request *r, struct deferred_error *err);

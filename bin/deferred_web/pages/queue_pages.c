@@ -46,7 +46,7 @@ void pages_queues_table(struct web_request *r, const struct pg_result *res)
 	};
 	static const struct part part = PART("queues", NULL, "No queues yet. The first job creates one.", columns);
 
-	table_result(r, &part, res);
+	part_result(r, &part, res);
 }
 
 int pages_queues(struct web_request *r, struct deferred_error *err)

@@ -13,7 +13,7 @@
 struct usual {
 	const char *fn;
 	struct histogram run;
-	int64_t p95_us; /* TABLE_NONE: it did not run often enough */
+	int64_t p95_us; /* PART_NONE: it did not run often enough */
 };
 
 /* Of the functions of a result of web_running.sql. */
@@ -43,7 +43,7 @@ static int usual_read(struct web_request *r, const struct pg_result *res, struct
 
 		if (!usual_find(u, fn)) {
 			fns[u->n] = fn;
-			u->list[u->n++] = (struct usual){ .fn = fn, .p95_us = TABLE_NONE };
+			u->list[u->n++] = (struct usual){ .fn = fn, .p95_us = PART_NONE };
 		}
 	}
 	rc = u->n > 0 ? store_figures_run(r->pg, fns, u->n, &figures, err) : 0;
@@ -67,7 +67,7 @@ static void show_claimed(struct web_request *r, const struct rows *rows, size_t 
 
 	page_span_s(&r->reply.body, job.held_s);
 	/* Only whole seconds are known. */
-	if (p95_us != TABLE_NONE && job.held_s > p95_us / 1000000 + 1)
+	if (p95_us != PART_NONE && job.held_s > p95_us / 1000000 + 1)
 		html_raw(&r->reply.body, " <span class=\"state is-late\">long</span>");
 }
 
@@ -75,13 +75,13 @@ static void show_usual(struct web_request *r, const struct rows *rows, size_t i)
 {
 	int64_t p95_us = usual_find(rows->context, web_running_row(rows->res, i).fn)->p95_us;
 
-	if (p95_us != TABLE_NONE)
+	if (p95_us != PART_NONE)
 		page_span_us(&r->reply.body, p95_us);
 }
 
 static bool is_usual(const struct rows *rows, size_t i)
 {
-	return ((const struct usual *)rows->list)[i].p95_us != TABLE_NONE;
+	return ((const struct usual *)rows->list)[i].p95_us != PART_NONE;
 }
 
 int pages_running(struct web_request *r, struct deferred_error *err)
@@ -122,13 +122,13 @@ int pages_running(struct web_request *r, struct deferred_error *err)
 						 "few jobs before it starts them. The mark \"long\" means: longer than "
 						 "the p95 run time of the function in the last day.</p>");
 		page_live(r, "running");
-		table_write(r, &part, &(struct rows){ .res = res, .n = pg_rows(res), .context = &usual });
+		part_write(r, &part, &(struct rows){ .res = res, .n = pg_rows(res), .context = &usual });
 		if (r->json)
-			table_write(r, &usual_part,
-				    &(struct rows){ .list = usual.list,
-						    .n = usual.n,
-						    .size = sizeof(*usual.list),
-						    .use = is_usual });
+			part_write(r, &usual_part,
+				   &(struct rows){ .list = usual.list,
+						   .n = usual.n,
+						   .size = sizeof(*usual.list),
+						   .use = is_usual });
 		page_live_end(r);
 		page_end(r);
 	}

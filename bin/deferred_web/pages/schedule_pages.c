@@ -9,6 +9,7 @@
 
 #define NEXT_TICKS 5
 #define PAST_TICKS 50
+#define SCHEDULE_HINT "A schedule defers a job at each of its ticks."
 
 int pages_recurring(struct web_request *r, struct deferred_error *err)
 {
@@ -30,19 +31,11 @@ int pages_recurring(struct web_request *r, struct deferred_error *err)
 	struct pg_result *res = NULL;
 	int rc = web_schedules_exec(r->pg, NULL, &res, err);
 
-	if (rc == 0) {
-		page_begin(r, NULL, "Recurring");
-		if (!r->json)
-			html_raw(&r->reply.body, "<p class=\"hint\">A schedule defers a job at each of its ticks.</p>");
-		if (!r->json && page_may_act(r))
-			html_raw(&r->reply.body, "<p><a class=\"button\" href=\"/schedule\">Add a schedule</a></p>");
-		page_live(r, "schedules");
-		table_result(r, &part, res);
-		page_live_end(r);
-		page_end(r);
-	}
-	pg_result_free(res);
-	return rc;
+	return pages_list(r, &part,
+			  page_may_act(r) ? "<p class=\"hint\">" SCHEDULE_HINT
+					    "</p><p><a class=\"button\" href=\"/schedule\">Add a schedule</a></p>"
+					  : "<p class=\"hint\">" SCHEDULE_HINT "</p>",
+			  res, rc);
 }
 
 static void refuse_unknown(struct web_request *r, const char *name)
@@ -106,14 +99,14 @@ static int show_schedule(struct web_request *r, const struct pg_result *res, con
 	if (!r->json && schedule.paused)
 		html_raw(b, "<p class=\"why\">This schedule is paused. It defers no jobs.</p>");
 	page_live(r, "schedule");
-	table_facts(r, &fact_part, res);
+	part_facts(r, &fact_part, res);
 	if (!r->json && *schedule.last_error && r->me.reader)
 		html_printf(b, "<pre class=\"error\" tabindex=\"0\" dir=\"auto\">%s</pre>", schedule.last_error);
 	page_live_end(r);
 	show_buttons(r, schedule.paused);
 	if (!schedule.paused)
-		table_result(r, &next_part, next);
-	table_result(r, &past_part, past);
+		part_result(r, &next_part, next);
+	part_result(r, &past_part, past);
 	return pages_actions(r, &(struct pages_target){ .schedule = r->name }, err);
 }
 

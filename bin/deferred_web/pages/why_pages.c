@@ -147,5 +147,5 @@ void pages_why(struct web_request *r)
 			show_box(&r->reply.body, &rows[i]);
 	}
 	if (r->json)
-		table_write(r, &part, &(struct rows){ .list = rows, .n = n, .size = sizeof(rows[0]) });
+		part_write(r, &part, &(struct rows){ .list = rows, .n = n, .size = sizeof(rows[0]) });
 }

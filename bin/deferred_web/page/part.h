@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * table - rows as a table in HTML, or as an array of objects in JSON, both by one description of their columns.
+ * part - rows of a page as a table in HTML, or as an array of objects in JSON. One description of their columns gives
+ * both.
  *
  *     static const struct column columns[] = {
  *             { AT(web_workers, host), CELL_TEXT, "host", "Host" },
@@ -8,17 +9,17 @@
  *     };
  *     static const struct part part = PART("workers", NULL, "No worker has run a job yet.", columns);
  *
- *     table_result(r, &part, res);
+ *     part_result(r, &part, res);
  *
  * Rows are those of a result, or structs in memory: then a column is a `const char *`, an int64_t, a bool or a double.
- * NULL, TABLE_NONE and NAN stand for no value, and JSON leaves such a member out.
+ * NULL, PART_NONE and NAN stand for no value, and JSON leaves such a member out.
  */
-#ifndef TABLE_H
-#define TABLE_H
+#ifndef PART_H
+#define PART_H
 
 #include "page.h"
 
-#define TABLE_NONE INT64_MIN
+#define PART_NONE INT64_MIN
 
 enum cell {
 	CELL_TEXT,  /* is cut where it is long */
@@ -79,13 +80,13 @@ struct part {
 	}
 
 /* Returns how many rows were used. */
-size_t table_write(struct web_request *r, const struct part *part, const struct rows *rows);
-size_t table_result(struct web_request *r, const struct part *part, const struct pg_result *res);
+size_t part_write(struct web_request *r, const struct part *part, const struct rows *rows);
+size_t part_result(struct web_request *r, const struct part *part, const struct pg_result *res);
 
-/* The first row as a list of names and values; in JSON as table_result(). NULL as title: in JSON only. */
-void table_facts(struct web_request *r, const struct part *part, const struct pg_result *res);
+/* The first row as a list of names and values; in JSON as part_result(). NULL as title: in JSON only. */
+void part_facts(struct web_request *r, const struct part *part, const struct pg_result *res);
 
 /* One value of a result, in HTML. */
-void table_cell(struct web_request *r, enum cell cell, const struct pg_result *res, size_t i, int at);
+void part_cell(struct web_request *r, enum cell cell, const struct pg_result *res, size_t i, int at);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "table.h"
+#include "part.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -44,7 +44,7 @@ static bool is_null(const struct rows *rows, enum cell cell, size_t i, int at)
 		return false;
 	if (cell == CELL_REAL)
 		return isnan(*(const double *)member_of(rows, i, at));
-	return is_number(cell) ? number_of(rows, i, at) == TABLE_NONE : !*(const char *const *)member_of(rows, i, at);
+	return is_number(cell) ? number_of(rows, i, at) == PART_NONE : !*(const char *const *)member_of(rows, i, at);
 }
 
 /* ---- HTML ------------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ static void show_cell(struct web_request *r, const struct rows *rows, size_t i, 
 		html_raw(b, "+");
 }
 
-void table_cell(struct web_request *r, enum cell cell, const struct pg_result *res, size_t i, int at)
+void part_cell(struct web_request *r, enum cell cell, const struct pg_result *res, size_t i, int at)
 {
 	show_cell(r, &(struct rows){ .res = res }, i, &(struct column){ .at = at, .cell = cell });
 }
@@ -301,10 +301,8 @@ static void json_row(struct buf *b, const struct part *part, const struct rows *
 	for (const struct column *c = part->columns; c < part->columns + part->len; c++) {
 		if (!c->key || (!rows->res && is_null(rows, c->cell, i, c->at)))
 			continue;
-		buf_text(b, comma);
+		html_printf(b, "%s%.s:", comma, c->key);
 		comma = ",";
-		html_json(b, c->key);
-		html_raw(b, ":");
 		if (c->cell != CELL_PROGRESS) {
 			json_value(b, c->cell, rows, i, c->at);
 			continue;
@@ -324,9 +322,7 @@ static size_t table_json(struct buf *b, const struct part *part, const struct ro
 {
 	size_t n = 0;
 
-	html_raw(b, ",");
-	html_json(b, part->key);
-	html_raw(b, ":[");
+	html_printf(b, ",%.s:[", part->key);
 	for (size_t i = 0; i < rows->n; i++) {
 		if (rows->use && !rows->use(rows, i))
 			continue;
@@ -340,14 +336,14 @@ static size_t table_json(struct buf *b, const struct part *part, const struct ro
 
 /* ---- both ------------------------------------------------------------------------------------- */
 
-size_t table_write(struct web_request *r, const struct part *part, const struct rows *rows)
+size_t part_write(struct web_request *r, const struct part *part, const struct rows *rows)
 {
 	return r->json ? table_json(&r->reply.body, part, rows) : table_html(r, part, rows);
 }
 
-size_t table_result(struct web_request *r, const struct part *part, const struct pg_result *res)
+size_t part_result(struct web_request *r, const struct part *part, const struct pg_result *res)
 {
-	return table_write(r, part, &(struct rows){ .res = res, .n = pg_rows(res) });
+	return part_write(r, part, &(struct rows){ .res = res, .n = pg_rows(res) });
 }
 
 static bool has_value(const struct rows *rows, const struct column *c)
@@ -355,12 +351,12 @@ static bool has_value(const struct rows *rows, const struct column *c)
 	return *text_of(rows, 0, c->at) || (c->cell == CELL_PROGRESS && *text_of(rows, 0, c->also[1]));
 }
 
-void table_facts(struct web_request *r, const struct part *part, const struct pg_result *res)
+void part_facts(struct web_request *r, const struct part *part, const struct pg_result *res)
 {
 	const struct rows rows = { .res = res };
 
 	if (r->json) {
-		table_result(r, part, res);
+		part_result(r, part, res);
 		return;
 	}
 	html_raw(&r->reply.body, "<dl class=\"facts\">");
