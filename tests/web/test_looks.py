@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 
 import pytest
@@ -210,3 +211,10 @@ def test_a_page_that_takes_too_long_says_what_to_do(web, db):
         "The database took longer than a page may wait. It may be busy, or the search too wide. "
         "Load the page again, or search for less."
     )
+
+
+def test_what_stands_nowhere_else_is_not_cut_off(web, db):
+    db.config(f'http {{ key_file = "{os.path.join(db.dir, "http.key")}" }}\n')
+    assert db.run(["deferred", "account", "add", "shop"]).returncode == 0
+    assert db.run(["deferred", "account", "allow", "shop", "charge_card", "send_mail"]).returncode == 0
+    assert '<td class="told"><bdi>charge_card, send_mail</bdi></td>' in web.page("/accounts")

@@ -120,6 +120,7 @@ static void show_text(struct web_request *r, enum cell cell, const char *text)
 
 	switch (cell) {
 	case CELL_TEXT:
+	case CELL_PROSE:
 		html_printf(b, "<bdi>%s</bdi>", text);
 		break;
 	case CELL_TIME:

@@ -30,7 +30,7 @@ int pages_workers(struct web_request *r, struct deferred_error *err)
 		{ AT(web_workers, started_s), CELL_AGO, "started_s", "Started" },
 		{ AT(web_workers, seen_s), CELL_AGO, "seen_s", "Seen" },
 		{ AT(web_workers, ended_s), CELL_AGO, "ended_s", "Ended" },
-		{ AT(web_workers, queues), CELL_TEXT, "queues", "Serves only" },
+		{ AT(web_workers, queues), CELL_PROSE, "queues", "Serves only" },
 		{ AT(web_workers, version), CELL_TEXT, "version", "Version" },
 		{ AT(web_workers, instance), CELL_TEXT, "instance", "" },
 	};
@@ -56,7 +56,7 @@ int pages_rules(struct web_request *r, struct deferred_error *err)
 		{ AT(rule_ls, last_queued), CELL_INT, "queued", "Queued" },
 		{ AT(rule_ls, last_skipped), CELL_INT, "skipped", "Skipped" },
 		{ AT(rule_ls, last_failed), CELL_INT, "failed", "Failed" },
-		{ AT(rule_ls, last_error), CELL_TEXT, "error", "Error" },
+		{ AT(rule_ls, last_error), CELL_PROSE, "error", "Error" },
 	};
 	static const struct part part = PART("rules", NULL, "No rules yet.", columns);
 	struct pg_result *res = NULL;
@@ -73,7 +73,7 @@ int pages_accounts(struct web_request *r, struct deferred_error *err)
 	static const struct column columns[] = {
 		{ AT(web_accounts, name), CELL_TEXT, "account", "Account" },
 		{ AT(web_accounts, enabled), CELL_BOOL, "enabled", "Enabled" },
-		{ AT(web_accounts, functions), CELL_TEXT, "functions", "May call" },
+		{ AT(web_accounts, functions), CELL_PROSE, "functions", "May call" },
 		{ AT(web_accounts, created_s), CELL_AGO, "added_s", "Added" },
 		{ AT(web_accounts, key1_s), CELL_AGO, "key1_s", "First key created" },
 		{ AT(web_accounts, key2_s), CELL_AGO, "key2_s", "Second key created" },

@@ -216,16 +216,15 @@ static void keep_in_cache(struct web_request *r, const char *claimed)
 	bool is_good = r->reply.status == 200 && !r->route->action && !r->reply.content_type && b->len > 0 &&
 		       b->len <= CACHED_BODY_MAX;
 	const char *key = is_good ? cache_key(r) : NULL;
+	bool is_claimed = claimed && key && strcmp(key, claimed) == 0;
 	struct web_cache_answer a = { .claimed = true };
 
-	/* Its rights may have changed meanwhile, and the key with them. */
-	if (claimed && (!key || strcmp(key, claimed) != 0))
+	/* The rights of the visitor may have changed meanwhile, and the key with them. */
+	if (claimed && !is_claimed)
 		web_cache_put(r->web->cache, claimed, &a);
 	if (!key)
 		return;
-	a = (struct web_cache_answer){ .claimed = claimed != NULL,
-				       .keep_ms = WEB_CACHE_PAGE_MS,
-				       .began_ns = r->began_ns };
+	a = (struct web_cache_answer){ .claimed = is_claimed, .keep_ms = WEB_CACHE_PAGE_MS, .began_ns = r->began_ns };
 	buf_add(&a.form[0], b->p, b->len);
 	web_cache_put(r->web->cache, key, &a);
 }
