@@ -90,7 +90,7 @@ static int check_socket(const struct run *run, const struct web *web, const stru
 	return DEFERRED_ECONFIG;
 }
 
-static int start_servers(struct run *run, struct deferred_error *err)
+static int start_web_servers(struct run *run, struct deferred_error *err)
 {
 	struct server_setup setup = {
 		.app = &web_app,
@@ -130,7 +130,7 @@ static int start_metrics(struct run *run, struct deferred_error *err)
 }
 
 /* Returns 0, or an exit code with err. */
-static int start(void *data, struct deferred_error *err)
+static int web_start(void *data, struct deferred_error *err)
 {
 	struct run *run = data;
 	const struct config *config = run->config;
@@ -165,28 +165,28 @@ static int start(void *data, struct deferred_error *err)
 	run->web.pool = web_pool_start(&run->web, (int)config_int(config, "web.db_connections"), &web_app_work, err);
 	if (!run->web.pool || (run->sockets.len > run->sockets.metrics && start_metrics(run, err) < 0))
 		return EX_OSERR;
-	if (start_servers(run, err) < 0)
+	if (start_web_servers(run, err) < 0)
 		return err->code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR;
 	return 0;
 }
 
-static int busy(void *data)
+static int web_busy(void *data)
 {
 	return server_busy(&((struct run *)data)->server);
 }
 
-static void quiesce(void *data)
+static void web_quiesce(void *data)
 {
 	server_quiesce(&((struct run *)data)->server);
 }
 
-static void flush(void *data, int patience_ms)
+static void web_flush(void *data, int patience_ms)
 {
 	access_log_flush(((struct run *)data)->web.log, patience_ms);
 	log_flush(patience_ms);
 }
 
-static void tick(void *data)
+static void web_tick(void *data)
 {
 	struct run *run = data;
 
@@ -197,11 +197,11 @@ static void tick(void *data)
 	web_cache_tick(run->web.cache);
 	budget_trim();
 	arena_reserve();
-	flush(run, 0);
+	web_flush(run, 0);
 }
 
 /* SIGHUP: the log may have been moved, or the certificate replaced. Other settings need a restart. */
-static void reload(void *data)
+static void web_reload(void *data)
 {
 	const struct run *run = data;
 	const char *certificate = config_text(run->config, "web.tls_certificate"),
@@ -215,7 +215,7 @@ static void reload(void *data)
 		log_line(LOG_L_INFO, "certificate and access log reopened");
 }
 
-static void release(void *data)
+static void web_release(void *data)
 {
 	struct run *run = data;
 
@@ -226,20 +226,20 @@ static void release(void *data)
 		web_pool_stop(run->metrics.pool);
 	web_cache_free(run->web.cache);
 	sockets_close(&run->sockets);
-	flush(run, DAEMON_LAST_WORDS_MS);
+	web_flush(run, DAEMON_LAST_WORDS_MS);
 	access_log_close(run->web.log);
 	tls_free();
 	explicit_bzero(run->web.key, sizeof(run->web.key));
 }
 
 static const struct daemon_work work = {
-	.start = start,
-	.tick = tick,
-	.reload = reload,
-	.quiesce = quiesce,
-	.busy = busy,
-	.flush = flush,
-	.release = release,
+	.start = web_start,
+	.tick = web_tick,
+	.reload = web_reload,
+	.quiesce = web_quiesce,
+	.busy = web_busy,
+	.flush = web_flush,
+	.release = web_release,
 };
 
 int main(int argc, char **argv)

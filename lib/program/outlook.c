@@ -394,7 +394,7 @@ void outlook_number_us(struct params_text *t, const char *key, int64_t us)
 	params_number(t, key, us == ADVICE_NEVER || us < 0 ? NAN : (double)(us / 1000) / 1000);
 }
 
-static const char *time_text(char buf[32], int64_t us)
+static const char *outlook_time(char buf[32], int64_t us)
 {
 	time_t t = (time_t)(us / SECOND + EPOCH_2000);
 	struct tm tm;
@@ -466,7 +466,7 @@ void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, co
 	char a[32], b[32], peak[32];
 
 	outlook_line(to, "arrive", "%s on average, %s in the busiest hour (%s)", outlook_rate(a, o->wanted.rate),
-		     outlook_rate(peak, o->wanted.peak_rate), time_text(b, o->peak_us));
+		     outlook_rate(peak, o->wanted.peak_rate), outlook_time(b, o->peak_us));
 	if (o->now_rate >= 0)
 		outlook_line(to, "", "%s in the last hour", outlook_rate(a, o->now_rate));
 	outlook_line(to, "served", "at most %s%s; busy %.0f %% of the time", outlook_rate(a, served_rate(o, lines)),
@@ -475,8 +475,8 @@ void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, co
 						: ", which is less than arrives then",
 		     100 * outlook_busy(o, lines));
 	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s",
-		     o->attempts, outlook_days(o), time_text(b, o->past[0].from_us), outlook_us(a, o->past[0].run_us),
-		     o->n == 2 ? ", and of the busiest hours" : "",
+		     o->attempts, outlook_days(o), outlook_time(b, o->past[0].from_us),
+		     outlook_us(a, o->past[0].run_us), o->n == 2 ? ", and of the busiest hours" : "",
 		     o->past[0].full ? "; the log reaches back further, but only that many rows were read" : "");
 	if (o->scale != 1)
 		outlook_line(to, "", "arrivals %.3g times what they were", o->scale);
@@ -507,12 +507,12 @@ void outlook_json(const struct outlook *o, const struct outlook_lines *lines, st
 	params_number(t, "arrive_hour", o->wanted.rate * HOUR_S);
 	params_number(t, "arrive_now_hour", o->now_rate >= 0 ? o->now_rate * HOUR_S : NAN);
 	params_number(t, "arrive_peak_hour", o->wanted.peak_rate * HOUR_S);
-	params_string(t, "peak", time_text(buf, o->peak_us));
+	params_string(t, "peak", outlook_time(buf, o->peak_us));
 	params_number(t, "served_hour", served_rate(o, lines) * HOUR_S);
 	params_string(t, "keeps_up", keeps_up(o, lines));
 	params_number(t, "attempts", (double)o->attempts);
 	params_number(t, "days", outlook_days(o));
-	params_string(t, "since", time_text(buf, o->past[0].from_us));
+	params_string(t, "since", outlook_time(buf, o->past[0].from_us));
 	if (o->past[0].full)
 		params_flag(t, "log_reaches_further", true);
 	params_number(t, "run_s", (double)o->past[0].run_us / (double)SECOND);

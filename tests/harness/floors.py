@@ -39,7 +39,6 @@ NUMBERED = re.compile(r"\bpg_(?:int|text|bool|null|float|tid)\([^;]*?, *\d+(?:, 
 SHARED_NAMES_MAX = {
     "bin/deferred_backtrace": 1,
     "bin/deferred_runner": 12,
-    "bin/deferred_web": 31,
     "lib/api": 5,
     "lib/engine": 25,
     "lib/port": 25,

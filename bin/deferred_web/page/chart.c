@@ -82,7 +82,7 @@ static void chart_gather(struct web_request *r, struct chart *c, const struct st
 	}
 }
 
-static const char *time_text(const struct chart *c, int64_t at_s, char text[32])
+static const char *chart_time(const struct chart *c, int64_t at_s, char text[32])
 {
 	time_t t = (time_t)at_s;
 	struct tm tm;
@@ -129,7 +129,7 @@ static const struct figure figures_drawn[] = {
 	{ "run", "Run time", { "p50", "p95", "p99" }, true, run_value },
 };
 
-static bool is_line(const struct figure *f, int series)
+static bool is_line_series(const struct figure *f, int series)
 {
 	return !f->is_time && series == 2;
 }
@@ -174,7 +174,7 @@ static void value_text(struct buf *b, const struct figure *f, int64_t value)
 		html_printf(b, "%" PRId64, value);
 }
 
-static double y_of(double value, double end)
+static double y_of_value(double value, double end)
 {
 	return 100 - value / end * 100;
 }
@@ -187,11 +187,11 @@ static void draw_series(struct buf *b, const struct chart *c, const struct figur
 		const struct point *p = &c->point[i];
 		double top = top_of(f, p, series), bottom = series > 0 ? top_of(f, p, series - 1) : 0;
 
-		if (is_line(f, series))
-			html_printf(b, "%s%zu %.1fH%zu", i == 0 ? "M" : "L", i, y_of(top, end), i + 1);
+		if (is_line_series(f, series))
+			html_printf(b, "%s%zu %.1fH%zu", i == 0 ? "M" : "L", i, y_of_value(top, end), i + 1);
 		else if (top > bottom)
-			html_printf(b, "M%zu.1 %.1fV%.1fh.8V%.1fz", i, y_of(bottom, end), y_of(top, end),
-				    y_of(bottom, end));
+			html_printf(b, "M%zu.1 %.1fV%.1fh.8V%.1fz", i, y_of_value(bottom, end), y_of_value(top, end),
+				    y_of_value(bottom, end));
 	}
 	html_raw(b, "\"/>");
 }
@@ -235,7 +235,7 @@ static void list_marks(struct web_request *r, const struct chart *c)
 		if (!mark_bar(c, row, &bar))
 			continue;
 		html_printf(b, "%-s%s ", any ? "<li>" : "<h3>New builds</h3><ul class=\"marks\"><li>",
-			    time_text(c, mark.at, text));
+			    chart_time(c, mark.at, text));
 		part_cell(r, CELL_FN, c->marks, row, AT(figures_marks, fn));
 		html_printf(b, " <bdi>%s</bdi></li>", mark.plugin);
 		any = true;
@@ -273,7 +273,7 @@ static void figure_table(struct buf *b, const struct chart *c, const struct figu
 	for (size_t i = 0; i < c->n; i++) {
 		if (!has_values(f, &c->point[i]))
 			continue;
-		html_printf(b, "<tr data-at=\"%zu\"><td>%s</td>", i, time_text(c, c->point[i].at_s, text));
+		html_printf(b, "<tr data-at=\"%zu\"><td>%s</td>", i, chart_time(c, c->point[i].at_s, text));
 		for (int s = 0; s < SERIES; s++) {
 			html_raw(b, "<td class=\"n\">");
 			value_text(b, f, f->value(&c->point[i], s));
@@ -327,8 +327,8 @@ static void figure_drawing(struct buf *b, const struct chart *c, const struct fi
 	html_printf(b,
 		    "</svg></div><div class=\"x\"><span>%s</span><span>%s</span><span>%s</span></div>"
 		    "<p>Time (UTC)</p></div>",
-		    time_text(c, c->point[0].at_s, first), time_text(c, c->point[c->n / 2].at_s, middle),
-		    time_text(c, c->point[c->n - 1].at_s + c->range->width_s, last));
+		    chart_time(c, c->point[0].at_s, first), chart_time(c, c->point[c->n / 2].at_s, middle),
+		    chart_time(c, c->point[c->n - 1].at_s + c->range->width_s, last));
 }
 
 static void figure_markup(struct buf *b, const struct chart *c, const struct figure *f)

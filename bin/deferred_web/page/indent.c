@@ -6,7 +6,7 @@
 #define STEP 2
 #define DEEPEST 32 /* levels that are indented */
 
-static void add_line(struct buf *to, size_t depth)
+static void indent_line(struct buf *to, size_t depth)
 {
 	static const char spaces[] = "                                                                ";
 
@@ -64,19 +64,19 @@ bool indent_json(struct buf *to, const char *text, size_t len, size_t max)
 				buf_add(to, text + i + n, 1);
 				n++;
 			} else {
-				add_line(to, ++depth);
+				indent_line(to, ++depth);
 			}
 			break;
 		case '}':
 		case ']':
 			if (depth == 0)
 				return false;
-			add_line(to, --depth);
+			indent_line(to, --depth);
 			buf_add(to, text + i, 1);
 			break;
 		case ',':
 			buf_add(to, ",", 1);
-			add_line(to, depth);
+			indent_line(to, depth);
 			break;
 		case ':':
 			buf_add(to, ": ", 2);

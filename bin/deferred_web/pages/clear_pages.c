@@ -92,7 +92,7 @@ int pages_clear(struct web_request *r, struct deferred_error *err)
 	return rc;
 }
 
-static void clear_step(struct web_request *r, int64_t done, const struct web_act_clear_row *step)
+static void show_clear_step(struct web_request *r, int64_t done, const struct web_act_clear_row *step)
 {
 	struct buf *b = &r->reply.body;
 
@@ -129,7 +129,7 @@ int pages_act_clear(struct web_request *r, struct deferred_error *err)
 		if (step.refused)
 			rc = clear_question(r, typed, step.refused, err);
 		else
-			clear_step(r, page_field_number(r, "done") + step.jobs, &step);
+			show_clear_step(r, page_field_number(r, "done") + step.jobs, &step);
 	}
 	pg_result_free(res);
 	return rc;

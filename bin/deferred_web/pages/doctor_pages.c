@@ -23,7 +23,7 @@ struct report {
 	const struct doctor_check *left;          /* the first check for which there was no time */
 };
 
-static const char *copy_text(struct web_request *r, const char *text)
+static const char *copy_to_arena(struct web_request *r, const char *text)
 {
 	return text && *text ? arena_copy(&r->arena, text, strlen(text)) : NULL;
 }
@@ -45,10 +45,10 @@ static void on_finding(void *data, const struct doctor_finding *f)
 	report->findings[report->n++] = (struct finding){
 		.check = f->check,
 		.status = doctor_word(f->level),
-		.note = copy_text(r, f->note),
-		.what = copy_text(r, f->what),
-		.why = copy_text(r, f->why),
-		.remedy = copy_text(r, f->mend),
+		.note = copy_to_arena(r, f->note),
+		.what = copy_to_arena(r, f->what),
+		.why = copy_to_arena(r, f->why),
+		.remedy = copy_to_arena(r, f->mend),
 	};
 }
 

@@ -21,12 +21,12 @@ struct node {
 	int column, row;
 };
 
-static int x_of(const struct node *n)
+static int x_of_node(const struct node *n)
 {
 	return MARGIN + n->column * (WIDTH + GAP_X);
 }
 
-static int y_of(const struct node *n)
+static int y_of_node(const struct node *n)
 {
 	return MARGIN + n->row * (HEIGHT + GAP_Y);
 }
@@ -65,7 +65,8 @@ static void arrange(const struct pg_result *jobs, size_t n, const struct pg_resu
 
 static void draw_edge(struct buf *b, const struct node *from, const struct node *to, bool is_ok)
 {
-	int x1 = x_of(from) + WIDTH, y1 = y_of(from) + HEIGHT / 2, x2 = x_of(to), y2 = y_of(to) + HEIGHT / 2;
+	int x1 = x_of_node(from) + WIDTH, y1 = y_of_node(from) + HEIGHT / 2, x2 = x_of_node(to),
+	    y2 = y_of_node(to) + HEIGHT / 2;
 
 	html_printf(b, "<path class=\"%s\" d=\"M%d %dC%d %d %d %d %d %d\"/>", is_ok ? "edge" : "edge else", x1, y1,
 		    x1 + GAP_X / 2, y1, x2 - GAP_X / 2, y2, x2, y2);
@@ -89,7 +90,7 @@ static void draw_node(struct buf *b, const struct flow_show_row *job, const stru
 	html_printf(b,
 		    "<svg x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"node is-%s\">"
 		    "<rect x=\"1\" y=\"1\" width=\"%d\" height=\"%d\" rx=\"5\"/><text x=\"8\" y=\"16\">",
-		    x_of(at), y_of(at), WIDTH, HEIGHT, job->state, WIDTH - 2, HEIGHT - 2);
+		    x_of_node(at), y_of_node(at), WIDTH, HEIGHT, job->state, WIDTH - 2, HEIGHT - 2);
 	if (*job->name || *job->fn)
 		add_start(b, *job->name ? job->name : job->fn);
 	else

@@ -66,7 +66,7 @@ static const struct column fact_columns[] = {
 };
 static const struct part fact_part = PART(NULL, NULL, NULL, fact_columns);
 
-static int show_jobs(struct web_request *r, int64_t total, int64_t after, struct deferred_error *err)
+static int show_flow_jobs(struct web_request *r, int64_t total, int64_t after, struct deferred_error *err)
 {
 	static const struct column columns[] = {
 		{ AT(flow_show, id), CELL_JOB, "id", "Job" },
@@ -120,7 +120,7 @@ static int show_flow(struct web_request *r, const struct pg_result *head, int64_
 		html_raw(b, "</div>");
 	}
 	page_live(r, "jobs");
-	rc = show_jobs(r, flow.jobs, after, err);
+	rc = show_flow_jobs(r, flow.jobs, after, err);
 	page_live_end(r);
 	return rc == 0 ? pages_actions(r, &(struct pages_target){ .flow = r->number }, err) : rc;
 }

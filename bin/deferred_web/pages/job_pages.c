@@ -40,7 +40,7 @@ static int find_jobs(struct web_request *r, const struct search *s, struct pg_re
 						      : store_web_jobs(r->pg, &s->filter, &s->more, res, err);
 }
 
-static void show_jobs(struct web_request *r, const struct search *s, const struct pg_result *res)
+static void show_found_jobs(struct web_request *r, const struct search *s, const struct pg_result *res)
 {
 	static const struct column columns[] = {
 		{ AT(admin_ls_done, id), CELL_JOB, "id", "Job" },
@@ -119,7 +119,7 @@ int pages_jobs(struct web_request *r, struct deferred_error *err)
 	if (rc == 0) {
 		page_begin(r, NULL, "Jobs");
 		search_form(r, &s);
-		show_jobs(r, &s, res);
+		show_found_jobs(r, &s, res);
 		page_end(r);
 	}
 	pg_result_free(res);
@@ -178,7 +178,7 @@ static const struct column fact_columns[] = {
 };
 static const struct part fact_part = PART(NULL, NULL, NULL, fact_columns);
 
-static void show_buttons(struct web_request *r, const struct web_job_row *job)
+static void show_job_buttons(struct web_request *r, const struct web_job_row *job)
 {
 	const char *place = arena_printf(&r->arena, "/jobs/%" PRId64, job->id), *state = job->state;
 
@@ -344,7 +344,7 @@ static int show_job(struct web_request *r, const struct pg_result *res, struct d
 		part_facts(r, &fact_part, res);
 		page_live_end(r);
 		html_raw(b, "<div class=\"acts\">");
-		show_buttons(r, &job);
+		show_job_buttons(r, &job);
 		html_raw(b, "</div>");
 	}
 	rc = pages_neighbours(r, err);

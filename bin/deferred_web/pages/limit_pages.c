@@ -38,8 +38,8 @@ static const struct setting function_settings[] = {
 
 /* Each value is sent with the one that the form began with. So of two people with the form open, neither resets what
  * the other has changed. */
-static void show_form(struct web_request *r, const char *place, const struct setting *settings, size_t n,
-		      const struct pg_result *res)
+static void show_settings_form(struct web_request *r, const char *place, const struct setting *settings, size_t n,
+			       const struct pg_result *res)
 {
 	struct buf *b = &r->reply.body;
 
@@ -171,7 +171,7 @@ void pages_queue_settings(struct web_request *r, const struct pg_result *res)
 			page_fact(r, facts[i].name,
 				  arena_printf(&r->arena, "%s%s", pg_text(res, 0, facts[i].at, NULL), facts[i].unit));
 	html_raw(b, "</dl>");
-	show_form(r, "/queues/", queue_settings, QUEUE_SETTINGS, res);
+	show_settings_form(r, "/queues/", queue_settings, QUEUE_SETTINGS, res);
 	html_printf(b, "<p class=\"hint\">Other settings: <code>deferred queue set %s</code></p></section>", r->name);
 }
 
@@ -191,6 +191,6 @@ void pages_function_settings(struct web_request *r, const struct pg_result *res)
 	if (has_any)
 		page_fact(r, "Running (limited)", pg_text(res, 0, admin_function_ls_at_running, NULL));
 	html_raw(b, "</dl>");
-	show_form(r, "/functions/", function_settings, FUNCTION_SETTINGS, res);
+	show_settings_form(r, "/functions/", function_settings, FUNCTION_SETTINGS, res);
 	html_raw(b, "</section>");
 }

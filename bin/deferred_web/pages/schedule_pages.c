@@ -45,7 +45,7 @@ static void refuse_unknown(struct web_request *r, const char *name)
 		arena_printf(&r->arena, "Schedule '%s' does not exist. The page Recurring lists all schedules.", name));
 }
 
-static void show_buttons(struct web_request *r, bool paused)
+static void show_schedule_buttons(struct web_request *r, bool paused)
 {
 	const char *name = page_url(r, r->name), *place = arena_printf(&r->arena, "/recurring/%s", name);
 
@@ -103,7 +103,7 @@ static int show_schedule(struct web_request *r, const struct pg_result *res, con
 	if (!r->json && *schedule.last_error && r->me.reader)
 		html_printf(b, "<pre class=\"error\" tabindex=\"0\" dir=\"auto\">%s</pre>", schedule.last_error);
 	page_live_end(r);
-	show_buttons(r, schedule.paused);
+	show_schedule_buttons(r, schedule.paused);
 	if (!schedule.paused)
 		part_result(r, &next_part, next);
 	part_result(r, &past_part, past);
@@ -187,7 +187,8 @@ static struct form *make_form(struct web_request *r)
 	return form;
 }
 
-static int show_form(struct web_request *r, const struct form *form, const char *refused, struct deferred_error *err)
+static int show_schedule_form(struct web_request *r, const struct form *form, const char *refused,
+			      struct deferred_error *err)
 {
 	bool changes = form_typed(r, form, "version") != NULL;
 
@@ -212,7 +213,7 @@ int pages_schedule_form(struct web_request *r, struct deferred_error *err)
 	if (rc == 0 && name && pg_rows(was) == 0)
 		refuse_unknown(r, name);
 	else if (rc == 0)
-		rc = show_form(r, form, form_typed(r, form, "refused"), err);
+		rc = show_schedule_form(r, form, form_typed(r, form, "refused"), err);
 	pg_result_free(was);
 	return rc;
 }
@@ -226,12 +227,12 @@ int pages_act_schedule(struct web_request *r, struct deferred_error *err)
 	int rc;
 
 	if (wrong)
-		return show_form(r, form, wrong, err);
+		return show_schedule_form(r, form, wrong, err);
 	rc = web_act_schedule_set_exec(r->pg, name, form_typed(r, form, "version"), form_typed(r, form, "rule"),
 				       form_typed(r, form, "fn"), form_params(r, form), form_options(r, form),
 				       page_actor(r), page_address(r), &res, err);
 	if (rc == 0 && (refused = web_act_schedule_set_row(res, 0).refused)) {
-		rc = show_form(r, form, refused, err);
+		rc = show_schedule_form(r, form, refused, err);
 	} else if (rc == 0) {
 		r->name = name;
 		html_json(&made, name);

@@ -32,7 +32,7 @@ static bool is_word(struct web_request *r, const char *name, const char *text, c
 }
 
 /* "customer.address.0", in place. */
-static void read_path(struct search *s, char *text)
+static void read_params_path(struct search *s, char *text)
 {
 	s->more.path = s->path;
 	s->more.path_len = 0;
@@ -63,7 +63,7 @@ static bool read_repeated(struct search *s, char *text, char *value)
 	if (strncmp(text, params, strlen(params)) != 0)
 		return false;
 	value[-1] = '\0';
-	read_path(s, text + strlen(params));
+	read_params_path(s, text + strlen(params));
 	s->more.value = value;
 	return true;
 }

@@ -54,7 +54,7 @@ static void finish_answer(struct web_request *r)
 	reply_header(reply, "Cross-Origin-Resource-Policy", "same-origin");
 }
 
-static void refuse(struct web_request *r, int status, const char *text)
+static void refuse_page(struct web_request *r, int status, const char *text)
 {
 	page_refuse(r, status, text);
 	if (status == 401)
@@ -66,7 +66,7 @@ static void refuse(struct web_request *r, int status, const char *text)
 
 static enum served_step refuse_now(struct web_request *r, int status, const char *text)
 {
-	refuse(r, status, text);
+	refuse_page(r, status, text);
 	reply_header(&r->reply, "Cache-Control", "private, no-store");
 	finish_answer(r);
 	return SERVED_ANSWER;
@@ -243,7 +243,8 @@ static bool make_answer(struct web_request *r, const char **claimed)
 	if (outcome == WEB_POOL_AWAY)
 		refuse_database(r, &err);
 	else if (outcome == WEB_POOL_REFUSED) {
-		refuse(r, 401, "The database refused that name and password. Load the page again to enter others.");
+		refuse_page(r, 401,
+			       "The database refused that name and password. Load the page again to enter others.");
 		log_line(LOG_L_WARNING, "web: login refused, from %s: %s",
 			 r->address[0] ? r->address : "a local socket", err.message);
 	}
@@ -270,9 +271,9 @@ static void answer_request(struct web_request *r)
 static void refuse_late(struct web_request *r, bool often)
 {
 	if (often)
-		refuse(r, 429, "Too many login attempts. Try again in ten seconds.");
+		refuse_page(r, 429, "Too many login attempts. Try again in ten seconds.");
 	else
-		refuse(r, 503, "Too many requests. Try again in ten seconds.");
+		refuse_page(r, 503, "Too many requests. Try again in ten seconds.");
 }
 
 const struct web_pool_work web_app_work = { .answer = answer_request, .refuse = refuse_late };
@@ -445,7 +446,7 @@ static enum served_step check_form(struct web_request *r)
 
 /* ---- of the server ---------------------------------------------------------------------------- */
 
-static void app_begin(void *exchange, void *data, struct served *parts)
+static void web_begin(void *exchange, void *data, struct served *parts)
 {
 	struct web_request *r = exchange;
 
@@ -458,7 +459,7 @@ static void app_begin(void *exchange, void *data, struct served *parts)
 	*parts = (struct served){ &r->arena, &r->http, &r->reply, &r->hold, &r->awaits_body };
 }
 
-static void app_headers(void *exchange)
+static void web_headers(void *exchange)
 {
 	struct web_request *r = exchange;
 	struct request *http = &r->http;
@@ -473,7 +474,7 @@ static void app_headers(void *exchange)
 }
 
 /* Called when the headers are there, when a body is there, and when the pool is done with the request. */
-static enum served_step app_step(void *exchange)
+static enum served_step web_step(void *exchange)
 {
 	struct web_request *r = exchange;
 	enum served_step step;
@@ -489,7 +490,7 @@ static enum served_step app_step(void *exchange)
 	return step;
 }
 
-static void app_wait(void *exchange, void (*wake)(void *data), void *data)
+static void web_wait(void *exchange, void (*wake)(void *data), void *data)
 {
 	struct web_request *r = exchange;
 
@@ -498,18 +499,18 @@ static void app_wait(void *exchange, void (*wake)(void *data), void *data)
 	web_pool_submit(r->web->pool, r);
 }
 
-static bool app_takes_body(const void *exchange)
+static bool web_takes_body(const void *exchange)
 {
 	(void)exchange;
 	return true;
 }
 
-static void app_refuse(void *exchange, enum fault fault)
+static void web_refuse(void *exchange, enum fault fault)
 {
 	refuse_now(exchange, fault_info(fault)->status, fault_info(fault)->message);
 }
 
-static void app_log(void *exchange, size_t bytes_out, bool cut)
+static void web_log(void *exchange, size_t bytes_out, bool cut)
 {
 	struct web_request *r = exchange;
 	struct access_entry entry = {
@@ -529,7 +530,7 @@ static void app_log(void *exchange, size_t bytes_out, bool cut)
 		access_log_write(r->web->log, &entry);
 }
 
-static void app_end(void *exchange)
+static void web_end(void *exchange)
 {
 	struct web_request *r = exchange;
 
@@ -544,12 +545,12 @@ static void app_end(void *exchange)
 
 const struct server_app web_app = {
 	.exchange_bytes = sizeof(struct web_request),
-	.begin = app_begin,
-	.headers = app_headers,
-	.step = app_step,
-	.wait = app_wait,
-	.takes_body = app_takes_body,
-	.refuse = app_refuse,
-	.log = app_log,
-	.end = app_end,
+	.begin = web_begin,
+	.headers = web_headers,
+	.step = web_step,
+	.wait = web_wait,
+	.takes_body = web_takes_body,
+	.refuse = web_refuse,
+	.log = web_log,
+	.end = web_end,
 };

@@ -93,7 +93,7 @@ static void client_address(const struct web_request *r, char address[sizeof(r->a
 	strncpy(address, from + strspn(from, " "), sizeof(r->address) - 1);
 }
 
-static bool is_known(const struct web_pool *p, uint64_t who)
+static bool is_known_login(const struct web_pool *p, uint64_t who)
 {
 	for (size_t i = 0; i < KNOWN; i++)
 		if (p->known[i].who == who && p->known[i].at_ns != 0)
@@ -179,7 +179,7 @@ static void assign_group(struct web_pool *p, struct web_request *r)
 	r->pair = group_number(p, 'p', r->user, address, sizeof(address));
 	r->group = r->login;
 	r->submitted_ns = r->turn_ns = clock_ns();
-	if (p->web->auth == WEB_NONE || (p->web->auth == WEB_POSTGRES && !is_known(p, r->login)))
+	if (p->web->auth == WEB_NONE || (p->web->auth == WEB_POSTGRES && !is_known_login(p, r->login)))
 		r->group = group_number(p, 'a', "", address, sizeof(address));
 	if (p->web->auth == WEB_POSTGRES && r->group != r->login)
 		r->turn_ns = next_turn(p, r);
