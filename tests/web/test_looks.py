@@ -99,7 +99,10 @@ def test_only_commands_of_a_remedy_are_marked_as_such(web, db):
     db.defer("nosuch")
     assert db.run(["check_deferred"]).returncode == 0
     (remedy,) = re.findall('do: </span>(.*?)</p>', web.page("/"))
-    assert remedy.endswith(": </bdi><code>deferred cancel --fn nosuch</code>") and remedy.startswith("<bdi>install")
+    assert remedy == (
+        "<bdi>if the name is wrong: </bdi><code>deferred cancel --fn nosuch</code><bdi>; </bdi>"
+        "<bdi>if it is right: </bdi><bdi>install the plugin where check_deferred runs, and read its log</bdi>"
+    )
 
 
 def test_a_page_for_operators_says_how_to_become_one(web):
