@@ -22,4 +22,16 @@ static inline int64_t clock_ms(void)
 	return (int64_t)(clock_ns() / NS_PER_MS);
 }
 
+/* The time in ms from now, for pthread_cond_clockwait() with CLOCK_MONOTONIC. */
+static inline struct timespec clock_deadline(int64_t ms)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	ts.tv_nsec += ms % 1000 * (int64_t)NS_PER_MS;
+	ts.tv_sec += ms / 1000 + ts.tv_nsec / (int64_t)NS_PER_S;
+	ts.tv_nsec %= (int64_t)NS_PER_S;
+	return ts;
+}
+
 #endif

@@ -180,16 +180,11 @@ static void end_expired(struct account_cache *cache)
 /* Waits for a request for fresh accounts, at most ms. Locked. */
 static void wait_for_reason(struct account_cache *cache, int64_t ms)
 {
-	struct timespec until;
+	struct timespec until = clock_deadline(ms);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	while (!cache->stopping && !cache->waiting)
-		if (pthread_cond_timedwait(&cache->changed, &cache->lock, &until) == ETIMEDOUT)
-			return;
+	while (!cache->stopping && !cache->waiting &&
+	       pthread_cond_clockwait(&cache->changed, &cache->lock, CLOCK_MONOTONIC, &until) == 0)
+		;
 }
 
 static void pause_unlocked(struct account_cache *cache, int64_t ms)
@@ -260,17 +255,13 @@ static void account_cache_free(struct account_cache *cache)
 struct account_cache *account_cache_start(const char *conninfo, const char *key_file, struct deferred_error *err)
 {
 	struct account_cache *cache = calloc(1, sizeof(*cache));
-	pthread_condattr_t attr;
 
 	if (!cache) {
 		error_set(err, DEFERRED_ENOMEM, "accounts", "out of memory");
 		return NULL;
 	}
 	pthread_mutex_init(&cache->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&cache->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&cache->changed, NULL);
 	cache->conninfo = strdup(conninfo ? conninfo : "");
 	cache->key_file = strdup(key_file);
 	if (!cache->conninfo || !cache->key_file) {

@@ -262,13 +262,9 @@ static size_t sort_out(struct batcher_job **jobs, size_t n)
 static void wait_for_work(struct worker *w)
 {
 	pthread_cond_t *work = w->slow ? &w->batcher->slow_work : &w->batcher->fast_work;
-	struct timespec until;
+	struct timespec until = clock_deadline(IDLE_LOOK_MS);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += IDLE_LOOK_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000L;
-	until.tv_nsec %= 1000000000L;
-	if (pthread_cond_timedwait(work, &w->batcher->lock, &until) != ETIMEDOUT)
+	if (pthread_cond_clockwait(work, &w->batcher->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT)
 		return;
 	pthread_mutex_unlock(&w->batcher->lock);
 	db_connection_idle(&w->db);
@@ -317,7 +313,6 @@ static void batcher_free(struct batcher *batcher)
 struct batcher *batcher_start(const char *conninfo, int threads, struct deferred_error *err)
 {
 	struct batcher *batcher = calloc(1, sizeof(*batcher));
-	pthread_condattr_t attr;
 
 	if (!batcher || !(batcher->workers = calloc((size_t)threads + 1, sizeof(*batcher->workers))) ||
 	    !(batcher->conninfo = strdup(conninfo ? conninfo : ""))) {
@@ -328,11 +323,8 @@ struct batcher *batcher_start(const char *conninfo, int threads, struct deferred
 		return NULL;
 	}
 	pthread_mutex_init(&batcher->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&batcher->fast_work, &attr);
-	pthread_cond_init(&batcher->slow_work, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_cond_init(&batcher->fast_work, NULL);
+	pthread_cond_init(&batcher->slow_work, NULL);
 	for (int k = 0; k < BATCHER_KINDS; k++)
 		list_init(&batcher->waiting[k]);
 	for (int i = 0; i <= threads; i++) {

@@ -35,17 +35,13 @@ struct web_cache {
 struct web_cache *web_cache_new(struct deferred_error *err)
 {
 	struct web_cache *c = calloc(1, sizeof(*c));
-	pthread_condattr_t monotonic;
 
 	if (!c) {
 		error_set(err, DEFERRED_ENOMEM, "cache", "out of memory");
 		return NULL;
 	}
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->done, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pthread_cond_init(&c->done, NULL);
 	return c;
 }
 
@@ -91,14 +87,9 @@ static struct entry *entry_of(struct web_cache *c, const char *key)
 /* Until *going is false. */
 static void wait_while(struct web_cache *c, const bool *going, int wait_ms)
 {
-	struct timespec until;
-	uint64_t ns;
+	struct timespec until = clock_deadline(wait_ms);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	ns = (uint64_t)until.tv_nsec + (uint64_t)wait_ms * NS_PER_MS;
-	until.tv_sec += (time_t)(ns / NS_PER_S);
-	until.tv_nsec = (long)(ns % NS_PER_S);
-	while (*going && pthread_cond_timedwait(&c->done, &c->lock, &until) == 0)
+	while (*going && pthread_cond_clockwait(&c->done, &c->lock, CLOCK_MONOTONIC, &until) == 0)
 		;
 }
 
