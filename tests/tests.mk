@@ -238,7 +238,7 @@ fuzz-changes:
 		echo "$$name: $(FUZZ_S) s, seed $(FUZZ_SEED)" && \
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
-FUZZ_HTTP := arena chunks crypto fault head reply request text
+FUZZ_HTTP := arena buf chunks crypto fault head reply request text
 FUZZ_SRC := $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) \
 	$(addprefix lib/base/,error.c log.c outlet.c span.c text/utf8.c text/visible.c) \
 	$(wildcard lib/port/config*.c) $(addprefix lib/port/,plugin.c secret_file.c)

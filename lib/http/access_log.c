@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/outlet.h"
-#include "http/arena.h"
+#include "http/buf.h"
 #include "http/text.h"
 
 #include <arpa/inet.h>

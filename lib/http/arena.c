@@ -14,7 +14,6 @@
 
 #define BLOCK_BYTES 4000
 #define RESERVE_BYTES (16 * 1024 * 1024) /* of address space: no memory until it is used */
-#define LARGE_BYTES (64 * 1024)
 
 struct arena_block {
 	struct arena_block *next;
@@ -44,7 +43,7 @@ bool arena_is_short(void)
  * Resizes p. Without memory it frees the reserve, and then waits for memory that other threads free. After a second
  * without memory the process exits with 71, since it could answer no request. A service manager starts it again.
  */
-static void *must_realloc(void *p, size_t size)
+void *arena_realloc(void *p, size_t size)
 {
 	const struct timespec pause = { 0, 10 * 1000000 };
 
@@ -72,7 +71,7 @@ void *arena_alloc(struct arena *a, size_t size)
 	if (!b || b->size - b->used < size) {
 		size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
 
-		b = must_realloc(NULL, sizeof(*b) + room);
+		b = arena_realloc(NULL, sizeof(*b) + room);
 		b->size = room;
 		b->used = 0;
 		b->next = a->blocks;
@@ -119,74 +118,4 @@ void arena_clear(struct arena *a)
 	}
 	a->blocks = NULL;
 	a->bytes = 0;
-}
-
-/* False: it has failed. */
-static bool grow_buf(struct buf *b, size_t more)
-{
-	size_t cap = b->cap ? b->cap : 256;
-	char *p;
-
-	if (b->failed)
-		return false;
-	while (cap < b->len + more + 1)
-		cap *= 2;
-	if (cap <= b->cap)
-		return true;
-	p = cap > LARGE_BYTES ? realloc(b->p, cap) : must_realloc(b->p, cap);
-	if (!p) {
-		free(b->p);
-		*b = (struct buf){ .failed = true };
-		return false;
-	}
-	b->p = p;
-	b->cap = cap;
-	return true;
-}
-
-void buf_add(struct buf *b, const char *text, size_t len)
-{
-	if (len == 0 || !grow_buf(b, len))
-		return;
-	memcpy(b->p + b->len, text, len);
-	b->len += len;
-	b->p[b->len] = '\0';
-}
-
-void buf_text(struct buf *b, const char *text)
-{
-	buf_add(b, text, strlen(text));
-}
-
-void buf_printf(struct buf *b, const char *fmt, ...)
-{
-	va_list ap;
-	int len;
-
-	va_start(ap, fmt);
-	len = vsnprintf(NULL, 0, fmt, ap);
-	va_end(ap);
-	if (!grow_buf(b, (size_t)len))
-		return;
-	va_start(ap, fmt);
-	vsnprintf(b->p + b->len, (size_t)len + 1, fmt, ap);
-	va_end(ap);
-	b->len += (size_t)len;
-}
-
-void buf_clear(struct buf *b)
-{
-	free(b->p);
-	*b = (struct buf){ 0 };
-}
-
-char *buf_take(struct buf *b)
-{
-	char *p;
-
-	p = grow_buf(b, 0) ? b->p : NULL;
-	if (p)
-		p[b->len] = '\0';
-	*b = (struct buf){ 0 };
-	return p;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena - memory of one request, freed at once; and text that grows.
+ * arena - memory of one request, freed at once.
  *
  * arena_alloc() and the functions that use it never return NULL. The limits on requests bound what a request needs.
- * When memory runs out, they use a reserve, and the server accepts no more requests. A large text does not use the
- * reserve: it fails.
+ * When memory runs out, they use a reserve, and the server accepts no more requests.
  */
 #ifndef ARENA_H
 #define ARENA_H
@@ -25,15 +24,7 @@ char *arena_copy(struct arena *a, const char *text, size_t len); /* with a NUL b
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void arena_clear(struct arena *a);
 
-struct buf {
-	char *p; /* NUL-terminated where len > 0 */
-	size_t len, cap;
-	bool failed; /* no memory: it is empty, and what is added is dropped */
-};
-void buf_add(struct buf *b, const char *text, size_t len);
-void buf_text(struct buf *b, const char *text);
-void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void buf_clear(struct buf *b);
-char *buf_take(struct buf *b); /* given: free() it; "" where nothing was added; NULL: it has failed */
+/* As realloc(), with the reserve. Never NULL. */
+void *arena_realloc(void *p, size_t size);
 
 #endif

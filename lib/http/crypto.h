@@ -3,7 +3,7 @@
 #ifndef CRYPTO_H
 #define CRYPTO_H
 
-#include "http/arena.h"
+#include "http/buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>

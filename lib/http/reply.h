@@ -4,6 +4,7 @@
 #define REPLY_H
 
 #include "http/arena.h"
+#include "http/buf.h"
 #include "http/fault.h"
 
 #include <stdbool.h>

@@ -9,6 +9,7 @@
 #define REQUEST_H
 
 #include "http/arena.h"
+#include "http/buf.h"
 #include "http/fault.h"
 
 #include <netinet/in.h>

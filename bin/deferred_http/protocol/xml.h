@@ -13,6 +13,7 @@
 #define XML_H
 
 #include "http/arena.h"
+#include "http/buf.h"
 
 #define XML_DEPTH_MAX 8
 #define XML_NODES_MAX 400

@@ -7,6 +7,7 @@
 #define HTML_H
 
 #include "http/arena.h"
+#include "http/buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "indent.h"
 
-#include "http/arena.h"
+#include "http/buf.h"
 
 #define STEP 2
 #define DEEPEST 32 /* levels that are indented */

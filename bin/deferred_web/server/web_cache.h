@@ -16,7 +16,7 @@
 #define WEB_CACHE_H
 
 #include "base/error.h"
-#include "http/arena.h"
+#include "http/buf.h"
 
 #include <stdbool.h>
 #include <stdint.h>
