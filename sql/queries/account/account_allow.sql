@@ -1,7 +1,7 @@
 -- account_allow: give an account functions that its messages may become calls of.
 -- params: account text, functions text[]
 -- returns: functions text
--- $1 account, $2 functions, each a name or PREFIX.*.
--- rows: one row: all that it has now, blanks between.
+-- $2 each a name or PREFIX.*
+-- rows: one row: all that it has now, blanks between
 -- locks: the row of the account
 select array_to_string(deferred.__account_allow($1::text, $2::text[]), ' ') as functions

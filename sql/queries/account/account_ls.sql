@@ -2,8 +2,7 @@
 -- params: none
 -- returns: name text, enabled bool, key1 bytea, key2 bytea, properties json?, created text,
 --   key1_since text, key2_since text, functions text
--- rows: a row an account, by name: name, enabled, keys (encrypted), service properties (NULL:
---   none), added, first and second key made, functions that it was given, blanks between.
+-- rows: by name. Keys are encrypted. Functions have blanks between them
 -- locks: none
 select a.name, a.enabled, a.key1, a.key2, a.properties,
        to_char(a.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created,

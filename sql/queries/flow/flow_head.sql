@@ -2,12 +2,8 @@
 -- params: flow int8, jobs_max int4
 -- returns: id int8, label text, jobs int8, on_failure text, failed int8?, states text, retry text?,
 --   created text, created_by text, json text
--- $1 flow or job, $2 of how many of its first jobs states are counted.
--- rows: one row, or none for what is in no flow: id, label, jobs (of one that has not ended as far
---   as they were counted), what becomes of the rest when one fails, the job that failed first and
---   has the rest cancelled (int8 or NULL), how many of the first jobs are in which state, what came
---   of the last retry (NULL: there was none), when it was deferred, by whom, the same as a JSON
---   object.
+-- rows: one row; none if it is not a flow, or not a job of one. Jobs and states of a flow that has
+--   not ended are those that were counted
 -- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
 --   __deferred_hot, __deferred_member_job, __deferred_log_job, __deferred_flow_retry_flow, primary
 --   key of __deferred_flow_open

@@ -2,11 +2,8 @@
 -- params: flows_max int4, before int8?
 -- returns: id int8, label text, jobs int8, created text, created_by text, on_failure text,
 --   failed int8?, states text, json text
--- $1 how many at most, $2 those before this one (NULL: the newest).
--- rows: of each: id, label, jobs, when it was deferred, by whom, what becomes of the rest when one
---   fails, the job that failed first and has the rest cancelled (int8 or NULL), how many of the
---   first jobs are in which state, the same as a JSON object; of 200 jobs each at most, and of some
---   20,000 in all.
+-- $2 NULL: from the newest
+-- rows: states are those of at most 200 jobs each, and of some 20,000 in all
 -- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
 --   __deferred_hot, __deferred_log_job, primary key of __deferred_flow_open
 select f.id, coalesce(f.label, '') as label, s.jobs,

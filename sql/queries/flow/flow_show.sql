@@ -2,10 +2,8 @@
 -- params: flow int8, jobs_max int4, after int8
 -- returns: id int8, name text, fn text, state text, label text, waits_for text,
 --   waits_for_json text, json text, last_outcome text?
--- $1 flow or job, $2 how many at most, $3 go on after this one (0: from the first).
--- rows: of each: id, name in the flow, function, state, label, what it waits for, 20 at most, the
---   same as JSON: a list of objects with id and on, 1,000 at most, all of it as a JSON object, how
---   its last attempt ended (text or NULL).
+-- $3 0: from the first
+-- rows: the parents are at most 20, in the JSON object 1,000
 -- locks: none. Index: primary keys of __deferred_flow (deferred.__flow_nodes()), __deferred_member,
 --   __deferred_edge, __deferred and __deferred_hot, __deferred_member_job, __deferred_edge_parent,
 --   __deferred_log_job

@@ -2,12 +2,10 @@
 -- params: state text, queue text, fn text, label text, key text, rule text, created_by text,
 --   since text, until text, tags text[], after text, dry int4, user text
 -- returns: done int8, refused int8, why text, after text?, noted bool
--- $1 state: ready, delayed, claimed; NULL: any of these; $2 queue, $3 function, $4 label, $5 key,
---   $6 rule, $7 who deferred it, $8 deferred since, $9 until, $10 tags, all of which it has; each
---   NULL: any. $11 where to go on, NULL: at the beginning; $12 1: count them only, else 0; $13 user
---   of this machine.
--- rows: one row: jobs done, jobs that were refused, why the first of them was, where to go on,
---   NULL: that was all; one more, ignored.
+-- $1 ready, delayed or claimed. $1 to $10 NULL: any. $11 NULL: from the beginning. $12 1: only
+--   count
+-- rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
+--   all
 -- locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
 --   __deferred_hot, then for each job as the view deferred.job and as deferred.cancel()
 select s.done, s.refused, s.why, s.after::text,

@@ -3,10 +3,8 @@
 --   rule text, created_by text, since text, until text, tags text[], index_label text
 -- returns: id int8, state text, queue text, fn text, label text, priority int4, attempt int4,
 --   age_s int8, until_s int8, last_outcome text, json text, held_by text?, fits bool, last bool
--- $1 queue, $2 function; each NULL: any. $3 state, always done, $4 most rows. $5 go on after this
---   job (NULL: from the beginning). $6 label, $7 key, $8 rule, $9 who deferred it, $10 deferred
---   since, $11 until, $12 tags, all of which it has; each NULL: any. $13 label, where "deferred
---   index add label" has made its index (NULL: it has not).
+-- NULL: any; $5 NULL: from the beginning. $13 label, where "deferred index add label" has made its
+--   index
 -- rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
 -- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
 --   __deferred_log_job, then for each job as the view deferred.job (offset 0 has it looked up job

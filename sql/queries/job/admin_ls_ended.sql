@@ -3,10 +3,7 @@
 -- params: queue text, fn text, state text, rows_max int4, after int8?, label text, key text,
 --   rule text, created_by text, since text, until text, tags text[], index_label text
 -- returns: as admin_ls_done
--- $1 queue, $2 function; each NULL: any. $3 state dead, cancelled or expired, $4 most rows. $5 go
---   on after this job (NULL: from the beginning). $6 label, $7 key, $8 rule, $9 who deferred it,
---   $10 deferred since, $11 until, $12 tags, all of which it has; each NULL: any. $13 label, where
---   "deferred index add label" has made its index (NULL: it has not).
+-- $3 dead, cancelled or expired. The other parameters are those of admin_ls_done.
 -- rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
 -- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
 --   __deferred_log_ended, then for each job as the view deferred.job (offset 0 has it looked up job

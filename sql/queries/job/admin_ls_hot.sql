@@ -3,15 +3,11 @@
 -- params: queue text, fn text, state text, rows_max int4, after int8?, label text, key text,
 --   rule text, created_by text, since text, until text, tags text[], index_label text
 -- returns: as admin_ls_done
--- $1 queue, $2 function, $3 state waiting, delayed, ready or claimed; each NULL: any. $4 most rows.
---   $5 go on after this job (NULL: from the beginning). $6 label, $7 key, $8 rule, $9 who deferred
---   it, $10 deferred since, $11 until, $12 tags, all of which it has; each NULL: any. $13 label,
---   where "deferred index add label" has made its index (NULL: it has not).
--- rows: id, state, queue, fn, label, priority, attempt, seconds since it was deferred, seconds
---   until it is due, or while claimed until the lease ends, negative: since, last outcome, the job
---   as a JSON object with held_by, what holds it back: function, no worker has it; while it is
---   ready, paused, its queue, or limit, it may (NULL: nothing); it fits (false: not listed, the row
---   tells how far was looked); it is the last that was looked at, and there may be more.
+-- $3 waiting, delayed, ready or claimed; NULL: any. The other parameters are those of
+--   admin_ls_done.
+-- rows: until_s: until it is due or its lease ends; negative: since. held_by: function, no worker
+--   has it; while it is ready, paused or limit. If fits is false the row only tells how far was
+--   looked. If last, it is the last that was looked at
 -- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
 --   primary key of __deferred_hot, whose order it follows, then for each job as the view
 --   deferred.job (offset 0 has it looked up job by job) and primary key of __deferred_queue; all of

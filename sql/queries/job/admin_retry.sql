@@ -1,7 +1,6 @@
 -- admin_retry: have a dead, cancelled, expired or delayed job run now, with all its attempts again.
 -- params: job int8, user text
 -- returns: retried bool
--- rows: one row: false if there is no such job.
 -- locks: the hot row. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job
 select case when r.done then deferred.__act_note($2::text || ': deferred retry', 'retry', job => $1)
             else false end as retried

@@ -2,12 +2,10 @@
 -- params: state text, queue text, fn text, label text, key text, rule text, created_by text,
 --   since text, until text, tags text[], after text, dry int4, error text, user text
 -- returns: as admin_cancel_some
--- $1 state: dead, cancelled, expired, delayed; NULL: dead or delayed; $2 queue, $3 function, $4
---   label, $5 key, $6 rule, $7 who deferred it, $8 deferred since, $9 until, $10 tags, all of which
---   it has; each NULL: any. $11 where to go on, NULL: at the beginning; $12 1: count them only,
---   else 0; $13 first line of its error, numbers as #, NULL: any; $14 user of this machine.
--- rows: one row: jobs done, jobs that were refused, why the first of them was, where to go on,
---   NULL: that was all; one more, ignored.
+-- $1 dead, cancelled, expired or delayed; NULL: dead or delayed. $2 to $10, $13 NULL: any. $11
+--   NULL: from the beginning. $12 1: only count. $13 first line of its error, numbers as #
+-- rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
+--   all
 -- locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
 --   __deferred_hot, then for each job as the view deferred.job and as deferred.retry()
 select s.done, s.refused, s.why, s.after::text,

@@ -1,8 +1,8 @@
 -- message_clear: one step of clearing a queue.
 -- params: queue text, upto int8?, jobs_max int4
 -- returns: status int4, cleared int8, upto int8, more bool
--- $1 queue, $2 last id; NULL: what is there now, $3 most jobs.
--- rows: one row: status, jobs cleared, last id (to be handed in again), there is more.
+-- $2 NULL: what is there now
+-- rows: one row. The last id is $2 of the next step
 -- locks: the rows; those locked by others are left for the next step
 -- Index: __deferred_hot_message and the others by queue; the delayed calls of all queues are looked
 --   through

@@ -5,8 +5,8 @@
 -- Arrays in step: $1 queue, $2 text, $3 seconds it is hidden at first, $4 time to live in seconds;
 --   -1: never expires, 0: as the queue says, else 7 days; $5 traceparent, NULL: none, or none has
 --   one.
--- rows: one row an element: its number from 1, status (lib/store/message.h), id, receipt, inserted,
---   expires (NULL: never), visible; id NULL unless the status is 0.
+-- rows: one for each element: its number from 1, status (lib/store/message.h); id is NULL unless
+--   the status is 0
 -- locks: none but of what it adds
 -- Index: primary key of __deferred_queue, __deferred_hot_key for queues with a max_length
 select m.item, m.status, m.id, m.receipt, m.inserted_at, m.expires_at, m.visible_at

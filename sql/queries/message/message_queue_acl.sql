@@ -1,6 +1,5 @@
 -- message_queue_acl: the stored access policies of a queue.
 -- params: queue text
 -- returns: status int4, acl json?
--- rows: one row: status, policies as they were set, NULL: none.
 -- locks: none
 select a.status, a.acl from deferred.__message_queue_acl($1::text) a

@@ -1,6 +1,6 @@
 -- message_queue_create: make a queue.
 -- params: queue text, metadata json
 -- returns: status int4
--- $1 queue, $2 metadata, an object of strings; NULL: none.
+-- $2 an object of strings; NULL: none
 -- locks: the row of the queue
 select deferred.__message_queue_create($1::text, $2::json) as status

@@ -2,9 +2,8 @@
 -- params: fn text
 -- returns: fn text, running int8, max_running int4?, rate float8?, burst int4?, paused_s int8?,
 --   json text, on_dead text?
--- $1 one function, NULL: all.
--- rows: function, attempts running, max_running, rate a second, burst, seconds since the breaker
---   paused it (NULL: it did not), the same as a JSON object, on_dead.
+-- $1 NULL: all
+-- rows: paused_s is the time since the breaker paused it; NULL: it did not
 -- locks: none. Index: primary keys of __deferred_function, __deferred_limit and __deferred_hot
 with figures as (
     select coalesce(f.name, o.name) as fn, r.running, f.max_running, f.rate, f.burst,

@@ -2,8 +2,8 @@
 -- has no row.
 -- params: fn text, names text[], values text[], user text
 -- returns: ignored
--- $1 function, $2 names and $3 values of limits; NULL: none; $4 user of this machine.
--- rows: a row a queue, ignored; there is always one, 'default'.
+-- $3 NULL: no limit
+-- rows: one for each queue, ignored
 -- locks: the row of the function
 with done as materialized (
     select deferred.__function_set($1::text, s.settings),

@@ -2,11 +2,8 @@
 -- params: fn text
 -- returns: fn text, plugin text, version text, timeout_ms int8?, max_attempts int4?,
 --   max_running int4?, rate float8?, hosts int8, some_hosts text, seen_s int8?, json text
--- $1 one function, NULL: all, but for names with the plugin in front.
--- rows: function, plugin, version, time limit it asks for (milliseconds; NULL: none), attempts it
---   asks for, max_running, rate a second, hosts that have it, some of their names, seconds since
---   one said so (NULL: no worker has it), the same, and the build, as a JSON object; one row for
---   each build of a plugin, at most 10,000.
+-- $1 NULL: all, except names with the plugin in front
+-- rows: one for each build of a plugin, at most 10,000. If seen_s is NULL no worker has it
 -- locks: none. Reads all of __deferred_offer and __deferred_function
 with offered as materialized (
     select f.fn collate "C" as fn, f.plugin, nullif(f.timeout_ms, 0) as timeout_ms,

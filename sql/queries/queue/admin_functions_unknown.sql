@@ -2,10 +2,7 @@
 -- lane tell. Looks at those that were set aside too, and at the first $1 delayed ones.
 -- params: jobs_max int8
 -- returns: fn text, jobs int8, oldest_s int8, more bool, json text
--- $1 jobs to look at of a kind.
--- rows: function, jobs, seconds since the first of them was deferred, there are jobs that were not
---   looked at, the same as a JSON object; those with most jobs first, at most 100; nothing where no
---   worker has yet said what it has.
+-- rows: those with most jobs first, at most 100; none if no worker has reported its functions
 -- locks: none. Index: what deferred.__ready() reads; __deferred_hot_limited, by a step for each
 --   queue and function, and __deferred_hot_delayed; for one job of each function, as the view
 --   deferred.job; all of __deferred_offer

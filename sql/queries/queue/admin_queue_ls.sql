@@ -5,12 +5,8 @@
 --   weight float8?, fn text, json text, backoff_floor_ms int8?, backoff_ceiling_ms int8?,
 --   backoff_exponent float8?, max_dequeue int4?, params_max_bytes int4?, metadata text?,
 --   on_dead text?, paused_by text, paused_s int8?, paused_until text?
--- $1 one queue, NULL: all.
--- rows: queue, paused, attempts running (NULL: not counted, there is no limit), max_running, rate a
---   second, burst, max_length, on_full, visibility timeout, ttl (milliseconds), max_attempts,
---   weight, function, all of it as a JSON object; back-off floor, ceiling (milliseconds) and
---   exponent, max_dequeue, params_max_bytes, NULL: as in a new queue, metadata, on_dead; who paused
---   it, seconds since (NULL: not known).
+-- $1 NULL: all
+-- rows: one for each queue. If running is NULL it was not counted, because there is no limit
 -- locks: none. Index: primary keys of __deferred_queue, __deferred_limit and __deferred_hot
 select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.rate, q.burst,
        q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,

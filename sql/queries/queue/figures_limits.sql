@@ -1,9 +1,8 @@
 -- figures_limits: how much of the limits on attempts at once is used.
 -- params: queue text, fn text
 -- returns: is_fn bool, name text, share float8, running int8, most int4
--- $1 only of this queue, $2 only of this function (both NULL: all).
--- rows: function (else a queue), name, share used, attempts at once, most; those that are not being
---   used are not there.
+-- $1, $2 NULL: all
+-- rows: limits that are being used
 -- locks: none. Index: __deferred_limit_pkey; __deferred_hot_pkey for each job that is counted, as
 --   many as the limits allow
 select x.fn as is_fn, x.name, n.running::float8 / x.most as share, n.running, x.most

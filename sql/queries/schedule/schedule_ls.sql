@@ -2,9 +2,8 @@
 -- params: name text
 -- returns: name text, rule text, zone text, fn text, queue text, owner text, next text, last text,
 --   last_what text, last_error text, json json
--- $1 name; NULL: all of them.
--- rows: name, rule, zone, function, queue, owner, next tick as clocks there show it (paused,
---   never), last tick (NULL: none), what came of it, why no job, and the whole as JSON.
+-- $1 NULL: all
+-- rows: by name. Ticks are as clocks in the zone show them
 -- locks: none
 select s.name, s.rule, s.zone, s.fn, s.queue, s.owner::text,
        case when s.paused then 'paused' when s.next_at is null then 'never'

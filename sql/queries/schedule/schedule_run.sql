@@ -1,7 +1,7 @@
 -- schedule_run: a job of a schedule now, outside of its rule.
 -- params: name text, user text
 -- returns: job int8?, noted bool
--- rows: one row: job id (NULL: the queue is full, and drops); one more, ignored.
+-- rows: one row. NULL: the queue is full and drops jobs
 -- locks: none that others wait for
 select s.job,
        deferred.__act_note($2::text || ': deferred schedule run', 'run', schedule => $1) as noted

@@ -1,7 +1,7 @@
 -- schedule_set: store a schedule, or change it. It belongs to the role that set it first.
 -- params: name text, rule text, fn text, params json, opts json
 -- returns: what text
--- $1 name, $2 rule, $3 function, $4 params, $5 options as deferred.schedule() takes them.
+-- $5 as deferred.schedule() takes them
 -- locks: the row of the schedule, until the transaction ends. Index: unique name of
 --   __deferred_schedule
 select deferred.schedule($1, $2, $3, $4, $5) as what

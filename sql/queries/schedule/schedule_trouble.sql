@@ -1,10 +1,9 @@
 -- schedule_trouble: schedules whose jobs do not come, or do not end as they should.
 -- params: queue text
 -- returns: name text, what text, why text?, since_s int8?, job int8?
--- $1 queue; NULL: all.
--- rows: name, what (failed, its last tick could not be deferred; dead, its last job is; paused),
---   why (NULL: not for who asks, or it says no more), seconds since that tick (NULL: it had none),
---   that job (NULL: none); in this order of what, the oldest first, 100 at most.
+-- $1 NULL: all
+-- rows: at most 100. The last tick could not be deferred (failed), the last job is dead, or the
+--   schedule is paused; in this order, oldest first
 -- locks: none. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job, for the
 --   last job of the 1,000 schedules that had a tick last; all of __deferred_schedule
 with last as materialized (
