@@ -2,5 +2,4 @@
 create or replace view deferred.__account as
     select a.name, a.enabled, a.functions, a.created_at, a.key1_since, a.key2_since
     from deferred.__deferred_account a;
-comment on view deferred.__account is 'accounts of the HTTP front, with the ages of their keys';
 grant select on deferred.__account to deferred_viewer;

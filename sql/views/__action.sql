@@ -5,6 +5,4 @@ create or replace view deferred.__action as
            case when pg_has_role('deferred_reader', 'member') then a.filter
                 else (a.filter::jsonb - 'error')::json end as filter, a.jobs, a.flow
     from deferred.__deferred_action a;
-comment on view deferred.__action is
-    'what operators did; without error texts for who may not see them';
 grant select on deferred.__action to deferred_viewer;

@@ -9,5 +9,4 @@ create or replace view deferred.__figures_state as
            0::int8 as wait_us, 0::int8 as run_us, 0::int8 as cpu_us, 0::int8 as max_rss_kb,
            '{}'::text as wait_histogram, '{}'::text as run_histogram, 0 as series
     from deferred.__deferred_folded f;
-comment on view deferred.__figures_state is 'the first row of figures: how far the log was summed';
 grant select on deferred.__figures_state to deferred_worker, deferred_viewer;

@@ -6,6 +6,4 @@ create or replace view deferred.__held as
     cross join lateral unnest(l.ids) i(id)
     join deferred.__deferred_hot h on h.id = i.id and pg_visible_in_snapshot(h.xid, l.snap)
     where l.expires_at > clock_timestamp();
-comment on view deferred.__held is
-    'calls that are claimed, each with its worker; one whose lease was extended twice';
 grant select on deferred.__held to deferred_worker, deferred_viewer;

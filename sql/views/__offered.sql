@@ -4,5 +4,4 @@ create or replace view deferred.__offered as
     select distinct f.fn collate "C" as fn from deferred.__deferred_offer o
     cross join lateral unnest(o.fn, o.max_attempts) f(fn, max_attempts)
     where f.max_attempts >= 0;  -- else it is refused there
-comment on view deferred.__offered is 'functions that some worker has';
 grant select on deferred.__offered to deferred_worker, deferred_viewer;

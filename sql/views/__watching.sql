@@ -8,6 +8,4 @@ create or replace view deferred.__watching as
     union all
     select w.watch from deferred.__deferred_worker w
     where pg_is_in_recovery() and w.ended_at is null and w.watch is not null;
-comment on view deferred.__watching is
-    'numbers of workers whose sessions are there: __deferred_worker.watch';
 grant select on deferred.__watching to deferred_worker, deferred_viewer;
