@@ -211,9 +211,8 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         """Installed, set up, and its jobs run by the lines of cron; with a program and a plugin, deferred from the shell and from C."""
         t, db = typist, typist.db
         db.sql(f"create role {t.web} login")
-        t(block("make install"))
-        config = re.sub(r'user = "deferred".*', 'user = "nobody"', block("database {")) + DECLARED + "\n"
-        t.write("etc/deferred/deferred.conf", config + 'function "fail" { command = {"/bin/false"} }', "a")
+        t(block("make install").replace('user = "deferred"', 'user = "nobody"'))
+        t.write("etc/deferred/deferred.conf", DECLARED + '\nfunction "fail" { command = {"/bin/false"} }\n', "a")
         t.write("usr/local/lib/hello.py", block("json.load"))
         os.chmod(t.place + "/lib/hello.py", 0o755)
         t.write("greetings.c", block("#include <deferred_plugin.h>"))
