@@ -225,7 +225,7 @@ static int read_word(struct reader *r)
 	return rc < 0 ? rc : TEXT;
 }
 
-/* Skip blanks and comments. A "*" or "+" outside quotes counts as a blank, as it always has. */
+/* Skip blanks and comments. */
 static int skip_blanks(struct reader *r)
 {
 	for (;; r->at++) {
@@ -240,7 +240,7 @@ static int skip_blanks(struct reader *r)
 				r->line += *r->at == '\n';
 			continue;
 		}
-		if (!*r->at || !strchr(" \t\r\n*+", *r->at) || (r->at[0] == '+' && r->at[1] == '='))
+		if (!*r->at || !strchr(" \t\r\n", *r->at))
 			return 0;
 		r->line += *r->at == '\n';
 	}
@@ -260,6 +260,11 @@ static int next_token(struct reader *r)
 		return read_quoted(r, c);
 	if (c == '$' && r->at[1] == '{')
 		return (rc = read_variable(r)) < 0 ? rc : TEXT;
+	if (c == '*' || (c == '+' && r->at[1] != '=')) {
+		fail(r, r->line, "'%c' is not in quotes", c);
+		error_hint(r->err, "%s", quotes_hint);
+		return DEFERRED_ECONFIG;
+	}
 	if (!strchr("{}()=,+", c))
 		return read_word(r);
 	n += c == '+';

@@ -68,9 +68,6 @@ static void a_value_is_written_in_many_ways(void **state)
 		{ "\r\n\ta\r\n", "a" },
 		{ "a\\b", "a\\b" },
 		{ "\xc3\xa9\xff", "\xc3\xa9\xff" },
-		{ "a*", "a" },
-		{ "+a +", "a" },
-		{ "* /* x */ a", "a" },
 		{ "\"\"", NULL },
 		{ "''", NULL },
 		{ "\"a b\tc\nd\re\"", "a b\tc\nd\re" },
@@ -189,6 +186,11 @@ static void what_breaks_the_grammar_is_named_with_its_line(void **state)
 	refuses("user = \"\n\\", "1: string is never closed", any);
 	refuses("user = a${SET}", "1: 'a${': text around a variable is not in quotes", "double quotes");
 	refuses("cnt = 1 /*/ x", "1: comment is never closed", any);
+	refuses("cnt = 1\nuser = a*", "2: '*' is not in quotes", quotes);
+	refuses("user = * /* x */ a", "1: '*' is not in quotes", quotes);
+	refuses("schedule s { rule = */5 * * * * }", "1: '*' is not in quotes", quotes);
+	refuses("cnt = +1", "1: '+' is not in quotes", quotes);
+	refuses("cnt = 1 + ", "1: '+' is not in quotes", quotes);
 }
 
 static void files_and_values_have_a_limit(void **state)
