@@ -37,10 +37,9 @@ void doctor_clocks(struct doctor *d)
 		(llabs(off) >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(d, "this host is %.1f s %s the database",
 									  (double)llabs(off) / 1e6,
 									  off > 0 ? "behind" : "ahead of");
-		doctor_why(d, "jobs are due by the database's clock and cron starts by this host's: times in logs and "
-			      "certificates do not agree");
-		doctor_do(d,
-			  "have both hosts follow the same time servers: chronyc tracking, timedatectl set-ntp true");
+		doctor_why(d, "jobs are due by the clock of the database, and cron starts by that of this "
+			      "host; times in logs do not agree");
+		doctor_do(d, "let both hosts follow the same time servers: chronyc tracking, timedatectl set-ntp true");
 	}
 	/* It was put back, or the jobs were deferred where another one was ahead. */
 	behind = r.behind_us;
@@ -48,8 +47,7 @@ void doctor_clocks(struct doctor *d)
 		(behind >= CLOCK_FAIL_US ? doctor_fail : doctor_warn)(
 			d, "the clock of the database is %.1f s behind the time at which jobs were deferred",
 			(double)behind / 1e6);
-		doctor_why(d, "what is due or leased by the time that was lasts so much longer: delayed jobs, retries "
-			      "and leases of workers that have died");
+		doctor_why(d, "delayed jobs, retries, and leases of dead workers last longer by that time");
 		doctor_do(
 			d,
 			"set the server's clock; jobs that are due too late then run at once with `deferred retry ID`");
@@ -69,8 +67,7 @@ void doctor_snapshots(struct doctor *d)
 	if (!doctor_ask(d, doctor_hidden_exec, &hidden))
 		return;
 	if (doctor_hidden_row(hidden, 0).hidden)
-		doctor_note(d, "sessions of others are not seen: grant pg_read_all_stats to %s shows them",
-			    doctor_user_name(d));
+		doctor_note(d, "other sessions are not visible: grant pg_read_all_stats to %s", doctor_user_name(d));
 	pg_result_free(hidden);
 	if (!doctor_ask(d, doctor_snapshots_exec, &res))
 		return;
@@ -81,8 +78,8 @@ void doctor_snapshots(struct doctor *d)
 			break;
 		(r.age_s >= SNAPSHOT_FAIL_S ? doctor_fail : doctor_warn)(d, "%s: in a transaction for %s", r.who,
 									 span_age(age, r.age_s));
-		doctor_why(d, "rows of jobs that have ended since cannot be removed while it may want to see them: "
-			      "tables grow, looking for jobs gets slower");
+		doctor_why(d, "rows of jobs that have ended since cannot be removed, so tables grow and "
+			      "finding jobs gets slower");
 		doctor_do(d, "%s", r.ends);
 	}
 	pg_result_free(res);
@@ -107,9 +104,9 @@ void doctor_slots(struct doctor *d)
 		(fails ? doctor_fail
 		       : doctor_warn)(d, "nobody reads from replication slot %s, which keeps %" PRId64 " MB of WAL%s",
 				      r.slot, kept >> 20, r.keeps_rows ? ", and dead rows" : "");
-		doctor_why(d, "what it keeps grows until the disk is full, and the server stands then");
+		doctor_why(d, "the WAL that it keeps grows until the disk is full, and the server then stops");
 		doctor_do(d,
-			  "start the standby that reads from it; where there is none any more: select "
+			  "start the standby that reads from it; if there is none any more: select "
 			  "pg_drop_replication_slot('%s')",
 			  r.slot);
 	}
@@ -129,15 +126,19 @@ void doctor_durability(struct doctor *d)
 	told = r.sentence;
 	if (strcmp(class, "waiting") == 0) {
 		doctor_fail(d, "%s", told);
-		doctor_why(d, "nothing is acknowledged until one is there: who defers waits, and so does what workers "
-			      "have to record");
-		doctor_do(d, "start the standby, or let the primary go on alone: alter system set "
+		doctor_why(d,
+			   "applications that defer jobs wait until a standby is there, and so do workers that record "
+			   "results");
+		doctor_do(d, "start the standby, or let the primary continue alone: alter system set "
 			     "synchronous_standby_names = ''; select pg_reload_conf()");
+	} else if (strcmp(class, "none") == 0) {
+		doctor_warn(d, "%s", told);
+		doctor_why(d, "after a loss of power jobs may be missing, and the server may not start again");
+		doctor_do(d, "alter system set fsync = on; select pg_reload_conf()");
 	} else if (strcmp(class, "delayed") == 0) {
 		doctor_warn(d, "%s", told);
-		doctor_why(
-			d,
-			"the application counts those jobs as stored; and jobs that ran within that second run again");
+		doctor_why(d, "jobs that the application counts as stored are lost, and jobs that ran in that second "
+			      "run again");
 		doctor_do(d, "alter role ... reset synchronous_commit, or take it out of postgresql.conf");
 	} else {
 		doctor_note(d, "%s", told);

@@ -20,6 +20,25 @@ from test_figures import checked, deferred, metrics
 OK, WARN, FAIL, UNKNOWN = 0, 1, 2, 3
 
 
+@pytest.fixture(scope="module", autouse=True)
+def fsync(admin):
+    """Sets it. It is off for other tests, which doctor warns of."""
+
+    def put(statement, value):
+        admin.execute(f"alter system {statement}")
+        admin.execute("select pg_reload_conf()")
+
+        def has_value():
+            admin.execute("show fsync")
+            return admin.fetchone()[0] == value
+
+        harness.wait_for(has_value, 10, "the server has the setting")
+
+    put("set fsync = on", "on")
+    yield put
+    put("reset fsync", "off")
+
+
 @pytest.fixture
 def doctor(db):
     """Calls it as the role a line of cron connects as; findings by check, each (status, what, why, do)."""
@@ -61,9 +80,18 @@ def test_all_is_well(db, doctor):
     checks = [line.split() for line in done.stdout.splitlines()]
     assert (
         {c[0] for c in checks} == {"ok"}
-        and {" ".join(c[1:3]) for c in checks if len(c) > 2} <= {"durability (none:", "user (functions"}
+        and {" ".join(c[1:3]) for c in checks if len(c) > 2} <= {"durability (local:", "user (functions"}
         and len(checks) == 23
     ), done.stdout
+
+
+def test_a_server_that_does_not_write_to_disk(doctor, fsync):
+    fsync("reset fsync", "off")
+    try:
+        level, what, _, do = doctor(WARN)["durability"][0]
+    finally:
+        fsync("set fsync = on", "on")
+    assert level == "warn" and what.startswith("none: fsync is off") and "alter system set fsync = on" in do
 
 
 def test_what_is_wrong_with_the_config_and_the_connection(db, doctor):
@@ -409,7 +437,7 @@ def clocked():
     with open(path, "wb") as f:
         f.write(struct.pack("q", 0))
     server = harness.OwnServer(
-        settings={"max_prepared_transactions": 5, "max_slot_wal_keep_size": "'32MB'"},
+        settings={"fsync": "on", "max_prepared_transactions": 5, "max_slot_wal_keep_size": "'32MB'"},
         server_env={
             "LD_PRELOAD": os.path.join(harness.BUILD, "tests", "harness", "clock_shift.so"),
             "CLOCK_SHIFT": path,

@@ -320,6 +320,8 @@ def test_what_a_commit_survives_is_told(alone):
 
     wait_for(lambda: not db.one("select exists (select from pg_stat_replication)"), 20, "the standby has gone")
     assert status()[:3] == ("waiting", [], "fail")
+    db.sql("alter system set fsync = on")
+    db.sql("select pg_reload_conf()")
     alone.second.start()
     wait_for(
         lambda: db.one("select exists (select from pg_stat_replication where sync_state = 'sync')"),
@@ -338,8 +340,12 @@ def test_what_a_commit_survives_is_told(alone):
     db.sql("alter system set synchronous_standby_names = ''")
     db.sql("alter system set synchronous_commit = off")
     db.sql("select pg_reload_conf()")
-    wait_for(lambda: status()[0] == "none", 10, "it is as the settings say")  # fsync is off in these tests
-    assert "second (async, " in status()[3]
+    wait_for(lambda: status()[0] == "delayed", 10, "it is as the settings say")
+    assert "second (async, " in status()[3] and status()[2] == "warn"
+    db.sql("alter system reset fsync")  # which is off in these tests
+    db.sql("select pg_reload_conf()")
+    wait_for(lambda: status()[0] == "none", 10, "it is as the settings say")
+    assert status()[2] == "warn"
 
 
 def cancel_wait(db, name):

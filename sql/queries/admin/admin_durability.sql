@@ -21,7 +21,7 @@ told as (
     from standby s)
 select c.class,
        case c.class
-           when 'none' then 'none: fsync is off, so a crash of the host may take everything'
+           when 'none' then 'none: fsync is off, so a crash of the host may destroy the database'
            when 'delayed'
                then
                    'delayed: synchronous_commit is off, so a crash of the server takes what was '
@@ -39,11 +39,11 @@ select c.class,
                                    else '' end as sentence,
        t.standbys::text, t.hidden
 from told t
-cross join lateral (select case when current_setting('synchronous_standby_names') <> ''
-                                    and current_setting('synchronous_commit') not in ('off',
-                                        'local')
-                                    then case when t.sync = 0 and t.hidden = 0 then 'waiting'
-                                              else 'synchronous' end
+cross join lateral (select current_setting('synchronous_standby_names') <> ''
+                           and current_setting('synchronous_commit') not in ('off', 'local')
+                           as waits) w
+cross join lateral (select case when w.waits and t.sync = 0 and t.hidden = 0 then 'waiting'
                                 when current_setting('fsync') = 'off' then 'none'
+                                when w.waits then 'synchronous'
                                 when current_setting('synchronous_commit') = 'off' then 'delayed'
                                 else 'local' end as class) c
