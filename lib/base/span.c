@@ -125,17 +125,22 @@ bool span_parse(const char *text, double *ms)
 	return true;
 }
 
+static long long rounded(long long s, long long unit)
+{
+	return s / unit + (s % unit >= unit / 2);
+}
+
 const char *span_age(char buf[SPAN_AGE_SIZE], int64_t seconds)
 {
 	long long s = seconds < 0 ? -seconds : seconds;
 
 	if (s < 120)
 		snprintf(buf, SPAN_AGE_SIZE, "%llds", s);
-	else if (s < 120 * 60)
-		snprintf(buf, SPAN_AGE_SIZE, "%lldmin", s / 60);
-	else if (s < 48 * 3600)
-		snprintf(buf, SPAN_AGE_SIZE, "%lldh", s / 3600);
+	else if (rounded(s, 60) < 120)
+		snprintf(buf, SPAN_AGE_SIZE, "%lldmin", rounded(s, 60));
+	else if (rounded(s, 3600) < 48)
+		snprintf(buf, SPAN_AGE_SIZE, "%lldh", rounded(s, 3600));
 	else
-		snprintf(buf, SPAN_AGE_SIZE, "%lldd", s / 86400);
+		snprintf(buf, SPAN_AGE_SIZE, "%lldd", rounded(s, 86400));
 	return buf;
 }

@@ -25,7 +25,7 @@ bool span_is_bare(const char *text);    /* a number without a unit */
 
 #define SPAN_HINT "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d"
 
-/* A span as people say it: 5s, 3min, 2h, 4d; in the caller's buffer, which is returned. */
+/* A span as people say it, to the nearest unit: 5s, 3min, 2h, 4d. Returns the caller's buffer. */
 #define SPAN_AGE_SIZE 32
 const char *span_age(char buf[SPAN_AGE_SIZE], int64_t seconds);
 

@@ -53,11 +53,34 @@ static void a_bare_number_has_no_unit(void **state)
 	assert_true(number > 1.49 && number < 1.51);
 }
 
+/* tests/sql/test_alert.py reads the list too. */
+static void an_age_is_rounded_to_the_nearest_unit(void **state)
+{
+	FILE *f = fopen("tests/lib/ages", "r");
+	char line[128], buf[SPAN_AGE_SIZE];
+	int lines = 0;
+
+	(void)state;
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		char *bar = strchr(line, '|');
+
+		if (!bar)
+			continue;
+		bar[strcspn(bar, "\n")] = '\0';
+		assert_string_equal(span_age(buf, atoll(line)), bar + 1);
+		lines++;
+	}
+	fclose(f);
+	assert_true(lines > 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(time_spans_are_read_as_in_sql),
 		cmocka_unit_test(a_bare_number_has_no_unit),
+		cmocka_unit_test(an_age_is_rounded_to_the_nearest_unit),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,9 +1,12 @@
 """What is told, and that it is told once: each cause brought about in the sums that it is found by. Runs of programs are in tests/bin/test_alerting.py."""
 
 import json
+import os
 
 import psycopg2
 import pytest
+
+import pg
 
 SETTINGS = {
     "hook": True,
@@ -185,7 +188,7 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
         (
             "late",
             "junk00",
-        ): "queue junk00 is late: 1 job waits in it, the first for 02:46:39; the same of 30 others: mail, junk01, junk02, "
+        ): "queue junk00 is late: 1 job waits in it, the first for 3h; the same of 30 others: mail, junk01, junk02, "
         "junk03, junk04, ...; deferred alert --list"
     }
     for i in range(31, 33):
@@ -201,7 +204,7 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
         (
             "late",
             "junk33",
-        ): "queue junk33 is late: 1 job waits in it, the first for 02:46:39; the same of 1 other: images; deferred alert --list"
+        ): "queue junk33 is late: 1 job waits in it, the first for 3h; the same of 1 other: images; deferred alert --list"
     }
     for i in range(34, 44):
         late(f"junk{i}", 9999, "mallory")
@@ -234,6 +237,13 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
     )
 
 
+def test_ages_are_said_as_in_c(db):
+    """tests/lib/span_test.c reads the same list."""
+    with open(os.path.join(pg.TOP, "tests", "lib", "ages")) as f:
+        ages = [(int(s), text) for s, text in (line.rstrip("\n").split("|") for line in f if line[0] != "#")]
+    assert db.sql("select s, deferred.__age(s) from unnest(%s::int8[]) s", [s for s, _ in ages]) == ages
+
+
 def test_a_queue_that_is_late_and_one_that_nobody_serves(db, told):
     """Whichever of two workers finds it first, and whether or not he lives to tell it."""
     for queue, oldest in (("mail", 1000), ("slow", 9999), ("quick", 60), ("alert", 5000), ("held", 5000)):
@@ -262,7 +272,7 @@ def test_a_queue_that_is_late_and_one_that_nobody_serves(db, told):
     db.sql(
         "update deferred.__deferred_worker set started_at = now() - interval '2 hours', seen_at = now() - interval '2 hours'"
     )
-    assert told.look() == {("unserved", "mail"): "nobody serves queue mail: 3 jobs wait in it, the first for 00:16:40"}
+    assert told.look() == {("unserved", "mail"): "no worker serves queue mail: 3 jobs wait in it, the first for 17min"}
     assert db.sql("select cause from deferred.__deferred_alert where ended_at is null") == [("unserved",)]
     # One whose run takes long, and holds a lease, serves it.
     db.sql(

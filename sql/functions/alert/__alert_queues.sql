@@ -43,12 +43,12 @@ begin
         perform deferred.__alert_found(
             case when v.unserved then 'unserved' else 'late' end, v.queue,
             format('%s: %s%s job%s wait%s in it, the first for %s',
-                   case when v.unserved then 'nobody serves queue ' || v.queue
+                   case when v.unserved then 'no worker serves queue ' || v.queue
                         else format('queue %s is late', v.queue) end, v.ready,
                    case when v.more then ' or more' end,
                    case when v.ready <> 1 or v.more then 's' end,
                    case when v.ready = 1 and not v.more then 's' end,
-                   make_interval(secs => v.oldest_s)),
+                   deferred.__age(v.oldest_s)),
             format('deferred why --queue %s', v.queue));
     end loop;
     return true;
