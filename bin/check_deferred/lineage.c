@@ -39,7 +39,11 @@ static int read_known(const char *path, struct known *known, struct deferred_err
 
 	known->len = 0;
 	if (fd < 0)
-		return errno == ENOENT ? 0 : error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot open '%s'", path);
+		return errno == ENOENT
+			       ? 0
+			       : error_errno(err, DEFERRED_ESYSTEM, "lineage",
+					     "cannot open '%s'\nlet the user of the worker read it, or remove it",
+					     path);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 	    (st.st_mode & (S_IWGRP | S_IWOTH))) {
 		close(fd);
@@ -48,7 +52,8 @@ static int read_known(const char *path, struct known *known, struct deferred_err
 	f = fdopen(fd, "r");
 	if (!f) {
 		close(fd);
-		return error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot read '%s'", path);
+		return error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot read '%s'\nremove it; it is made again",
+				   path);
 	}
 	while (known->len < SERVERS_MAX && (n = fscanf(f, "%23[0-9] %" SCNd64 "\n", known->server[known->len].system,
 						       &known->server[known->len].timeline)) == 2)
@@ -72,7 +77,9 @@ static int write_known(const char *path, const struct known *known, struct defer
 	fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	f = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (!f) {
-		error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot write '%s'", fresh);
+		error_errno(err, DEFERRED_ESYSTEM, "lineage",
+			    "cannot write '%s'\nfree space there, and let the user of the worker write to the folder",
+			    fresh);
 		if (fd >= 0)
 			close(fd);
 		return err->code;
@@ -82,7 +89,10 @@ static int write_known(const char *path, const struct known *known, struct defer
 	failed = fflush(f) != 0 || fsync(fd) < 0;
 	failed |= fclose(f) != 0;
 	if (failed || rename(fresh, path) < 0)
-		return error_errno(err, DEFERRED_ESYSTEM, "lineage", "cannot write '%s'", path);
+		return error_errno(
+			err, DEFERRED_ESYSTEM, "lineage",
+			"cannot write '%s'\nfree space there, and let the user of the worker write to the folder",
+			path);
 	return 0;
 }
 

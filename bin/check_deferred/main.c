@@ -330,7 +330,7 @@ static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 
 		if (strcmp(old ? old : "", new ? new : "") == 0)
 			continue;
-		log_line(LOG_L_WARNING, "setting '%s' has changed: needs a restart", lasting[i]);
+		log_line(LOG_L_WARNING, "setting '%s' has changed; hint: restart to apply it", lasting[i]);
 		/* The canonical text of a span is a number of milliseconds, a bare number would be seconds. */
 		snprintf(ms, sizeof(ms), "%sms", old ? old : "");
 		if (config_override(fresh->config, lasting[i],
@@ -431,7 +431,7 @@ static int before_work(void *data, struct deferred_error *err)
 	if (config_flag(run.settings->config, "loop")) {
 		tell_service();
 		if (geteuid() == 0 && (!run.runners.switch_user || run.runners.uid == 0))
-			log_line(LOG_L_WARNING, "functions run as root, as allow_root says; hint: set 'user' to a "
+			log_line(LOG_L_WARNING, "functions run as root because allow_root = 1; hint: set 'user' to a "
 						"user with fewer rights");
 	}
 	warn_of_missing_commands(run.settings->config);
@@ -443,7 +443,8 @@ static int before_work(void *data, struct deferred_error *err)
 	sigprocmask(SIG_BLOCK, &run.signals, NULL);
 	run.worker.signal_fd = signalfd(-1, &run.signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (run.worker.signal_fd < 0)
-		return error_errno(err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
+		return error_errno(err, DEFERRED_ESYSTEM, "signalfd",
+				   "cannot watch signals\nraise the limit of open files (ulimit -n)");
 	runner_init_process();
 	if (run.pidfile.unclean || run.pidfile.replaced)
 		orphan_sweep_instance(run.instance);

@@ -349,8 +349,7 @@ void pidfile_alive(struct pidfile *p)
 		p->missed = true;
 		log_line(LOG_L_ERROR,
 			 "pidfile '%s' has been removed or replaced while this copy runs: the next start does not "
-			 "find this copy and runs as well; "
-			 "to stop this copy: kill %d",
+			 "find this copy and runs as well; hint: to stop this copy, run: kill %d",
 			 p->path, (int)getpid());
 	}
 	futimens(p->fd, NULL);
@@ -401,7 +400,7 @@ void pidfile_release(struct pidfile *p)
 	if (p->fd < 0)
 		return;
 	if (ftruncate(p->fd, 0) < 0)
-		log_line(LOG_L_WARNING, "cannot empty the pidfile: %s", strerror(errno));
+		log_line(LOG_L_WARNING, "pidfile: cannot be emptied: %s", strerror(errno));
 	close(p->fd);
 	p->fd = -1;
 }

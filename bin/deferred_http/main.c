@@ -116,7 +116,7 @@ static void http_reload(void *data)
 			for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 				is_ours = is_ours && strcmp(s->name, taken[i]) != 0;
 			if (is_ours && strcmp(old ? old : "", new ? new : "") != 0)
-				log_line(LOG_L_WARNING, "setting '%s' has changed: needs a restart", s->name);
+				log_line(LOG_L_WARNING, "setting '%s' has changed; hint: restart to apply it", s->name);
 		}
 		program_set_log_level(fresh.config);
 		config_free(fresh.config);

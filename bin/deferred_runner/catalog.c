@@ -288,6 +288,7 @@ const struct plugin_function *catalog_find(const char *name, struct deferred_err
 		crash_note_modules();
 	fn = entry ? plugin_find(catalog.plugins, name) : NULL;
 	if (!fn)
-		error_set(err, DEFERRED_EPLUGIN, "plugin", "function not in this runner");
+		error_set(err, DEFERRED_EPLUGIN, "plugin",
+			  "the runner does not have this function\nreload check_deferred with SIGHUP");
 	return fn;
 }

@@ -64,7 +64,8 @@ static int check_socket(const struct run *run, const struct web *web, const stru
 {
 	if (s->tls && !config_text(run->config, "web.tls_certificate"))
 		return error_set(err, DEFERRED_ECONFIG, "listen",
-				 "%s is for HTTPS, but web.tls_certificate or web.tls_key is missing", s->name);
+				 "%s is for HTTPS, but web.tls_certificate or web.tls_key is missing\nset both",
+				 s->name);
 	if (web->auth == WEB_PEER && !sockets_is_unix(s)) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer",
 			  s->name);
@@ -148,7 +149,8 @@ static int web_start(void *data, struct deferred_error *err)
 		.read_only = config_flag(config, "web.read_only"),
 	};
 	if (getrandom(run->web.key, sizeof(run->web.key), 0) != (ssize_t)sizeof(run->web.key)) {
-		error_errno(err, DEFERRED_ESYSTEM, "getrandom", "no random numbers");
+		error_errno(err, DEFERRED_ESYSTEM, "getrandom",
+			    "cannot read random numbers\nthis kernel is too old: getrandom(2) is needed");
 		return EX_OSERR;
 	}
 	if (certificate &&

@@ -111,10 +111,12 @@ static int text_check(const char *name, const char *s, size_t max_chars, struct 
 	if (!s)
 		return 0;
 	if (utf8_prefix(s, strlen(s)) != strlen(s))
-		return error_set(err, DEFERRED_EINVAL, "opts", "option '%s' is not valid UTF-8", name);
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "option '%s' is not valid UTF-8\nconvert the text to UTF-8", name);
 	if (max_chars && utf8_chars(s) > max_chars)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option '%s' has %zu characters, more than %zu", name,
-				 utf8_chars(s), max_chars);
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "option '%s' has %zu characters, more than %zu\nshorten the text", name, utf8_chars(s),
+				 max_chars);
 	return 0;
 }
 
@@ -123,8 +125,8 @@ static int span_check(const char *name, int64_t ms, struct deferred_error *err)
 	if (ms >= 0 && ms <= SPAN_MAX_MS)
 		return 0;
 	return error_set(err, DEFERRED_EINVAL, "opts",
-			 "option '%s' is out of range: %lld ms (0 to %lld, a hundred years)", name, (long long)ms,
-			 (long long)SPAN_MAX_MS);
+			 "option '%s' is out of range: %lld ms\nuse 0 to 3155760000000 ms, a hundred years", name,
+			 (long long)ms);
 }
 
 static int concurrency_check(const struct deferred_opts *o, struct deferred_error *err)
@@ -132,13 +134,15 @@ static int concurrency_check(const struct deferred_opts *o, struct deferred_erro
 	if (text_check("concurrency_key", o->concurrency_key, KEY_MAX_CHARS, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->concurrency_key && !*o->concurrency_key)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option 'concurrency_key' is empty");
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "option 'concurrency_key' is empty\nuse 1 to 1000 characters, or NULL");
 	if (o->concurrency < 0 || o->concurrency > CONCURRENCY_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option 'concurrency' is out of range: %d (1 to %d)",
-				 o->concurrency, CONCURRENCY_MAX);
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "option 'concurrency' is out of range: %d\nuse 1 to 10000", o->concurrency);
 	if (o->concurrency && !o->concurrency_key)
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'concurrency' is %d, but 'concurrency_key' is missing", o->concurrency);
+				 "option 'concurrency' is %d, but 'concurrency_key' is missing\nset both",
+				 o->concurrency);
 	return 0;
 }
 
@@ -147,16 +151,18 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 	for (size_t i = 0; tags && tags[i]; i++) {
 		if (i == TAGS_MAX)
 			return error_set(err, DEFERRED_EINVAL, "opts",
-					 "option 'tags' has more than %d tags, the first is '%.100s'", TAGS_MAX,
-					 tags[0]);
+					 "option 'tags' has more than %d tags, the first is '%.100s'\nuse fewer tags",
+					 TAGS_MAX, tags[0]);
 		if (!*tags[i])
-			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is empty", i);
+			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is empty\nuse 1 to 100 characters",
+					 i);
 		if (utf8_prefix(tags[i], strlen(tags[i])) != strlen(tags[i]))
-			return error_set(err, DEFERRED_EINVAL, "opts", "tags[%zu] is not valid UTF-8", i);
+			return error_set(err, DEFERRED_EINVAL, "opts",
+					 "tags[%zu] is not valid UTF-8\nconvert the text to UTF-8", i);
 		if (utf8_chars(tags[i]) > TAG_MAX_CHARS)
 			return error_set(err, DEFERRED_EINVAL, "opts",
-					 "tags[%zu] has %zu characters, more than %d: '%.100s'", i, utf8_chars(tags[i]),
-					 TAG_MAX_CHARS, tags[i]);
+					 "tags[%zu] has %zu characters, more than %d: '%.100s'\nshorten the tag", i,
+					 utf8_chars(tags[i]), TAG_MAX_CHARS, tags[i]);
 	}
 	return 0;
 }
@@ -164,24 +170,30 @@ static int tags_check(const char *const *tags, struct deferred_error *err)
 static int after_check(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->after_len > 0 && !o->after)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option 'after' is NULL, but after_len is %zu",
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "option 'after' is NULL, but after_len is %zu\npass the jobs, or set after_len to 0",
 				 o->after_len);
 	if (o->after_len > AFTER_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option 'after' names %zu jobs, more than %d",
-				 o->after_len, AFTER_MAX);
+		return error_set(
+			err, DEFERRED_EINVAL, "opts",
+			"option 'after' names %zu jobs, more than %d\nput a job between that waits for some of them",
+			o->after_len, AFTER_MAX);
 	for (size_t i = 0; i < o->after_len; i++) {
 		const struct deferred_after *a = &o->after[i];
 
 		if (a->job < 1)
-			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: %lld is not the id of a job", i,
+			return error_set(err, DEFERRED_EINVAL, "opts",
+					 "after[%zu]: %lld is not the id of a job\nan id is 1 or more", i,
 					 (long long)a->job);
 		if ((unsigned int)a->on > DEFERRED_AFTER_ENDED)
-			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: condition %d is unknown", i,
-					 (int)a->on);
+			return error_set(err, DEFERRED_EINVAL, "opts",
+					 "after[%zu]: condition %d is unknown\nuse a value of enum deferred_after_on",
+					 i, (int)a->on);
 		if (text_check("after", a->as, AS_MAX_CHARS, err) < 0)
 			return DEFERRED_EINVAL;
 		if (a->as && !*a->as)
-			return error_set(err, DEFERRED_EINVAL, "opts", "after[%zu]: the name is empty", i);
+			return error_set(err, DEFERRED_EINVAL, "opts",
+					 "after[%zu]: the name is empty\nuse 1 to 100 characters, or NULL", i);
 	}
 	return 0;
 }
@@ -198,45 +210,54 @@ static int traceparent_check(const char *s, struct deferred_error *err)
 
 static int opts_check(const struct deferred_opts *o, struct deferred_error *err)
 {
-	if (o->queue && !queue_valid(o->queue)) {
-		error_set(err, DEFERRED_EINVAL, "opts", "queue name '%.200s' is invalid", o->queue);
-		error_hint(err, "a name has 1 to 88 letters, digits, '_', '.' and '-', and begins with a letter, "
-				"a digit or '_'");
-		return DEFERRED_EINVAL;
-	}
+	if (o->queue && !queue_valid(o->queue))
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "queue name '%.200s' is invalid\n"
+				 "a name has 1 to 88 letters, digits, '_', '.' and '-', and begins with a letter, "
+				 "a digit or '_'",
+				 o->queue);
 	if (text_check("label", o->label, LABEL_MAX_CHARS, err) < 0 ||
 	    text_check("key", o->key, KEY_MAX_CHARS, err) < 0 || text_check("run_at", o->run_at, 0, err) < 0 ||
 	    text_check("expires_at", o->expires_at, 0, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->key && !*o->key)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option 'key' is empty");
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "option 'key' is empty\nuse 1 to 1000 characters, or NULL");
 	if (o->priority < INT16_MIN || o->priority > INT16_MAX)
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'priority' is out of range: %d (-32768 to 32767)", o->priority);
+				 "option 'priority' is out of range: %d\nuse -32768 to 32767; jobs with a larger "
+				 "priority run earlier",
+				 o->priority);
 	if (span_check("delay_ms", o->delay_ms, err) < 0 || span_check("expires_ms", o->expires_ms, err) < 0 ||
 	    span_check("timeout_ms", o->timeout_ms, err) < 0 ||
 	    span_check("backoff_floor_ms", o->backoff_floor_ms, err) < 0 ||
 	    span_check("backoff_ceiling_ms", o->backoff_ceiling_ms, err) < 0)
 		return DEFERRED_EINVAL;
 	if (o->flow < 0)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option 'flow' is not the number of a flow: %lld",
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "option 'flow' is not the number of a flow: %lld\nan id is 1 or more",
 				 (long long)o->flow);
 	if (o->max_attempts < 0)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option 'max_attempts' is negative: %d",
-				 o->max_attempts);
+		return error_set(
+			err, DEFERRED_EINVAL, "opts",
+			"option 'max_attempts' is out of range: %d\nuse a number from 1 on, or 0 for the setting",
+			o->max_attempts);
 	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'backoff_exponent' is out of range: %g (1 to 100)", o->backoff_exponent);
+				 "option 'backoff_exponent' is out of range: %g\nuse 1 to 100", o->backoff_exponent);
 	if (concurrency_check(o, err) < 0 || tags_check(o->tags, err) < 0 || after_check(o, err) < 0 ||
 	    traceparent_check(o->traceparent, err) < 0)
 		return DEFERRED_EINVAL;
 	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
-		return error_set(err, DEFERRED_EINVAL, "opts", "option 'on_duplicate' has the unknown value %d",
-				 (int)o->on_duplicate);
+		return error_set(
+			err, DEFERRED_EINVAL, "opts",
+			"option 'on_duplicate' has the invalid value %d\nuse a value of enum deferred_on_duplicate",
+			(int)o->on_duplicate);
 	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
 		if (o->reserved[i])
-			return error_set(err, DEFERRED_EINVAL, "opts",
-					 "reserved[%zu] is not zero: the options were not initialised", i);
+			return error_set(
+				err, DEFERRED_EINVAL, "opts",
+				"reserved[%zu] is not zero: the options were not initialised\nbegin with { 0 }", i);
 	return 0;
 }
 
@@ -248,15 +269,12 @@ int client_check(const struct deferred_call_spec *call, int64_t params_max_bytes
 
 	/* Without a function it is a message, and has to say for which queue. */
 	if (call->fn ? !fn_valid(call->fn) : !call->opts || !call->opts->queue) {
-		if (call->fn) {
-			error_set(err, DEFERRED_EINVAL, "fn", "function name '%.200s' is invalid", call->fn);
-			error_hint(err, "a name has 1 to 127 letters, digits, '_' and '.', and begins with a "
-					"letter or '_'");
-		} else {
-			error_set(err, DEFERRED_EINVAL, "fn", "the function is missing");
-			error_hint(err, "name a function; only a message has none, and needs a queue: set opts.queue");
-		}
-		return DEFERRED_EINVAL;
+		if (call->fn)
+			return error_set(err, DEFERRED_EINVAL, "fn",
+					 "function name '%.200s' is invalid\n" JOB_FUNCTION_NAMES, call->fn);
+		return error_set(err, DEFERRED_EINVAL, "fn",
+				 "the function is missing\n"
+				 "name a function; only a message has none, and needs a queue: set opts.queue");
 	}
 	if (call->opts && opts_check(call->opts, err) < 0) {
 		error_prefix(err, "%s", name);
@@ -282,7 +300,7 @@ static int calls_check(const struct deferred_call_spec *calls, size_t n, int64_t
 		       struct deferred_error *err)
 {
 	if (!calls && n > 0)
-		return error_set(err, DEFERRED_EINVAL, "calls", "calls is NULL");
+		return error_set(err, DEFERRED_EINVAL, "calls", "calls is NULL\npass an array of calls");
 	for (size_t i = 0; i < n; i++) {
 		int rc = client_check(&calls[i], params_max_bytes, err);
 
@@ -298,9 +316,7 @@ static int calls_check(const struct deferred_call_spec *calls, size_t n, int64_t
 
 static int no_context(const char *where, struct deferred_error *err)
 {
-	error_set(err, DEFERRED_EINVAL, where, "the context is missing");
-	error_hint(err, "open a context with deferred_open()");
-	return DEFERRED_EINVAL;
+	return error_set(err, DEFERRED_EINVAL, where, "the context is missing\nopen a context with deferred_open()");
 }
 
 /* The server's words do not tell which role has the right. */
@@ -418,8 +434,9 @@ static int open_opts_check(const struct deferred_open_opts *o, struct deferred_e
 {
 	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
 		if (o->reserved[i])
-			return error_set(err, DEFERRED_EINVAL, "open",
-					 "reserved[%zu] is not zero: the options were not initialised", i);
+			return error_set(
+				err, DEFERRED_EINVAL, "open",
+				"reserved[%zu] is not zero: the options were not initialised\nbegin with { 0 }", i);
 	return 0;
 }
 
@@ -434,7 +451,8 @@ static int limit_of(int64_t option, const struct config *config, const char *set
 static int use_shard(struct config *config, const char *conninfo, const char *shard, struct deferred_error *err)
 {
 	if (conninfo)
-		return error_set(err, DEFERRED_EINVAL, "open", "conninfo and shard '%.64s' are both given", shard);
+		return error_set(err, DEFERRED_EINVAL, "open",
+				 "conninfo and shard '%.64s' are both given\ngive one of them", shard);
 	if (config_override(config, "database.shard", shard, "shard", err) < 0)
 		return err ? err->code : DEFERRED_ECONFIG;
 	return config_use_shard(config, err);
@@ -509,10 +527,11 @@ static int choose_shard(const struct config *config, const char *route, char *na
 	free(names);
 	if (n == 0)
 		return error_set(err, DEFERRED_ENOTFOUND, "shard",
-				 len > 0 ? "no shard accepts jobs" : "the config file has no shards");
+				 len > 0 ? "no shard accepts jobs\nset accepting = 1 for a shard in the config file"
+					 : "the config file has no shards\nadd a section shard \"NAME\" to it");
 	return name[0] ? 0
-		       : error_set(err, DEFERRED_EINVAL, "shard", "the name of the shard has more than %zu bytes",
-				   size);
+		       : error_set(err, DEFERRED_EINVAL, "shard",
+				   "the name of the shard has more than %zu bytes\nuse a larger buffer", size);
 }
 
 int deferred_shard_for(const char *route, char *name, size_t size, struct deferred_error *err)
@@ -522,7 +541,7 @@ int deferred_shard_for(const char *route, char *name, size_t size, struct deferr
 
 	error_clear(err);
 	if (!name || size == 0)
-		return error_set(err, DEFERRED_EINVAL, "shard", "the buffer for the name is missing");
+		return error_set(err, DEFERRED_EINVAL, "shard", "the buffer for the name is missing\npass a buffer");
 	name[0] = '\0';
 	rc = config_load(&config, NULL, err);
 	if (rc == 0)
@@ -536,7 +555,7 @@ int deferred_open_with(struct deferred **d, const char *conninfo, const struct d
 {
 	error_clear(err);
 	if (!d)
-		return error_set(err, DEFERRED_EINVAL, "open", "the pointer for the context is NULL");
+		return error_set(err, DEFERRED_EINVAL, "open", "the pointer for the context is NULL\npass an address");
 	*d = NULL;
 	return context_new(d, conninfo, opts, err);
 }
@@ -611,7 +630,7 @@ struct flow {
 static int flow_check(const char *flow, struct deferred_error *err)
 {
 	int rc = flow ? params_check(flow, strlen(flow), err)
-		      : error_set(err, DEFERRED_EINVAL, "flow", "the flow is missing");
+		      : error_set(err, DEFERRED_EINVAL, "flow", "the flow is missing\npass JSON text");
 
 	if (rc < 0 && flow)
 		error_prefix(err, "flow");
@@ -894,11 +913,12 @@ int deferred_finish_conn(struct pg_conn *conn, int64_t id, int64_t receipt, cons
 	error_clear(err);
 	rc = own_job_check(&own, "finish", err);
 	if (rc == 0 && result && strlen(result) > JOB_TEXT_MAX)
-		rc = error_set(err, DEFERRED_EINVAL, "finish", "job %lld: the result has %zu bytes, more than %d",
+		rc = error_set(err, DEFERRED_EINVAL, "finish",
+			       "job %lld: the result has %zu bytes, more than %d\nstore the data elsewhere",
 			       (long long)id, strlen(result), JOB_TEXT_MAX);
 	if (rc == 0 && result && utf8_prefix(result, strlen(result)) != strlen(result))
-		rc = error_set(err, DEFERRED_EINVAL, "finish", "job %lld: the result is not valid UTF-8",
-			       (long long)id);
+		rc = error_set(err, DEFERRED_EINVAL, "finish",
+			       "job %lld: the result is not valid UTF-8\nconvert the text to UTF-8", (long long)id);
 	return rc < 0 ? rc : on_connection(conn, finish_own, &own, err);
 }
 
@@ -918,8 +938,9 @@ int deferred_extend_conn(struct pg_conn *conn, int64_t id, int64_t receipt, int6
 	error_clear(err);
 	rc = own_job_check(&own, "extend", err);
 	if (rc == 0 && (lease_ms < 1 || lease_ms > LEASE_MAX_MS))
-		rc = error_set(err, DEFERRED_EINVAL, "extend", "lease of %lld ms is out of range (1 to %lld)",
-			       (long long)lease_ms, (long long)LEASE_MAX_MS);
+		rc = error_set(err, DEFERRED_EINVAL, "extend",
+			       "job %lld: lease of %lld ms is out of range\nuse 1 to 604800000 (7 days)", (long long)id,
+			       (long long)lease_ms);
 	return rc < 0 ? rc : on_connection(conn, extend_own, &own, err);
 }
 
@@ -986,7 +1007,9 @@ int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct def
 			return 0;
 		}
 		if (left <= 0)
-			return error_set(err, DEFERRED_ETIMEOUT, "wait", "job %lld has not ended after %lld ms",
+			return error_set(err, DEFERRED_ETIMEOUT, "wait",
+					 "job %lld has not ended after %lld ms\nwait longer; deferred why ID says why "
+					 "a job waits",
 					 (long long)id, (long long)timeout_ms);
 		if (interval > left)
 			interval = left;

@@ -148,7 +148,8 @@ int deferred_coordinator_new(struct deferred_coordinator **out, int64_t range, s
 
 	error_clear(err);
 	if (!out)
-		return error_set(err, DEFERRED_EINVAL, where, "no place for the coordinator");
+		return error_set(err, DEFERRED_EINVAL, where,
+				 "the pointer for the coordinator is NULL\npass an address");
 	if (range < 1 || range > DEFERRED_RANGE_MAX) {
 		error_set(err, DEFERRED_EINVAL, where, "range %" PRId64 " is not from 1 to %d", range,
 			  DEFERRED_RANGE_MAX);
@@ -163,7 +164,8 @@ int deferred_coordinator_new(struct deferred_coordinator **out, int64_t range, s
 	e = pthread_mutex_init(&c->lock, NULL);
 	if (e != 0) {
 		free(c);
-		return error_set(err, DEFERRED_ESYSTEM, where, "cannot make a mutex: %s", strerror(e));
+		return error_set(err, DEFERRED_ESYSTEM, where,
+				 "cannot make a mutex (%s)\nraise the limits of the process", strerror(e));
 	}
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -172,7 +174,8 @@ int deferred_coordinator_new(struct deferred_coordinator **out, int64_t range, s
 	if (e != 0) {
 		pthread_mutex_destroy(&c->lock);
 		free(c);
-		return error_set(err, DEFERRED_ESYSTEM, where, "cannot make a condition variable: %s", strerror(e));
+		return error_set(err, DEFERRED_ESYSTEM, where,
+				 "cannot make a condition variable (%s)\nraise the limits of the process", strerror(e));
 	}
 	*out = c;
 	return 0;
@@ -226,7 +229,8 @@ int deferred_track_create(struct deferred_coordinator *c, struct deferred_track 
 
 	error_clear(err);
 	if (!c || !track)
-		return error_set(err, DEFERRED_EINVAL, where, "no coordinator, or no place for the track");
+		return error_set(err, DEFERRED_EINVAL, where,
+				 "the coordinator, or the pointer for the track, is NULL\npass both");
 	pthread_mutex_lock(&c->lock);
 	p = take_place(c);
 	if (p) {

@@ -21,6 +21,8 @@
 
 #define LABEL_MAX 1000 /* bytes of a label made of the subject */
 
+#define PARAMS_HINT "\ndeferred_functions(7) describes the params of send_mail"
+
 /* ---- params ----------------------------------------------------------------------------------- */
 
 static int refuse(struct deferred_error *err, const char *field, const char *value, const char *wrong)
@@ -28,8 +30,8 @@ static int refuse(struct deferred_error *err, const char *field, const char *val
 	if (!wrong)
 		return 0;
 	if (!value || mail_line_wrong(value, strlen(value)))
-		return error_set(err, DEFERRED_EINVAL, "mail", "%s %s", field, wrong);
-	return error_set(err, DEFERRED_EINVAL, "mail", "%s: '%.200s' %s", field, value, wrong);
+		return error_set(err, DEFERRED_EINVAL, "mail", "%s %s" PARAMS_HINT, field, wrong);
+	return error_set(err, DEFERRED_EINVAL, "mail", "%s: '%.200s' %s" PARAMS_HINT, field, value, wrong);
 }
 
 static int check_line(struct deferred_error *err, const char *field, const char *text)
@@ -119,7 +121,8 @@ static int put_headers(struct params_text *t, const struct deferred_header *h, s
 	bool plain;
 
 	if (len > MAIL_HEADERS_MAX)
-		return error_set(err, DEFERRED_EINVAL, "mail", "headers: more than %d", MAIL_HEADERS_MAX);
+		return error_set(err, DEFERRED_EINVAL, "mail", "headers has more than %d headers\nremove some",
+				 MAIL_HEADERS_MAX);
 	params_open(t, "headers", '{');
 	for (size_t i = 0; i < len; i++) {
 		const char *name = h[i].name ? h[i].name : "", *wrong = mail_header_wrong(name, h[i].text, &plain);
@@ -139,11 +142,13 @@ static int check_mail(const struct deferred_mail *m, struct deferred_error *err)
 	char method[MAIL_METHOD_MAX + 1];
 
 	if (m->to_len + m->cc_len + m->bcc_len == 0)
-		return error_set(err, DEFERRED_EINVAL, "mail", "no recipient: to, cc and bcc are empty");
+		return error_set(err, DEFERRED_EINVAL, "mail",
+				 "the recipient is missing: to, cc and bcc are empty\nset to");
 	if (m->to_len + m->cc_len + m->bcc_len > MAIL_RECIPIENTS_MAX)
-		return error_set(err, DEFERRED_EINVAL, "mail", "more than %d recipients", MAIL_RECIPIENTS_MAX);
+		return error_set(err, DEFERRED_EINVAL, "mail",
+				 "the mail has more than %d recipients\nsend several mails", MAIL_RECIPIENTS_MAX);
 	if (!m->text && !m->html)
-		return error_set(err, DEFERRED_EINVAL, "mail", "neither text nor html is given");
+		return error_set(err, DEFERRED_EINVAL, "mail", "text and html are both missing\nset at least one");
 	if (m->reply_to.mail && !mail_is_ascii(m->reply_to.mail, strlen(m->reply_to.mail)))
 		return refuse(err, "reply_to", m->reply_to.mail, MAIL_REPLY_TO_WRONG);
 	if (m->calendar && refuse(err, "calendar", NULL, mail_calendar_wrong(m->calendar, method)) < 0)
@@ -419,7 +424,8 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 	if (!plugins)
 		rc = plugin_load_one(&plugins, config_plugin_dir(config), "send_mail", geteuid(), err);
 	if (rc == 0 && !(fn = plugin_find(plugins, "send_mail")))
-		rc = error_set(err, DEFERRED_EPLUGIN, "send_mail", "plugin 'send_mail' has no function send_mail");
+		rc = error_set(err, DEFERRED_EPLUGIN, "send_mail",
+			       "plugin 'send_mail' has no function send_mail\ninstall the plugin of this version");
 	if (rc == 0)
 		result = fn->fn.run(&call);
 	pthread_mutex_unlock(&lock);
@@ -451,7 +457,7 @@ static int mail_call(const struct deferred_mail *mail, const struct deferred_opt
 	int rc, taken;
 
 	if (!mail)
-		return error_set(err, DEFERRED_EINVAL, "mail", "no mail is given");
+		return error_set(err, DEFERRED_EINVAL, "mail", "the mail is missing\npass a struct deferred_mail");
 	if (given)
 		*opts = *given;
 	if (!opts->label)

@@ -56,7 +56,8 @@ int deferred_backoff_check(const struct deferred_backoff *b, struct deferred_err
 
 	error_clear(err);
 	if (!b)
-		return error_set(err, DEFERRED_EINVAL, where, "no settings are given");
+		return error_set(err, DEFERRED_EINVAL, where,
+				 "the settings are missing\npass a struct deferred_backoff");
 	if (b->interval_floor_ms <= 0) {
 		rc = error_set(err, DEFERRED_EINVAL, where,
 			       "interval_floor is %" PRId64 " ms: an idle loop would never sleep",

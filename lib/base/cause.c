@@ -186,7 +186,7 @@ static void cause_ended(struct list *list, const struct cause_job *j)
 		SAY(why, "job %" PRId64 " is %s%s%s%s%.300s", j->id, j->state,
 		    j->outcome && dead ? ": its last attempt " : "",
 		    !dead || !j->outcome                 ? ""
-		    : strcmp(j->outcome, "timeout") == 0 ? "took longer than it may"
+		    : strcmp(j->outcome, "timeout") == 0 ? "took longer than its time limit"
 		    : strcmp(j->outcome, "failed") == 0  ? "failed"
 		    : strcmp(j->outcome, "crashed") == 0 ? "crashed"
 		    : strcmp(j->outcome, "lost") == 0    ? "was lost"
@@ -276,10 +276,7 @@ static void delayed(struct list *list, const struct cause_job *j)
 		SAY(figure, "due in %s, after %" PRId64 " attempt%s", AGE(j->due_in_s), j->attempts,
 		    plural(j->attempts));
 	} else {
-		SAY(why,
-		    j->fn ? "job %" PRId64 " is not to be run before its time"
-			  : "message %" PRId64 " is hidden until its time",
-		    j->id);
+		SAY(why, j->fn ? "job %" PRId64 " is delayed" : "message %" PRId64 " is delayed", j->id);
 		SAY(figure, "due in %s", AGE(j->due_in_s));
 	}
 	if (j->fn)
@@ -311,7 +308,7 @@ static void say_unknown_function(struct cause *c, const char *fn, const char *ho
 		SAY(mend, "deferred doctor");
 		return;
 	}
-	SAY(why, "no worker has function %s", fn);
+	SAY(why, "no worker offers function %s", fn);
 	SAY(mend,
 	    "if the name is wrong: deferred cancel --fn %s; "
 	    "if it is right: install the plugin where check_deferred runs, and read its log",
@@ -342,24 +339,24 @@ static void say_unserved(struct cause *c, const struct cause_serving *s, const c
 	if (s->seen_s == CAUSE_UNKNOWN && !s->others) {
 		SAY(why, "no worker was ever seen: check_deferred has not been started for this database");
 		SAY(figure, "0 starts of check_deferred that had work");
-		SAY(mend, "deferred doctor, on the host whose cron is to start check_deferred");
+		SAY(mend, "run deferred doctor on the host whose cron starts check_deferred");
 	} else if (s->seen_s == CAUSE_UNKNOWN) {
 		SAY(why, "no worker serves queue %s", queue);
-		SAY(figure, "those that were started are for other queues");
+		SAY(figure, "the workers that were started serve other queues");
 		SAY(mend, "check_deferred --queue %s", queue);
 	} else if (s->service) {
 		SAY(why, "the service that served queue %s has ended, or is cut off from the database", queue);
 		SAY(figure, "%s was seen %s ago", or_none(s->instance), AGE(s->seen_s));
-		SAY(mend, "deferred doctor, on that host: the unit, and its log, which says why (exit code 77: a right "
-			  "is missing)");
+		SAY(mend, "run deferred doctor on that host; look at the unit and its log (exit code 77: a right is "
+			  "missing)");
 	} else {
-		SAY(why, "no worker comes any more that serves queue %s", queue);
+		SAY(why, "the workers that served queue %s no longer start", queue);
 		if (s->gap_s != CAUSE_UNKNOWN)
-			SAY(figure, "the last one, %s, was seen %s ago, and one used to come every %s",
+			SAY(figure, "the last one, %s, was seen %s ago, and one used to start every %s",
 			    or_none(s->instance), AGE(s->seen_s), AGE(s->gap_s));
 		else
 			SAY(figure, "the last one, %s, was seen %s ago", or_none(s->instance), AGE(s->seen_s));
-		SAY(mend, "deferred doctor, on that host: cron's line, and the log it writes");
+		SAY(mend, "run deferred doctor on that host; look at the crontab line and its log");
 	}
 }
 
@@ -371,9 +368,9 @@ static bool lacks_rights(const struct cause_serving *s)
 static void say_rights(struct cause *c, const struct cause_serving *s, const char *queue)
 {
 	if (s->role) {
-		SAY(why, "role %s, by which the last worker that served queue %s connected, may not run jobs", s->role,
-		    queue);
-		SAY(figure, "%s: the role has not the rights of deferred_worker", or_none(s->instance));
+		SAY(why, "the last worker that served queue %s connected as role %s, which may not run jobs", queue,
+		    s->role);
+		SAY(figure, "%s: the role lacks the rights of deferred_worker", or_none(s->instance));
 		SAY(mend, "grant deferred_worker to %s", s->role);
 	} else {
 		SAY(why, "no worker may run jobs: role deferred_worker lacks rights that the schema gave it");
@@ -514,9 +511,9 @@ static void table_locked(struct list *list, const struct cause_table *t)
 	struct cause *c = cause_add(list, CAUSE_LOCKED);
 
 	SAY(why,
-	    t->wanted ? "a transaction that is open keeps another one from locking all of table deferred.%s, and all "
-			"who need the table wait behind that"
-		      : "a transaction that is open has locked all of table deferred.%s",
+	    t->wanted ? "an open transaction delays another one that locks all of table deferred.%s, and all "
+			"sessions that need the table wait"
+		      : "an open transaction has locked all of table deferred.%s",
 	    t->name);
 	say_holder(c, &t->holder);
 }
@@ -546,14 +543,13 @@ static void ready(struct list *list, const struct cause_job *j)
 	if (!j->fn) {
 		c = cause_add(list, CAUSE_MESSAGE);
 		SAY(why,
-		    "message %" PRId64
-		    " waits for a consumer to take it: it is a call of no function, and check_deferred leaves it alone",
+		    "message %" PRId64 " waits for a consumer: it has no function, so check_deferred does not run it",
 		    j->id);
 		if (j->taken_s != CAUSE_UNKNOWN)
-			SAY(figure, "ready for %s; one of queue %s that is there still was taken %s ago",
-			    AGE(j->ready_s), j->queue, AGE(j->taken_s));
+			SAY(figure, "ready for %s; a message of queue %s was taken %s ago", AGE(j->ready_s), j->queue,
+			    AGE(j->taken_s));
 		else
-			SAY(figure, "ready for %s; none that lies in queue %s was ever taken", AGE(j->ready_s),
+			SAY(figure, "ready for %s; no message that is now in queue %s was ever taken", AGE(j->ready_s),
 			    j->queue);
 		SAY(mend, "start a consumer of queue %s", j->queue);
 		return;
@@ -562,14 +558,15 @@ static void ready(struct list *list, const struct cause_job *j)
 		c = cause_add(list, CAUSE_UNKNOWN_FUNCTION);
 		say_unknown_function(c, j->fn, j->refused_host, j->refused_why);
 		if (!j->refused_host)
-			SAY(figure, "ready for %s; deferred functions lists what workers have", AGE(j->ready_s));
+			SAY(figure, "ready for %s; deferred functions lists what workers offer", AGE(j->ready_s));
 	}
 	if (j->row_locked || j->lane_locked) {
 		c = cause_add(list, CAUSE_LOCKED);
 		SAY(why, "%s",
-		    j->row_locked ? "a transaction that is open has locked the row of the job"
-				  : "a transaction that is open has locked the place of its lane, so that nothing of "
-				    "it can be claimed");
+		    j->row_locked
+			    ? "an open transaction has locked the row of the job"
+			    : "an open transaction has locked the place of its lane, so no job of the lane can be "
+			      "claimed");
 		say_holder(c, &j->holder);
 	}
 	if (j->stranded) {
@@ -578,8 +575,8 @@ static void ready(struct list *list, const struct cause_job *j)
 		    "job %" PRId64
 		    " is ready, and no claim finds it: its rows were restored from a dump, or changed by hand",
 		    j->id);
-		SAY(figure, "its lane has been handed out beyond it, and no lease has it");
-		SAY(mend, "as deferred_owner: select deferred.__repair(); a worker does so within a day");
+		SAY(figure, "the cursor of its lane is beyond it, and no lease has it");
+		SAY(mend, "as deferred_owner: select deferred.__repair(); a worker does the same within a day");
 	}
 	if (lacks_rights(&j->serving)) {
 		c = cause_add(list, CAUSE_RIGHTS);
@@ -595,7 +592,8 @@ static void ready(struct list *list, const struct cause_job *j)
 		SAY(why, "the workers that serve queue %s are kept level, and wait for others of group %s", j->queue,
 		    j->step_group);
 		SAY(figure, "waited for: %s", or_none(j->step_for));
-		SAY(mend, "see what that one is at: deferred ls --running; a larger range of --balance waits less");
+		SAY(mend,
+		    "look at what it runs: deferred ls --running; with a larger range in --balance they wait less");
 	}
 	cause_turn(list, j);
 }
@@ -617,8 +615,8 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 		if (j->expires && j->expires_in_s < 0) {
 			struct cause *c = cause_add(&list, CAUSE_EXPIRED);
 
-			SAY(why, "job %" PRId64 " has expired, and ends as soon as somebody looks", j->id);
-			SAY(figure, "it was not to be started later than %s ago", AGE(-j->expires_in_s));
+			SAY(why, "job %" PRId64 " has expired, and ends when a worker looks at it", j->id);
+			SAY(figure, "it expired %s ago", AGE(-j->expires_in_s));
 			SAY(mend, "defer it again, with a longer --expires");
 		}
 		if (strcmp(j->state, "waiting") == 0)
@@ -698,12 +696,12 @@ static void queues(struct list *list, const struct cause_backlog *b)
 			if (q->max_running > 0) {
 				SAY(why, "%s %s runs no more than %" PRId64 " at once, and that many are running", kind,
 				    of, q->max_running);
-				SAY(mend, "deferred %s set %s --max-running %" PRId64 "; or nothing, if it is meant",
+				SAY(mend, "deferred %s set %s --max-running %" PRId64 "; nothing if that is intended",
 				    kind, of, 2 * q->max_running);
 			} else {
 				SAY(why, "%s %s starts no more than %s", kind, of,
 				    rate_text(rate, sizeof(rate), q->rate));
-				SAY(mend, "deferred %s set %s --rate %s; or nothing, if it is meant", kind, of,
+				SAY(mend, "deferred %s set %s --rate %s; nothing if that is intended", kind, of,
 				    rate_text(rate, sizeof(rate), 2 * q->rate));
 			}
 			SAY(figure, "%s of queue %s wait%s, the first for %s", many, q->name, q->ready == 1 ? "s" : "",
@@ -733,10 +731,10 @@ static void cause_attempts(struct list *list, const struct cause_backlog *b)
 	}
 	if (r->superseded > 1 && 20 * r->superseded > r->ended) {
 		c = cause_add(list, CAUSE_SUPERSEDED);
-		SAY(why, "a start of check_deferred ends what the one before it is at");
+		SAY(why, "each start of check_deferred terminates the jobs of the one before");
 		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min were superseded", r->superseded,
 		    r->ended, r->minutes);
-		SAY(mend, "add --if-running=skip to cron's line, or start less often");
+		SAY(mend, "add --if-running=skip to the crontab line, or start less often");
 	}
 	if (b->runs >= 3 && (double)b->runs_by_count >= SHARE_MANY * (double)b->runs) {
 		c = cause_add(list, CAUSE_COUNT);
@@ -744,7 +742,7 @@ static void cause_attempts(struct list *list, const struct cause_backlog *b)
 		    plural(b->count));
 		SAY(figure, "%" PRId64 " of the last %" PRId64 " runs of %s did", b->runs_by_count, b->runs,
 		    or_none(b->runs_of));
-		SAY(mend, "--cnt 0 in cron's line, with --if-running=skip");
+		SAY(mend, "add --cnt 0 --if-running=skip to the crontab line");
 	}
 	if (r->usual_run_p50_s > 0 && r->run_p50_s > 1.5 * r->usual_run_p50_s && r->ended >= LITTLE) {
 		c = cause_add(list, CAUSE_SLOWER);
@@ -753,8 +751,8 @@ static void cause_attempts(struct list *list, const struct cause_backlog *b)
 		SAY(figure, "half of its attempts took more than %s in the last %.0f min, and %s before",
 		    duration(now, sizeof(now), r->run_p50_s), r->minutes,
 		    duration(then, sizeof(then), r->usual_run_p50_s));
-		SAY(mend, r->build ? "deferred functions; put the build before it back"
-				   : "what it waits for: its server, the network, the database");
+		SAY(mend, r->build ? "look at deferred functions; install the build before it again"
+				   : "look at what it waits for: its server, the network, the database");
 	}
 	if (r->fn && r->fn_share > 0.6 && r->ended >= LITTLE && r->fn_share < 0.995) {
 		c = cause_add(list, CAUSE_ONE_FUNCTION);
@@ -817,13 +815,13 @@ static void database(struct list *list, const struct cause_backlog *b)
 	}
 	if (b->connections_max > 0 && (double)b->connections >= 0.95 * (double)b->connections_max) {
 		c = cause_add(list, CAUSE_DATABASE);
-		SAY(why, "the server has hardly a connection left, so workers may not get in");
+		SAY(why, "the server has hardly a connection left, so workers may not connect");
 		SAY(figure, "%" PRId64 " of %" PRId64 " connections are taken", b->connections, b->connections_max);
 		SAY(mend, "end some, or raise max_connections; deferred doctor");
 	}
 	if (b->snapshot.pid > 0 && b->snapshot.age_s >= SNAPSHOT_S) {
 		c = cause_add(list, CAUSE_DATABASE);
-		SAY(why, "an open transaction keeps dead rows from being removed, and looking for jobs gets slower");
+		SAY(why, "an open transaction prevents the removal of dead rows, so finding jobs gets slower");
 		say_session(c->figure, sizeof(c->figure), &b->snapshot);
 		SAY(mend, "select pg_terminate_backend(%" PRId64 ")", b->snapshot.pid);
 	}
@@ -886,13 +884,14 @@ static void absent(struct list *list, const struct cause_absent *a)
 	if (a->n > 1)
 		snprintf(others, sizeof(others), "; %" PRId64 " more line%s or service%s", a->n - 1, plural(a->n - 1),
 			 plural(a->n - 1));
-	SAY(why, "%s on host %s is missed, while others come", a->service ? "the service" : "check_deferred", a->host);
+	SAY(why, "%s on host %s has stopped, while others still run", a->service ? "the service" : "check_deferred",
+	    a->host);
 	if (a->service)
 		SAY(figure, "pidfile %s: it was seen %s ago%s", a->pidfile, AGE(a->seen_s), others);
 	else
-		SAY(figure, "pidfile %s: it was seen %s ago, and used to come every %s, %" PRId64 " times%s",
+		SAY(figure, "pidfile %s: it was seen %s ago, and used to start every %s, %" PRId64 " times%s",
 		    a->pidfile, AGE(a->seen_s), AGE(a->every_s), a->starts, others);
-	SAY(mend, "deferred doctor, on that host: cron's line or the unit, and the log it writes");
+	SAY(mend, "run deferred doctor on that host; look at the crontab line or the unit, and its log");
 }
 
 static void gone(struct list *list, const struct cause_gone *g)

@@ -34,10 +34,13 @@ static void mend_utf8(char *text)
 	*to = '\0';
 }
 
+#define OUT_OF_MEMORY "free memory on this host, or raise the memory limit of the process"
+
 __attribute__((format(printf, 5, 0)))
 static void
 set_v(struct deferred_error *err, int code, const char *where, const char *cause, const char *fmt, va_list ap)
 {
+	const char *hint = strchr(fmt, '\n');
 	size_t len;
 
 	if (!err || err->code)
@@ -45,7 +48,11 @@ set_v(struct deferred_error *err, int code, const char *where, const char *cause
 	error_clear(err);
 	err->code = code;
 	snprintf(err->where, sizeof(err->where), "%s", where ? where : "");
-	vsnprintf(err->message, sizeof(err->message), fmt, ap);
+	len = (size_t)vsnprintf(err->message, sizeof(err->message), fmt, ap) - (hint ? strlen(hint) : 0);
+	if (len < sizeof(err->message))
+		err->message[len] = '\0';
+	if (hint || code == DEFERRED_ENOMEM)
+		snprintf(err->hint, sizeof(err->hint), "%s", hint ? hint + 1 : OUT_OF_MEMORY);
 	len = strlen(err->message);
 	if (cause)
 		snprintf(err->message + len, sizeof(err->message) - len, ": %s", cause);

@@ -16,7 +16,10 @@
 /* Put err into the state "no error". */
 void error_clear(struct deferred_error *err);
 
-/* Describe a failure; returns code, so that `return error_set(...)` reads well. */
+/*
+ * Describe a failure. A hint without arguments follows in fmt after a line feed; another one is for error_hint().
+ * Returns code, so that `return error_set(...)` reads well.
+ */
 int error_set(struct deferred_error *err, int code, const char *where, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

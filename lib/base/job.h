@@ -79,6 +79,8 @@ const char *job_state_text(enum job_state state);
 /* Longest error and result text kept, bytes; longer ones are cut and end in " [truncated]". */
 #define JOB_TEXT_MAX 8192
 
+#define JOB_FUNCTION_NAMES "a name has 1 to 127 letters, digits, '_' and '.', and begins with a letter or '_'"
+
 /* The function that alert.command is. No producer can defer it: its name is none that deferred.defer() takes. */
 #define JOB_HOOK_FN "deferred-alert"
 

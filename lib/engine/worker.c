@@ -86,7 +86,7 @@ static int listen_again(struct trip *t, struct deferred_error *err)
 	if (!listens || t->listening.wanted || !t->connection.pg)
 		return 0;
 	/* The locks go with the connection. */
-	return error_set(err, DEFERRED_ELOST, "reload", "'listen' was switched off");
+	return error_set(err, DEFERRED_ELOST, "reload", "'listen' was switched off\nthe worker connects again");
 }
 
 /* After SIGHUP: reads settings and plugins again. */
@@ -98,8 +98,8 @@ static int reload_settings(struct worker *w)
 
 	send_event(w, WORKER_RELOADING);
 	if (setup->reload(setup->data, &why) < 0) {
-		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s%s", why.message,
-			 why.hint[0] ? " (" : "", why.hint, why.hint[0] ? ")" : "");
+		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s", why.message,
+			 why.hint[0] ? "; hint: " : "", why.hint);
 	} else {
 		pool_reload(&w->trip.pool, setup->runners);
 		apply_settings(&w->trip);

@@ -45,7 +45,8 @@ int server_listen(struct server *s, const struct server_setup *setup, struct lis
 	       (p->loops[p->len] = loop_start(&p->shared, p->listening)))
 		p->len++;
 	if (p->len < setup->threads) {
-		error_errno(err, DEFERRED_ESYSTEM, "server", "cannot start the server");
+		error_errno(err, DEFERRED_ESYSTEM, "server",
+			    "cannot start the server\nraise the limits of open files and processes");
 		port_stop(p);
 		return DEFERRED_ESYSTEM;
 	}

@@ -57,8 +57,9 @@ static int take_inherited(struct listen_sockets *sockets, struct deferred_error 
 		socklen_t len = sizeof(is_listening);
 
 		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &len) < 0 || !is_listening)
-			return error_set(err, DEFERRED_ECONFIG, "listen",
-					 "descriptor %d of LISTEN_FDS is not a listening socket", fd);
+			return error_set(
+				err, DEFERRED_ECONFIG, "listen",
+				"descriptor %d of LISTEN_FDS is not a listening socket\ncorrect the socket unit", fd);
 		prepare_inherited(fd);
 		rc = add_socket(sockets, fd, nth_is(names, i, "https") || nth_is(names, i, "tls"), "inherited socket",
 				err);

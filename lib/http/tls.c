@@ -49,7 +49,7 @@ static int load_key(const char *file, char *text, size_t *len, struct deferred_e
 	if (fd < 0)
 		return error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key '%s'", file);
 	if (fstat(fd, &st) < 0 || !secret_file_ok(&st))
-		rc = error_set(err, DEFERRED_ECONFIG, "tls", "key '%s' " SECRET_FILE_WRONG, file,
+		rc = error_set(err, DEFERRED_ECONFIG, "tls", "key '%s' " SECRET_FILE_WRONG "\n" SECRET_FILE_HINT, file,
 			       (unsigned int)st.st_mode & 07777);
 	else if ((n = read(fd, text, KEY_MAX)) < 0)
 		rc = error_errno(err, DEFERRED_ECONFIG, "tls", "cannot use key '%s'", file);
@@ -104,7 +104,7 @@ int tls_load(const char *certificate_file, const char *key_file, struct deferred
 	rc = read_files(ctx, certificate_file, key_file, err);
 	ERR_clear_error();
 	if (rc < 0) {
-		error_hint(err, "set http.tls_certificate and http.tls_key to PEM files that belong together");
+		error_hint(err, "set tls_certificate and tls_key of the section to PEM files that belong together");
 		SSL_CTX_free(ctx);
 		return rc;
 	}

@@ -55,7 +55,8 @@ static json_t *params_object(const struct deferred_call *call)
 
 	if (params && json_is_object(params))
 		return params;
-	sample_refuse(call, 0, "params are not an object: %s", params ? "another JSON value" : why.text);
+	sample_refuse(call, 0, "params are not a JSON object: %s; hint: pass {} or members of deferred_functions(7)",
+		      params ? "another JSON value was given" : why.text);
 	json_decref(params);
 	return NULL;
 }
@@ -153,7 +154,7 @@ static int crash(const struct deferred_call *call)
 	sig = value ? (int)json_integer_value(value) : SIGSEGV;
 	json_decref(params);
 	if (sig < 1 || sig > SIGRTMAX)
-		return sample_refuse(call, DEFERRED_DEAD, "signal %d does not exist", sig);
+		return sample_refuse(call, DEFERRED_DEAD, "signal %d does not exist; hint: use 1 to %d", sig, SIGRTMAX);
 	if (sig == SIGSEGV)
 		write_through_null();
 	else if (sig == SIGABRT)
@@ -165,7 +166,7 @@ static int crash(const struct deferred_call *call)
 	sigaddset(&set, sig);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	raise(sig);
-	return sample_refuse(call, DEFERRED_FAILED, "signal %d does not end a process", sig);
+	return sample_refuse(call, DEFERRED_FAILED, "signal %d does not end a process; hint: use 11, for example", sig);
 }
 
 static int sample_append(const struct deferred_call *call)
@@ -180,15 +181,21 @@ static int sample_append(const struct deferred_call *call)
 	file = json_string_value(json_object_get(params, "file"));
 	text = json_string_value(json_object_get(params, "text"));
 	if (!file || !text || strchr(text, '\n')) {
-		sample_refuse(call, 0, "params need 'file' and 'text', a text of one line");
+		sample_refuse(call, 0,
+			      "'file' or 'text' is missing, or the text is longer than a line; hint: pass both as JSON "
+			      "strings");
 		goto out;
 	}
 	if (!dir || !*dir) {
-		sample_refuse(call, 0, "cannot append to '%.300s': the setting sample.dir names no folder", file);
+		sample_refuse(call, 0,
+			      "cannot append to '%.300s': setting 'sample.dir' is not set; hint: set it to a folder",
+			      file);
 		goto out;
 	}
 	if ((fd = beneath_open(dir, file, O_WRONLY | O_APPEND | O_CREAT, 0644, &why)) < 0) {
-		sample_refuse(call, 0, "cannot append to '%.300s' below sample.dir: %s", file, why);
+		sample_refuse(call, 0,
+			      "cannot append to '%.300s' below sample.dir: %s; hint: correct the path or the rights",
+			      file, why);
 		goto out;
 	}
 	result = DEFERRED_FAILED;

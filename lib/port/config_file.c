@@ -617,10 +617,10 @@ static int check_readers(const struct config *config, FILE *fp, struct deferred_
 		return 0;
 	if (fstat(fileno(fp), &st) == 0 && secret_file_ok(&st))
 		return 0;
-	error_set(err, DEFERRED_ECONFIG, WHERE, "config file '%.200s' has a password in it, and " SECRET_FILE_WRONG,
-		  config->path, (unsigned int)st.st_mode & 07777);
-	error_hint(err, "or keep passwords elsewhere: ~/.pgpass, mail.password_file");
-	return DEFERRED_ECONFIG;
+	return error_set(err, DEFERRED_ECONFIG, WHERE,
+			 "config file '%.200s' has a password in it, and " SECRET_FILE_WRONG "\n" SECRET_FILE_HINT
+			 "; or keep passwords in ~/.pgpass and mail.password_file",
+			 config->path, (unsigned int)st.st_mode & 07777);
 }
 
 int config_file_read(struct config *config, struct deferred_error *err)

@@ -115,9 +115,10 @@ int params_check(const char *text, size_t len, struct deferred_error *err)
 	json_t *json;
 
 	if (memchr(text, '\0', len))
-		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: NUL byte");
+		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: NUL byte\nremove the byte");
 	if (depth_of(text, len) > PARAMS_MAX_DEPTH)
-		return error_set(err, DEFERRED_EINVAL, "params", "invalid JSON: nested deeper than %d levels",
+		return error_set(err, DEFERRED_EINVAL, "params",
+				 "invalid JSON: nested deeper than %d levels\nstore deep data elsewhere",
 				 PARAMS_MAX_DEPTH);
 	json = load(text, len, &why, &no_memory);
 	if (no_memory)
@@ -263,7 +264,8 @@ int params_take(struct params_text *t, char **text, struct deferred_error *err)
 	if (t->no_memory)
 		rc = error_set(err, DEFERRED_ENOMEM, "params", "out of memory");
 	else if (t->invalid[0])
-		rc = error_set(err, DEFERRED_EINVAL, "params", "%s is not valid UTF-8", t->invalid);
+		rc = error_set(err, DEFERRED_EINVAL, "params", "%s is not valid UTF-8\nconvert the text to UTF-8",
+			       t->invalid);
 	if (rc < 0)
 		free(t->p);
 	*text = rc < 0 ? NULL : t->p;

@@ -171,10 +171,12 @@ int pg_borrow(struct pg **out, struct pg_conn *conn, struct deferred_error *err)
 
 	*out = NULL;
 	if (!conn || PQstatus(conn) != CONNECTION_OK)
-		return error_set(err, DEFERRED_ECONNECT, "connect", "the connection given is not open");
+		return error_set(err, DEFERRED_ECONNECT, "connect",
+				 "the connection given is not open\nconnect, and look at PQstatus()");
 	if (PQtransactionStatus(conn) == PQTRANS_ACTIVE || PQpipelineStatus(conn) != PQ_PIPELINE_OFF)
 		return error_set(err, DEFERRED_EINVAL, "connect",
-				 "the connection given is busy: a result is pending, or it is in pipeline mode");
+				 "the connection given is busy: a result is pending, or it is in pipeline mode\n"
+				 "read all results with PQgetResult(), and leave pipeline mode");
 	encoding = PQparameterStatus(conn, "client_encoding");
 	if (encoding && strcmp(encoding, "UTF8") != 0 && strcmp(encoding, "SQL_ASCII") != 0) {
 		error_set(err, DEFERRED_EINVAL, "connect", "the connection given has client_encoding %s, not UTF8",
@@ -619,7 +621,10 @@ static int result_failed(struct pg *pg, const PGresult *res, const char *where, 
 	if (!state && PQstatus(pg->conn) != CONNECTION_OK) {
 		const char *m = pg->last_word[0] ? pg->last_word : PQerrorMessage(pg->conn);
 
-		return error_set(err, DEFERRED_ELOST, where, "connection lost: %.*s", (int)strcspn(m, "\n"), m);
+		return error_set(err, DEFERRED_ELOST, where,
+				 "connection lost: %.*s\nlook whether it was done before you do it again; "
+				 "the log of the server says why",
+				 (int)strcspn(m, "\n"), m);
 	}
 	code = state && error_class(state) == ERROR_CONNECTION ? DEFERRED_ELOST
 	       : state && error_class(state) == ERROR_SCHEMA   ? DEFERRED_ESCHEMA
@@ -672,7 +677,8 @@ static int too_late(struct pg *pg, bool commits, const char *where, struct defer
 		error_hint(err, "it may have been done, or be done yet; with a key it can be repeated safely");
 		return DEFERRED_ELOST;
 	}
-	return error_set(err, DEFERRED_ETIMEOUT, where, "no answer for %d ms; nothing has been changed", pg->answer_ms);
+	return error_set(err, DEFERRED_ETIMEOUT, where, "no answer for %d ms; nothing has been changed\nrun it again",
+			 pg->answer_ms);
 }
 
 static int lock_not_granted(struct pg *pg, const PGresult *res, const char *where, struct deferred_error *err)
@@ -1232,7 +1238,8 @@ int pg_pipeline_wait(struct pg *pg, void (*on_result)(void *data, int tag, const
 			shutdown(PQsocket(pg->conn),
 				 SHUT_RDWR); /* what is still to come would be taken for the answer to something else */
 			pg->answer = ANSWER_NONE;
-			return error_set(err, DEFERRED_ELOST, "pipeline", "the server has not answered for %d ms",
+			return error_set(err, DEFERRED_ELOST, "pipeline",
+					 "the server has not answered for %d ms\nlook at its load, and at the network",
 					 limit_ms);
 		}
 		poll(&fd, 1, (int)((end - now) / NS_PER_MS) + 1);

@@ -361,7 +361,7 @@ static int take_timeout(struct pg_connecting *c, const char *text, int limit_ms,
 
 	if (end == text || *end)
 		return error_set(err, DEFERRED_ECONNECT, PG_CONNINFO,
-				 "invalid connection string: connect_timeout is not a number");
+				 "invalid connection string: connect_timeout is not a number\nwrite whole seconds");
 	c->timeout_ms = s <= 0 ? 0 : s < 2 ? 2000 : s < 86400 ? (int)s * 1000 : 86400 * 1000;
 	if (limit_ms && (!c->timeout_ms || c->timeout_ms > limit_ms))
 		c->timeout_ms = limit_ms;
@@ -528,7 +528,7 @@ static int look_up(struct pg_connecting *c, struct deferred_error *err)
 		return begin(c, err);
 	return c->names ? 0
 			: error_set(err, DEFERRED_ECONNECT, "connect",
-				    "cannot connect: no memory or no thread to look up a host name");
+				    "cannot connect: no memory or no thread to look up a host name\nraise its limits");
 }
 
 static bool is_known(const struct pg_connecting *c, size_t i)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "port/plugin.h"
 
+#include "base/job.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -355,7 +357,7 @@ static const struct deferred_plugin *find_table(void *handle, struct link_map **
 static int check_table(const struct deferred_plugin *table, struct deferred_error *err)
 {
 	if (!table) {
-		error_set(err, UNFIT, "plugin", "not a plugin: it does not export deferred_plugin");
+		error_set(err, UNFIT, "plugin", "it is not a plugin: it does not export deferred_plugin");
 		error_hint(err, "define the table with DEFERRED_PLUGIN(), or move the file elsewhere");
 		return UNFIT;
 	}
@@ -373,9 +375,13 @@ static int check_table(const struct deferred_plugin *table, struct deferred_erro
 		return UNFIT;
 	}
 	if (!name_ok(table->name, false) || !version_ok(table->version))
-		return error_set(err, UNFIT, "plugin", "its table has no valid name and version");
+		return error_set(err, UNFIT, "plugin",
+				 "its name or version is invalid\ngive DEFERRED_PLUGIN() a name of letters and digits, "
+				 "and a version");
 	if (table->functions_len > FUNCTIONS_MAX || (table->functions_len && !table->functions))
-		return error_set(err, UNFIT, "plugin", "its table cannot have %u functions", table->functions_len);
+		return error_set(err, UNFIT, "plugin",
+				 "its table cannot have %u functions\ndefine the table with DEFERRED_PLUGIN()",
+				 table->functions_len);
 	return 0;
 }
 
@@ -411,14 +417,15 @@ static int copy_functions(struct plugin_file *f, const struct deferred_plugin *t
 		pf->file = f->file;
 		if (!plugin_function_name_ok(pf->fn.name))
 			return error_set(err, UNFIT, "plugin",
-					 "function number %zu of its table has no valid name: '%.150s'", i,
+					 "function %zu: name '%.150s' is invalid\n" JOB_FUNCTION_NAMES, i,
 					 pf->fn.name ? pf->fn.name : "");
 		if (!pf->fn.run)
-			return error_set(err, UNFIT, "plugin", "function '%s' of its table has no code", pf->fn.name);
+			return error_set(err, UNFIT, "plugin", "function '%s' has no code\nset .run in the table",
+					 pf->fn.name);
 		for (const char *const *a = pf->fn.aliases; a && *a; a++)
 			if (!plugin_function_name_ok(*a))
 				return error_set(err, UNFIT, "plugin",
-						 "alias '%.150s' of function '%s' is not a valid name", *a,
+						 "alias '%.150s' of function '%s' is invalid\n" JOB_FUNCTION_NAMES, *a,
 						 pf->fn.name);
 	}
 	f->len = table->functions_len;
@@ -501,7 +508,9 @@ static int copy_file(struct plugin_file *f, int from, struct deferred_error *err
 	int whole = 0;
 
 	if (fstatvfs(from, &fs) == 0 && (fs.f_flag & ST_NOEXEC))
-		return error_set(err, UNFIT, "plugin", "lies on a file system that is mounted noexec");
+		return error_set(
+			err, UNFIT, "plugin",
+			"it is on a file system that is mounted noexec\ninstall it elsewhere, or mount with exec");
 	f->fd = new_memory(f->file);
 	for (int i = 0; i < COPY_TRIES && f->fd >= 0 && whole == 0; i++) {
 		if (i > 0)
@@ -509,7 +518,9 @@ static int copy_file(struct plugin_file *f, int from, struct deferred_error *err
 		whole = copy_once(from, f->fd, &f->st);
 	}
 	if (f->fd < 0 || whole < 0)
-		return error_errno(err, UNFIT, "plugin", "cannot be copied into memory");
+		return error_errno(
+			err, UNFIT, "plugin",
+			"cannot be copied into memory\nfree memory, or read the file to see whether its disk fails");
 	if (!whole) {
 		error_set(err, UNFIT, "plugin", "somebody is writing it");
 		error_hint(err, "install a plugin under another name and rename it, as install(1) does");
@@ -544,7 +555,8 @@ static int open_file(struct plugin_set *set, const char *file, unsigned int owne
 		goto out;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		rc = error_set(err, UNFIT, "plugin", "not a regular file");
+		rc = error_set(err, UNFIT, "plugin",
+			       "it is not a regular file\nreplace it with the plugin, or remove it");
 		goto out;
 	}
 	rc = check_owner(from, &st, owner_uid, false, err);
@@ -731,10 +743,9 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
 
 static void report(plugin_refused_fn *refused, void *data, const char *file, const struct deferred_error *why)
 {
-	char text[sizeof(why->message) + sizeof(why->hint) + 4];
+	char text[sizeof(why->message) + sizeof(why->hint) + 9];
 
-	snprintf(text, sizeof(text), "%s%s%s%s", why->message, why->hint[0] ? " (" : "", why->hint,
-		 why->hint[0] ? ")" : "");
+	snprintf(text, sizeof(text), "%s%s%s", why->message, why->hint[0] ? "; hint: " : "", why->hint);
 	if (refused)
 		refused(data, file, text);
 }
@@ -766,7 +777,8 @@ int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner
 	if ((rc = new_set(&s, dir, owner_uid, err)) < 0)
 		goto out;
 	if ((n = scandirat(s->dir_fd, ".", &entries, is_plugin_file, by_bytes)) < 0) {
-		rc = error_errno(err, DEFERRED_EPLUGIN, "plugin", "cannot read plugin folder '%.300s'", dir);
+		rc = error_errno(err, DEFERRED_EPLUGIN, "plugin",
+				 "cannot read plugin folder '%.300s'\nmake it readable, or correct plugin_dir", dir);
 		goto out;
 	}
 	for (int i = 0; i < n; i++) {
@@ -849,7 +861,8 @@ int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_e
 		file_free(f);
 		return load_unfit(err, file, rc);
 	}
-	return error_set(err, DEFERRED_EPLUGIN, "plugin", "plugin '%.300s' does not exist", file);
+	return error_set(err, DEFERRED_EPLUGIN, "plugin", "plugin '%.300s' does not exist\ninstall it in plugin_dir",
+			 file);
 }
 
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid,
@@ -861,7 +874,8 @@ int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, 
 	int rc;
 
 	if (!name_ok(name, false))
-		return error_set(err, DEFERRED_EINVAL, "plugin", "plugin name '%.150s' is invalid", name);
+		return error_set(err, DEFERRED_EINVAL, "plugin",
+				 "plugin name '%.150s' is invalid\nuse letters, digits and '_', and no suffix", name);
 	snprintf(file, sizeof(file), "%s.so", name);
 	if ((rc = new_set(&s, dir, owner_uid, err)) < 0)
 		return rc;

@@ -9,10 +9,9 @@
 /* The rule of libpq for keys: readable by its owner alone; one that belongs to root, by its group too. */
 bool secret_file_ok(const struct stat *st);
 
-/* What follows the name of a file that is not, with the mode for %04o: the remedy stands in it. */
-#define SECRET_FILE_WRONG \
-	"is open to others (mode %04o): chmod 600 it, or chown root and chmod 640 it, with a group of those who read " \
-	"it"
+/* What follows the name of a file that is not, with the mode for %04o; and the remedy. */
+#define SECRET_FILE_WRONG "is open to others (mode %04o)"
+#define SECRET_FILE_HINT "chmod 600 it; or chown root and chmod 640 it, with a group of those who read it"
 
 /* Does a connection string of libpq hold a password, rather than leave it to ~/.pgpass or a service file? */
 bool secret_in_conninfo(const char *conninfo);

@@ -64,7 +64,8 @@ static int check_file(int fd, const char *path, struct deferred_error *err)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot look at key file '%s'", path);
+		return error_errno(err, DEFERRED_ECONFIG, WHERE,
+				   "cannot look at key file '%s'\nlet the user of this program read it", path);
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, DEFERRED_ECONFIG, WHERE, "key file '%s' is not a regular file", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0) {
@@ -90,7 +91,8 @@ static int read_file(int fd, const char *path, unsigned char master[ACCOUNT_MAST
 	bool ok;
 
 	if (n < 0)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read key file '%s'", path);
+		return error_errno(err, DEFERRED_ECONFIG, WHERE,
+				   "cannot read key file '%s'\nlet the user of this program read it", path);
 	text[n] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	ok = decode(text, master, ACCOUNT_MASTER_BYTES, ACCOUNT_MASTER_BYTES, &len);
@@ -132,7 +134,9 @@ int account_key_load(const char *path, unsigned char master[ACCOUNT_MASTER_BYTES
 
 static int random_bytes(unsigned char *p, int len, struct deferred_error *err)
 {
-	return RAND_bytes(p, len) == 1 ? 0 : error_set(err, DEFERRED_ESYSTEM, WHERE, "no random numbers to be had");
+	return RAND_bytes(p, len) == 1 ? 0
+				       : error_set(err, DEFERRED_ESYSTEM, WHERE,
+						   "cannot read random numbers\nrepair the installation of libcrypto");
 }
 
 /* The folder of path has to have the new entry on disk too. */
@@ -211,7 +215,8 @@ int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 	int n, rc;
 
 	if (len < ACCOUNT_KEY_MIN || len > ACCOUNT_KEY_MAX)
-		return error_set(err, DEFERRED_EINVAL, WHERE, "a key has %d to %d bytes, not %zu", ACCOUNT_KEY_MIN,
+		return error_set(err, DEFERRED_EINVAL, WHERE,
+				 "a key has %d to %d bytes, not %zu\nshorten the key, or lengthen it", ACCOUNT_KEY_MIN,
 				 ACCOUNT_KEY_MAX, len);
 	cipher[0] = FORMAT;
 	rc = random_bytes(nonce, NONCE_BYTES, err);
@@ -221,7 +226,9 @@ int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const 
 	if (!account_key_begin(ctx, master, nonce, account, number, 1) ||
 	    EVP_CipherUpdate(ctx, body, &n, key, (int)len) != 1 || EVP_CipherFinal_ex(ctx, body + len, &n) != 1 ||
 	    EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, TAG_BYTES, body + len) != 1)
-		rc = error_set(err, DEFERRED_ESYSTEM, WHERE, "cannot encrypt key %d of account '%s'", number, account);
+		rc = error_set(err, DEFERRED_ESYSTEM, WHERE,
+			       "cannot encrypt key %d of account '%s'\nrepair the installation of libcrypto", number,
+			       account);
 	*cipher_len = 1 + NONCE_BYTES + len + TAG_BYTES;
 	EVP_CIPHER_CTX_free(ctx);
 	return rc;

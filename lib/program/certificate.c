@@ -13,7 +13,8 @@ int certificate_left(const char *path, bool all, int64_t *seconds, struct deferr
 	X509 *x;
 
 	if (!f)
-		return error_errno(err, DEFERRED_ECONFIG, "certificate", "cannot read '%.300s'", path);
+		return error_errno(err, DEFERRED_ECONFIG, "certificate",
+				   "cannot read certificate '%.300s'\nlet this user read it", path);
 	while ((x = PEM_read_X509(f, NULL, NULL, NULL))) {
 		int days = 0, rest = 0;
 
@@ -28,5 +29,7 @@ int certificate_left(const char *path, bool all, int64_t *seconds, struct deferr
 	}
 	ERR_clear_error(); /* that there are no more is one */
 	fclose(f);
-	return found ? 0 : error_set(err, DEFERRED_ECONFIG, "certificate", "no certificate in '%.300s'", path);
+	return found ? 0
+		     : error_set(err, DEFERRED_ECONFIG, "certificate",
+				 "file '%.300s' has no certificate\nput it there as PEM", path);
 }

@@ -28,7 +28,8 @@ static int watch_signals(struct deferred_error *err)
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (fd < 0)
-		error_errno(err, DEFERRED_ESYSTEM, "signalfd", "cannot watch signals");
+		error_errno(err, DEFERRED_ESYSTEM, "signalfd",
+			    "cannot watch signals\nraise the limit of open files (ulimit -n)");
 	return fd;
 }
 

@@ -135,12 +135,13 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 			   "a statement of a check takes %d ms at most: the server is busy, or another session holds a "
 			   "lock",
 			   DOCTOR_LOOK_MS);
-		doctor_do(d, "deferred doctor, once more when the server has less to do");
+		doctor_do(d, "run deferred doctor again when the server has less to do");
 	} else if (strcmp(err->sqlstate, "42501") == 0) {
 		doctor_why(d, "a check reads with the rights of the role that is connected");
 		/* The command may be run by anybody: an application's role is not to become a worker's. */
 		if (d->host)
-			doctor_do(d, "deferred doctor, as the role of cron's line; if that is %s: grant %s to %s",
+			doctor_do(d,
+				  "run deferred doctor as the role of the crontab line; if that is %s: grant %s to %s",
 				  doctor_user_name(d), d->role, doctor_user_name(d));
 		else
 			doctor_do(d, "grant %s to %s", d->role, doctor_user_name(d));
@@ -148,7 +149,7 @@ bool doctor_answered(struct doctor *d, int rc, const struct deferred_error *err)
 		doctor_why(d, "the check itself failed: nothing is known of what it checks");
 		doctor_do(d, "%s",
 			  err->hint[0] ? err->hint
-				       : "deferred doctor, once more; if this stays so, read the server's log");
+				       : "run deferred doctor again; if this stays so, read the server's log");
 	}
 	return false;
 }

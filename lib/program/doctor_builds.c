@@ -12,24 +12,25 @@
 static void slower(struct doctor *d, const struct build *b, const struct build *before,
 		   const struct histogram_ratio *ratio)
 {
-	doctor_warn(d, "function %s takes %.2f times as long with %s as with %s, %.2f times at least but for chance",
+	doctor_warn(d, "function %s takes %.2f times as long with %s as with %s, beyond chance at least %.2f times",
 		    b->fn, ratio->times, b->plugin, before->plugin, ratio->low);
 	doctor_why(d, "half of its attempts took up to %.1f ms, %.1f ms before",
 		   (double)histogram_quantile_us(&b->run, 0.5) / 1000,
 		   (double)histogram_quantile_us(&before->run, 0.5) / 1000);
-	doctor_do(d, "look at what changed, or put the build before it back: deferred functions");
+	doctor_do(d, "look at what changed, or install the build before it again: deferred functions");
 }
 
 static void crashes_more(struct doctor *d, const struct build *b, const struct build *before,
 			 const struct proportion_difference *more)
 {
 	doctor_warn(d,
-		    "function %s crashes more often with %s than with %s: %.2f %% of attempts more, %.2f %% at least "
-		    "but for chance",
+		    "function %s crashes more often with %s than with %s: %.2f %% of attempts more, beyond chance at "
+		    "least %.2f %%",
 		    b->fn, b->plugin, before->plugin, 100 * more->more, 100 * more->low);
 	doctor_why(d, "%lld of %lld attempts crashed, %lld of %lld before", (long long)b->crashed,
 		   (long long)b->attempts, (long long)before->crashed, (long long)before->attempts);
-	doctor_do(d, "put the build before it back; where it crashed: deferred ls --fn %s, deferred show ID", b->fn);
+	doctor_do(d, "install the build before it again; where it crashed: deferred ls --fn %s, deferred show ID",
+		  b->fn);
 }
 
 static void hold_against_each_other(struct doctor *d, const struct builds *builds)

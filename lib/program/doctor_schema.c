@@ -49,12 +49,12 @@ void doctor_schema(struct doctor *d)
 		doctor_fail(d, "the schema has version %d, this program brings version %d", version,
 			    MIGRATE_VERSION_MAX);
 	else if (due.sources > 0)
-		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, %s among them",
+		doctor_warn(d, "%d function%s or view%s in the database %s not of this program, such as %s",
 			    due.sources, plural(due.sources), plural(due.sources), due.sources == 1 ? "is" : "are",
 			    due.first);
 	else
 		return;
-	doctor_why(d, "what the programs here count on may not be there");
+	doctor_why(d, "tables or functions that the programs need may be missing");
 	doctor_do(d, "deferred migrate");
 }
 
@@ -90,13 +90,13 @@ void doctor_indexes(struct doctor *d)
 		struct doctor_indexes_row r = doctor_indexes_row(res, i);
 
 		if (r.repair) {
-			doctor_warn(d, "index %s, for searches, was not built to its end", r.index);
+			doctor_warn(d, "index %s, for searches, was not completed", r.index);
 			doctor_why(d, "each defer may pay for it, and no search uses it");
 			doctor_do(d, "%s", r.repair);
 			continue;
 		}
 		doctor_fail(d, "index %s of %s is not valid", r.index, r.table);
-		doctor_why(d, "the server does not use it: what it is for reads the whole table, and what it keeps "
+		doctor_why(d, "the server does not use it: searches read the whole table, and what it keeps "
 			      "unique need not be");
 		doctor_do(
 			d,
@@ -118,8 +118,8 @@ static void check_partition(struct doctor *d, bool there, bool soon, const char 
 	if (there)
 		return;
 	(soon ? doctor_fail : doctor_warn)(d, "%s has no partition for %s", table, what);
-	doctor_why(d, "rows without a partition go to the one that takes all, which is not purged, and slows all that "
-		      "looks for a job");
+	doctor_why(d, "rows without a partition go to the default partition, which is not purged and "
+		      "slows every search for a job");
 	doctor_do(d, "%s", mend);
 }
 
@@ -136,22 +136,20 @@ void doctor_partitions(struct doctor *d)
 	check_partition(d, r.jobs_now, true, "__deferred", "the next job");
 	check_partition(d, r.jobs_next, false, "__deferred", "2,500,000 jobs on");
 	if (r.net_rows > 0) {
-		doctor_warn(d, "%" PRId64 " row%s in the partitions that take what no other does", r.net_rows,
-			    plural(r.net_rows));
-		doctor_why(d, "they are not purged, and slow all that looks for a job");
+		doctor_warn(d, "%" PRId64 " row%s in the default partitions", r.net_rows, plural(r.net_rows));
+		doctor_why(d, "they are not purged, and slow every search for a job");
 		doctor_do(d, "%s", mend);
 	}
 	if (r.partitions > PARTITIONS_MANY) {
 		doctor_warn(d, "__deferred has %" PRId64 " partitions", r.partitions);
-		doctor_why(d, "each session opens all of them when it looks a job up by its id: starts get slower, and "
-			      "so do claims");
+		doctor_why(d, "each session opens all of them when it looks a job up by its id, so starts and claims "
+			      "get slower");
 		doctor_do(d, "deferred purge, with shorter --older-than and --dead-older-than");
 	}
 	if (r.set_aside) {
-		doctor_warn(d, "deferred.%s has left the history and is not archived", r.set_aside);
-		doctor_why(d, "deferred purge --archive has not come to its end: its command failed, or it is at work "
-			      "just now");
-		doctor_do(d, "deferred purge --older-than SPAN --archive COMMAND, once more, and read what it says");
+		doctor_warn(d, "deferred.%s was set aside and is not archived", r.set_aside);
+		doctor_why(d, "deferred purge --archive has not ended: its command failed, or it still runs");
+		doctor_do(d, "run again, and read what it prints: deferred purge --older-than SPAN --archive COMMAND");
 	}
 	pg_result_free(res);
 }
@@ -189,10 +187,10 @@ void doctor_retention(struct doctor *d)
 	if (d->level > DOCTOR_OK) {
 		doctor_why(d,
 			   "it has %" PRId64 " MB, and grew by %" PRId64
-			   " MB a day lately: nothing is deleted unless somebody says so",
+			   " MB a day lately: nothing is deleted without a purge",
 			   bytes >> 20, daily >> 20);
 		doctor_do(d,
-			  "have cron say, each night and as a role with the rights of deferred_purger: deferred purge "
+			  "run by cron each night, as a role with the rights of deferred_purger: deferred purge "
 			  "--older-than %" PRId64 "d --dead-older-than 365d",
 			  never ? 30 : keep);
 	}

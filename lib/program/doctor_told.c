@@ -25,15 +25,15 @@ void doctor_alerts(struct doctor *d)
 
 		(breaker ? doctor_fail : doctor_warn)(d, "%s, found %s ago", r.text, span_age(age, r.since_s));
 		doctor_why(d, "%s",
-			   breaker ? "its jobs wait: one of them is tried now and then, and ends the pause when it "
-				     "does not crash"
+			   breaker ? "its jobs wait; one at a time is tried, and the first that does not crash ends "
+				     "the pause"
 			   : !r.has_reported_s ? "a worker found it, and no alert was sent"
-					       : "a worker found it and had it told; it stands");
+					       : "a worker found it and sent an alert; it is not solved yet");
 		doctor_do(d, "%s", r.mend);
 	}
 	if (pg_rows(res) > TOLD_MAX) {
-		doctor_warn(d, "%zu more stand", pg_rows(res) - TOLD_MAX);
-		doctor_why(d, "no more than %d are shown here", TOLD_MAX);
+		doctor_warn(d, "%zu more problems are not solved", pg_rows(res) - TOLD_MAX);
+		doctor_why(d, "at most %d are shown here", TOLD_MAX);
 		doctor_do(d, "deferred alert --list");
 	}
 	pg_result_free(res);
@@ -60,13 +60,14 @@ void doctor_schedules(struct doctor *d)
 			paused++;
 		} else if (strcmp(what, "dead") == 0) {
 			doctor_warn(d, "schedule %s: its last job, %" PRId64 ", is dead", name, r.job);
-			doctor_why(d, "what it is for was not done for the tick of %s ago", span_age(age, r.since_s));
+			doctor_why(d, "its work was not done for the tick of %s ago", span_age(age, r.since_s));
 			doctor_do(d, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64, r.job, r.job);
 		} else {
 			doctor_fail(d, "schedule %s: its tick of %s ago could not be deferred%s%s", name,
 				    span_age(age, r.since_s), !r.why ? "" : ": ", !r.why ? "" : r.why);
-			doctor_why(d, "that tick has no job, nor have the next ones until the cause is gone");
-			doctor_do(d, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s",
+			doctor_why(d, "that tick has no job, and the next ones have none until the cause is gone");
+			doctor_do(d,
+				  "deferred schedule show %s; to make up for the lost tick: deferred schedule run %s",
 				  name, name);
 		}
 	}

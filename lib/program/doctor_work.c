@@ -54,18 +54,18 @@ void doctor_functions(struct doctor *d)
 		if (!r.has_offered_s) {
 			doctor_fail(d, "%" PRId64 " job%s, the first deferred %s ago, for function '%s', which %s",
 				    r.jobs, plural(r.jobs), span_age(age, r.oldest_s), fn,
-				    r.any_offers         ? "no worker has"
-				    : d->knows_functions ? "is not here, and no worker has yet said what it has"
-							 : "nobody has: no worker has yet said what it has");
+				    r.any_offers ? "no worker offers"
+				    : d->knows_functions
+					    ? "is not on this host, and no worker has stored yet what it offers"
+					    : "is unknown: no worker has stored yet what it offers");
 			doctor_why(d, "the name is misspelt, or its plugin is not installed on any host");
-			doctor_do(d,
-				  "install the plugin, or take them out: deferred ls --fn %s; deferred cancel --fn %s",
+			doctor_do(d, "install the plugin, or cancel them: deferred ls --fn %s; deferred cancel --fn %s",
 				  fn, fn);
 		} else if (r.offered_s > UNSEEN_S && r.oldest_s > WAITING_S) {
-			doctor_warn(d, "%" PRId64 " job%s for function '%s', which %s had last, %s ago", r.jobs,
+			doctor_warn(d, "%" PRId64 " job%s for function '%s', which %s offered last, %s ago", r.jobs,
 				    plural(r.jobs), fn, r.host, span_age(seen, r.offered_s));
-			doctor_why(d, "that host may be gone, or runs check_deferred no more");
-			doctor_do(d, "look there at the log of check_deferred, or install the plugin on another host");
+			doctor_why(d, "that host may be gone, or no longer runs check_deferred");
+			doctor_do(d, "look at the log of check_deferred there, or install the plugin on another host");
 		}
 	}
 	pg_result_free(res);
@@ -89,10 +89,9 @@ void doctor_workers(struct doctor *d)
 		doctor_fail(d, "%" PRId64 "%s job%s ready, the first for %s, and no worker was %s%s", r.ready,
 			    r.ready == 1000 ? " or more" : "", r.ready == 1 ? " is" : "s are", span_age(age, r.ready_s),
 			    !r.has_seen_s ? "ever seen" : "seen for ", !r.has_seen_s ? "" : span_age(seen, r.seen_s));
-		doctor_why(d, "nobody starts check_deferred for their queues, or it ends before it comes to work");
-		doctor_do(d,
-			  "check_deferred, by hand as the user of cron; its output says why; then look at the line or "
-			  "the unit, and at its log");
+		doctor_why(d, "check_deferred is not started for their queues, or ends before it claims a job");
+		doctor_do(d, "run check_deferred by hand as the user of the crontab line, and read what it prints; "
+			     "then look at the line or unit, and its log");
 	}
 	pg_result_free(res);
 }
@@ -130,12 +129,12 @@ void doctor_superseded(struct doctor *d)
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct doctor_superseded_row r = doctor_superseded_row(res, i);
 
-		doctor_warn(d, "%" PRId64 " attempt%s of %s in the last day ended because the next start came%s%s%s%s",
+		doctor_warn(d, "the next start terminated %" PRId64 " attempt%s of %s in the last day%s%s%s%s",
 			    r.cut_off, plural(r.cut_off), r.fn, !r.has_gap_s ? "" : ", every ",
 			    !r.has_gap_s ? "" : span_age(age, r.gap_s), r.instance[0] ? ", with pidfile " : "",
 			    r.instance);
-		doctor_why(d, "a start terminates the copy before it, and the interrupted job starts again: a job that "
-			      "is longer than the interval never ends");
+		doctor_why(d, "a start terminates the copy before it, and the interrupted job starts again; "
+			      "a job that takes longer than the interval never ends");
 		doctor_do(d, "%s", doctor_skip);
 	}
 	pg_result_free(res);

@@ -151,8 +151,8 @@ static int outlook_scale(struct outlook *o, size_t at, double factor, struct def
 
 	if ((double)o->past[at].history.len * factor > JOBS_MAX) {
 		error_set(err, DEFERRED_EINVAL, OUTLOOK_TOO_MANY,
-			  "%.3g times the %zu attempts of the log are too many to be replayed", factor,
-			  o->past[at].history.len);
+			  "%.3g times the %zu attempts of the log are too many to be replayed\nuse a smaller factor",
+			  factor, o->past[at].history.len);
 		return DEFERRED_EINVAL;
 	}
 	o->attempts += (int64_t)o->past[at].history.len; /* more of the same tell no more */
@@ -349,7 +349,7 @@ int outlook_replay(const struct outlook *o, struct outlook_lines *lines, struct 
 		if (rc < 0)
 			return rc == -1 ? outlook_no_memory(err)
 					: error_set(err, DEFERRED_EINVAL, "advise",
-						    "lines and history do not fit together");
+						    "lines and history do not fit together\nrun it again");
 	}
 	return 0;
 }

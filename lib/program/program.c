@@ -226,7 +226,8 @@ int program_load_config(const struct program_line *line, struct config **config,
 			return EX_USAGE;
 	}
 	if (program_given(line, "database.shard") && program_given(line, "database.conninfo")) {
-		error_set(err, DEFERRED_ECONFIG, "config", "options --db and --shard name two databases");
+		error_set(err, DEFERRED_ECONFIG, "config",
+			  "options --db and --shard name two databases\ngive one of them");
 		return EX_USAGE;
 	}
 	if (program_given(line, "database.shard"))

@@ -309,12 +309,14 @@ int cgroup_make(int64_t processes, int64_t memory_bytes, struct deferred_error *
 	if (rc < 0 && !ours)
 		return 0;
 	if (rc < 0)
-		return error_errno(err, DEFERRED_ESYSTEM, "cgroup", "cannot make control group '%s'", path);
+		return error_errno(err, DEFERRED_ESYSTEM, "cgroup",
+				   "cannot make control group '%s'\ncorrect its limits, or set them to 0", path);
 	if (!ours)
 		return last;
 	if (put_limit(last, "pids.max", processes) == 0 && put_limit(last, "memory.max", memory_bytes) == 0)
 		return last;
-	error_errno(err, DEFERRED_ESYSTEM, "cgroup", "cannot set the limits of control group '%s'", path);
+	error_errno(err, DEFERRED_ESYSTEM, "cgroup",
+		    "cannot set the limits of control group '%s'\nset them to 0 to do without", path);
 	cgroup_end(last);
 	return DEFERRED_ESYSTEM;
 }

@@ -95,7 +95,7 @@ static void tell_clash(const struct pool *pool, const struct runner_function *f,
 
 	for (size_t i = 0; i < n; i++)
 		if (!find_function(pool->clashes, pool->clashes_len, f[i].name) && ++news <= CLASHES_TOLD)
-			log_line(LOG_L_WARNING, "%s: refused, the rest is served", f[i].plugin);
+			log_line(LOG_L_WARNING, "%s: refused; the other functions run", f[i].plugin);
 	if (news > CLASHES_TOLD)
 		log_line(LOG_L_WARNING, "and %zu more functions like these", news - CLASHES_TOLD);
 }
@@ -1027,8 +1027,7 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 	if (now < runner_limit_ns(m->runner, &timeout_ms))
 		return;
 	if (timeout_ms == 0) {
-		log_line(LOG_L_ERROR, "runner %d does not begin, or end, what it was given: killed",
-			 (int)runner_pid(m->runner));
+		log_line(LOG_L_ERROR, "runner %d neither begins nor ends its job: killed", (int)runner_pid(m->runner));
 		kill_runner(pool, m, SIGKILL, JOB_INTERRUPTED, "the runner stalled");
 		return;
 	}

@@ -362,7 +362,8 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	    (r->board = mmap(NULL, sizeof(*r->board), PROT_READ | PROT_WRITE, MAP_SHARED, board, 0)) == MAP_FAILED ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
 	    (r->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
-		rc = error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot start a runner");
+		rc = error_errno(err, DEFERRED_ESYSTEM, "runner",
+				 "cannot start a runner\nraise the limits of open files and memory");
 		goto done;
 	}
 	if (put_start(r, setup) < 0) {
@@ -379,7 +380,9 @@ int runner_spawn(struct runner **out, const struct runner_setup *setup, struct d
 	r->pid = fork();
 	if (r->pid == 0)
 		become_runner(setup, env, instance, parent, r->cgroup, namespace, sock[1], board, output[1], r->stop);
-	rc = r->pid < 0 ? error_errno(err, DEFERRED_ESYSTEM, "runner", "cannot fork a runner") : 0;
+	rc = r->pid < 0 ? error_errno(err, DEFERRED_ESYSTEM, "runner",
+				      "cannot fork a runner\nraise the limit of processes (ulimit -u, TasksMax)")
+			: 0;
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	if (rc < 0)
 		goto done;
@@ -802,7 +805,8 @@ static int drain_socket(struct runner *r, struct deferred_error *err)
 	if (r->in.at == r->in.len && r->in.cap > BUFFER_KEPT)
 		frame_buf_clear(&r->in);
 	if (r->broken)
-		return error_set(err, DEFERRED_EFAILED, "runner", "runner %d wrote nonsense to its socket",
+		return error_set(err, DEFERRED_EFAILED, "runner",
+				 "runner %d wrote to its socket what it must not\nfind the function that does so",
 				 (int)r->pid);
 	return 0;
 }
@@ -1070,7 +1074,8 @@ int runner_read(struct runner *r, struct deferred_error *err)
 	rc = drain_socket(r, err);
 	take_over(r, over);
 	if (rc == 0 && is_forged(r))
-		rc = error_set(err, DEFERRED_EFAILED, "runner", "the board of runner %d says what cannot be",
+		rc = error_set(err, DEFERRED_EFAILED, "runner",
+			       "the shared memory of runner %d was overwritten\nfind the function that does so",
 			       (int)r->pid);
 	return rc;
 }

@@ -26,7 +26,9 @@ int runner_user_find(struct runner_setup *setup, const struct config *config, st
 		return refuse_root(config, "setting 'user' is not set", err);
 	pw = getpwnam(name);
 	if (!pw)
-		return error_set(err, DEFERRED_ECONFIG, "user", "setting 'user': user '%s' does not exist", name);
+		return error_set(err, DEFERRED_ECONFIG, "user",
+				 "setting 'user': user '%s' does not exist\ncorrect it, or add the user with useradd",
+				 name);
 	setup->switch_user = true;
 	setup->user = name;
 	setup->uid = pw->pw_uid;

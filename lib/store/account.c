@@ -77,7 +77,8 @@ int store_account_set_properties(struct pg *pg, const char *name, const char *js
 	int rc = account_set_properties_one(pg, name, json, &r, err);
 
 	if (rc == 0 && !r.found)
-		rc = error_set(err, DEFERRED_ENOTFOUND, WHERE, "no account \"%s\"", name);
+		rc = error_set(err, DEFERRED_ENOTFOUND, WHERE,
+			       "account '%s' does not exist\ndeferred account ls lists them", name);
 	return rc;
 }
 

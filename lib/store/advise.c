@@ -53,7 +53,8 @@ static int queue_number(struct store_past *past, const char *name, int last, str
 		if (strcmp(past->queue[i], name) == 0)
 			return i;
 	if (past->queues == STORE_ADVISE_QUEUES)
-		return error_set(err, DEFERRED_EINVAL, WHERE, "there are attempts of more than %d queues: name one",
+		return error_set(err, DEFERRED_EINVAL, WHERE,
+				 "the log has attempts of more than %d queues\nname one with --queue",
 				 STORE_ADVISE_QUEUES);
 	past->queue[past->queues] = strdup(name);
 	if (!past->queue[past->queues])

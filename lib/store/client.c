@@ -254,8 +254,8 @@ int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, si
 	if (rc < 0)
 		goto out;
 	if (pg_rows(res) != n) {
-		rc = error_set(err, DEFERRED_EDB, "job_enqueue_many", "%zu ids came back for %zu calls", pg_rows(res),
-			       n);
+		rc = error_set(err, DEFERRED_EDB, "job_enqueue_many",
+			       "%zu ids came back for %zu calls\nrun: deferred migrate", pg_rows(res), n);
 		goto out;
 	}
 	for (size_t i = 0; ids && i < n; i++)
@@ -611,8 +611,8 @@ int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, si
 	if (*limited)
 		goto out;
 	if (r.ids_len != 8 * n) {
-		rc = error_set(err, DEFERRED_EDB, "job_enqueue_reserve", "%zu ids came back for %zu calls",
-			       r.ids_len / 8, n);
+		rc = error_set(err, DEFERRED_EDB, "job_enqueue_reserve",
+			       "%zu ids came back for %zu calls\nrun: deferred migrate", r.ids_len / 8, n);
 		goto out;
 	}
 
@@ -650,7 +650,8 @@ int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 
 	if (rc == 0 && !r.cancelled)
 		rc = error_set(err, DEFERRED_ENOTFOUND, "job_cancel",
-			       "job %lld cannot be cancelled: it has ended, does not exist, or belongs to another role",
+			       "job %lld cannot be cancelled: it has ended, does not exist, or belongs to another role"
+			       "\nlook at it with deferred show ID",
 			       (long long)id);
 	return rc;
 }

@@ -27,7 +27,8 @@ static int add(struct store_cycle *cycle, const struct sql_statement *stmt, stru
 	int rc;
 
 	if (cycle->claims || cycle->claims_limited)
-		return error_set(err, DEFERRED_EINVAL, WHERE, "%s comes before a claim", stmt->name);
+		return error_set(err, DEFERRED_EINVAL, WHERE, "%s comes before a claim\nreport this as a defect",
+				 stmt->name);
 	rc = cycle->writes ? 0 : store_add_setup(cycle->pg, err);
 	cycle->writes = true;
 	return rc == 0 ? pg_pipeline_add(cycle->pg, stmt, args, tag, err) : rc;

@@ -110,7 +110,8 @@ static int read_message(struct message_get *item, const struct message_get_row *
 	struct message *m;
 
 	if (item->n == (size_t)item->max)
-		return error_set(err, DEFERRED_EDB, WHERE, "more than %d messages were returned", item->max);
+		return error_set(err, DEFERRED_EDB, WHERE, "more than %d messages were returned\nrun: deferred migrate",
+				 item->max);
 	if (!item->messages)
 		item->messages = calloc((size_t)item->max, sizeof(*item->messages));
 	if (!item->messages)

@@ -479,7 +479,8 @@ static int ask_queues(struct pg *pg, struct store_why *why, struct deferred_erro
 	}
 	b->queues_len = n;
 	if (n == 0 && b->queue)
-		rc = error_set(err, DEFERRED_ENOTFOUND, "why", "queue '%.88s' does not exist", b->queue);
+		rc = error_set(err, DEFERRED_ENOTFOUND, "why",
+			       "queue '%.88s' does not exist\ndeferred queue ls lists the queues", b->queue);
 	else if ((res = ask_serving(pg, why, names, n)))
 		for (size_t i = 0; i < n; i++)
 			read_serving(res, i, &b->queues[i].serving);

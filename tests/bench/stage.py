@@ -46,7 +46,7 @@ SETTINGS = {
 }
 
 # Said by every run as root, and no fault of it.
-HARMLESS = ("functions run as root", "is in no plugin here; left for workers that have it")
+HARMLESS = ("functions run as root", "left for workers that do")
 # Said by the server when a scenario's database is dropped, for TRUNCATE, and of plain SQL, whose second way tries again
 # (plain.py). To a run of check_deferred each would be an error of its own.
 HARMLESS_SERVER = ("due to administrator command", "canceling autovacuum task", "pgbench ERROR:  deadlock detected")

@@ -165,8 +165,8 @@ def test_keys_of_another_service_are_taken_from_standard_input_or_a_file(account
         code=DATA,
         says=["line 1 of 'standard input' is not a key", "16 to 64 bytes in base64"],
     )
-    account(accounts, "add", "x12", "--keys", "-", input="", code=DATA, says=["holds no key"])
-    account(accounts, "add", "x12", "--keys", "/nonexistent", code=DATA, says=["cannot open '/nonexistent'"])
+    account(accounts, "add", "x12", "--keys", "-", input="", code=DATA, says=["does not hold a key"])
+    account(accounts, "add", "x12", "--keys", "/nonexistent", code=DATA, says=["file '/nonexistent' cannot be opened"])
     assert accounts.one("select count(*) from deferred.__deferred_account") == 2
 
 

@@ -303,7 +303,7 @@ def test_what_cannot_be_deferred_for_a_dead_job_keeps_nobody_from_being_told_the
     db.sql("update deferred.__deferred_on_dead set since = '2000-01-01'")
     halted(db, "raise 'a full disk'")
     db.defer("fail", max_attempts=1)
-    assert "what is to be deferred for dead jobs is not, the next run does it: a full disk" in check(db)
+    assert "on_dead: calls for dead jobs could not be deferred, the next run tries again: a full disk" in check(db)
     ago(db)
     done = db.run(["deferred", "--json", "alert"])
     assert (
@@ -332,7 +332,8 @@ def test_nor_does_it_keep_a_service_from_telling(db):
     db.config("breaker { crashes = 3 retry = 1h }")
     service = db.spawn(["check_deferred", "--loop", "--interval-floor", "100ms", "--interval-ceiling", "100ms"])
     wait_for(lambda: "alert: function crash is paused" in service.output(), what="the pause")
-    assert "what is to be deferred for dead jobs is not, next try after housekeeping: a full disk" in service.output()
+    refused = "on_dead: calls for dead jobs could not be deferred, trying again after housekeeping: a full disk"
+    assert refused in service.output()
     service.signal(signal.SIGTERM)
     service.wait(20)
     let_go(db)
@@ -391,7 +392,7 @@ def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db,
     assert alert() == ""  # nobody wants to be told
     told = alert("--print")
     assert re.fullmatch(
-        r"nobody serves queue default: 1 job waits in it, the first for 00:20:\d\d(\.\d+)?\n    do: deferred why --queue default\n",
+        r"no worker serves queue default: 1 job waits in it, the first for 2\dmin\n    do: deferred why --queue default\n",
         told,
     ), told
     assert alert("--print") == "" and db.hot() == 1  # no job has to be run for it

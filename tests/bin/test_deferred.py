@@ -1098,7 +1098,7 @@ def test_what_was_not_archived_stays(db, tmp_path, command, says):
     )
     assert tables(db) == ["__purged_deferred_log_20200106"]
     assert (
-        "deferred.__purged_deferred_log_20200106 has left the history and is not archived"
+        "deferred.__purged_deferred_log_20200106 was set aside and is not archived"
         in db.run(["deferred", "doctor"]).stdout
     )
     assert ok(archive(db, f"cat > {tmp_path}/$NAME")).startswith("archived deferred_log_20200106, 20000 rows\n")
@@ -1123,7 +1123,8 @@ def test_what_happens_while_it_is_being_archived(db, wait_for, tmp_path):
     db.defer("noop")
     db.sql("delete from deferred.__deferred_log where job_id = 1; select deferred.maintain()")
     done = archive(db, "cat >/dev/null")
-    assert done.returncode == NOT_DONE and "another purge is archiving deferred_log_20200106" in done.stderr
+    assert done.returncode == NOT_DONE
+    assert "table 'deferred_log_20200106' is being archived by another purge" in done.stderr
     going.signal(signal.SIGKILL)
     going.wait()
     (tmp_path / "go").touch()

@@ -225,7 +225,7 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     ]
     assert [(s, w) for s, w, _, _ in found["partitions"]] == [
         ("warn", "__deferred_log has no partition for the week after the next"),
-        ("warn", "1 row in the partitions that take what no other does"),
+        ("warn", "1 row in the default partitions"),
     ]
     db.sql(found["indexes"][0][3])
     db.sql("delete from deferred.__deferred_log")
@@ -281,7 +281,7 @@ def test_what_is_wrong_with_this_host(db, doctor, tmp_path):
         found = doctor(code)
         assert " ends in 1" in found["certificates"][0][1] or " ended " in found["certificates"][0][1], found
     db.config(f'http {{ tls_certificate = "{pid}" }}\n')
-    assert "no certificate in" in doctor(FAIL)["certificates"][0][1]
+    assert "has no certificate" in doctor(FAIL)["certificates"][0][1]
 
 
 def certificate(path, days):
@@ -387,17 +387,17 @@ def test_functions_that_jobs_wait_for_in_vain(db, doctor):
     found = doctor(FAIL)["functions"]
     assert (
         len(found) == 1
-        and "function 'maail', which is not here, and no worker has yet said" in found[0][1]
+        and "function 'maail', which is not on this host, and no worker has stored yet what it offers" in found[0][1]
         and "deferred ls --fn maail" in found[0][3]
     )
     db.run(["check_deferred", "--cnt", "0"])
-    assert "function 'maail', which no worker has" in doctor(FAIL)["functions"][0][1]
+    assert "function 'maail', which no worker offers" in doctor(FAIL)["functions"][0][1]
     db.sql("update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'p 1 2'::text")
     assert doctor(OK) == {}
     db.sql("update deferred.__deferred set created_at = now() - interval '2 hours'")
     assert doctor(OK) == {}
     db.sql("update deferred.__deferred_offer set seen_at = now() - interval '2 days'")
-    assert "had last, 2d ago" in doctor(WARN)["functions"][0][1]
+    assert "offered last, 2d ago" in doctor(WARN)["functions"][0][1]
 
 
 def test_the_mail_server_is_tried_up_to_the_login_and_nothing_is_sent(db, doctor, smtpd):
@@ -472,7 +472,7 @@ def test_what_is_wrong_with_the_server(clocked):
     prepared = db.connect()
     prepared.cursor().execute("insert into deferred.__deferred_creator values ('x'); prepare transaction 'half'")
     prepared.close()
-    note = f"ok      snapshots (sessions of others are not seen: grant pg_read_all_stats to {name} shows them)\n"
+    note = f"ok      snapshots (other sessions are not visible: grant pg_read_all_stats to {name})\n"
     assert note in db.run(["deferred", "doctor"], env=env).stdout
     db.sql(f"grant pg_read_all_stats to {name}")
     assert doctor(OK) == []
@@ -492,7 +492,7 @@ def test_what_is_wrong_with_the_server(clocked):
     found = doctor(FAIL)
     assert [(c, s) for c, s, _, _ in found] == [("clocks", "fail"), ("snapshots", "warn"), ("snapshots", "warn")]
     assert {do for _, _, _, do in found[1:]} == {f"select pg_terminate_backend({pid})", "rollback prepared 'half'"}
-    assert any("(report), idle in transaction: in a transaction for 6min" in what for _, _, what, _ in found)
+    assert any("(report), idle in transaction: in a transaction for 7min" in what for _, _, what, _ in found)
     set_clock(-3700)
     holder.rollback()
     holder.cursor().execute("select pg_current_xact_id()")
@@ -548,7 +548,7 @@ def test_a_line_that_starts_before_its_jobs_have_ended(db, doctor):
     assert (
         len(found) == 1
         and found[0][1]
-        == "7 attempts of noop in the last day ended because the next start came, every 2min, with pidfile h:/run/x"
+        == "the next start terminated 7 attempts of noop in the last day, every 2min, with pidfile h:/run/x"
     )
     assert "--if-running=skip" in found[0][3]
     db.sql("truncate deferred.__deferred_log")
@@ -681,7 +681,7 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
         found[0][0:2] == ("fail", "function f is paused\\nreally, found 3h ago")
         and found[0][3] == "deferred function resume f"
     )
-    assert [f[0] for f in found[1:]] == ["warn"] * 20 and found[-1][1] == "2 more stand"
+    assert [f[0] for f in found[1:]] == ["warn"] * 20 and found[-1][1] == "2 more problems are not solved"
     lines = db.run(["deferred", "status"], env=viewer).stdout.splitlines()
     assert (
         lines[-21] == "alert: function f is paused\\nreally (for 3h)"
@@ -711,8 +711,8 @@ def test_a_build_that_runs_worse_than_the_one_before_it_is_told_by_doctor_and_me
     harness.ran_in_build(db, "resize", "p 3 cc", 300, 100, 10, crashed=30)
     found, figures = told()
     assert [re.sub(r"[0-9.]+ (times|%)", "N \\1", f) for f in found] == [
-        "function mail takes N times as long with p 3 cc as with p 1 aa, N times at least but for chance",
-        "function resize crashes more often with p 3 cc than with p 1 aa: N % of attempts more, N % at least but for chance",
+        "function mail takes N times as long with p 3 cc as with p 1 aa, beyond chance at least N times",
+        "function resize crashes more often with p 3 cc than with p 1 aa: N % of attempts more, beyond chance at least N %",
     ]
     of = {"mail": '{fn="mail",build="p 3 cc"}', "resize": '{fn="resize",build="p 3 cc"}'}
     assert set(figures) == {

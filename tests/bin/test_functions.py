@@ -16,7 +16,7 @@ def sent(db):
 
 def test_workers_tell_what_they_have_once_an_hour_and_where_it_changed(db):
     folder = db.plugins("twin_a")
-    assert "no worker has said yet" in ok(db.run(["deferred", "functions"]))
+    assert "no worker has stored yet what it offers" in ok(db.run(["deferred", "functions"]))
     db.run(["check_deferred"])
     assert sent(db) == []  # nothing was due
     db.defer("noop")
@@ -56,12 +56,13 @@ def test_a_worker_that_may_not_tell_works_all_the_same(db):
     db.defer("echo")
     done = db.run(["check_deferred", "--cnt", "0"], env=where)
     assert (
-        "cannot say which functions are here" not in done.stderr and db.hot() == 0
+        "functions: cannot store what this worker offers" not in done.stderr and db.hot() == 0
     )  # the answer of the registration sufficed
     db.sql("truncate deferred.__deferred_offer")
     db.defer("echo")
     done = db.run(["check_deferred", "--cnt", "0"], env=where)
-    assert done.stderr.count("cannot say which functions are here") == 1 and done.returncode == 0 and db.hot() == 0
+    assert done.stderr.count("functions: cannot store what this worker offers") == 1
+    assert done.returncode == 0 and db.hot() == 0
 
 
 def test_a_job_whose_function_nobody_has_says_so(db):
@@ -72,30 +73,30 @@ def test_a_job_whose_function_nobody_has_says_so(db):
         return [j["held_by"] for j in json.loads(ok(db.run(["deferred", "--json", "ls"], env=viewer)))]
 
     assert held() == [None, None, None]  # no worker has spoken yet
-    assert "no worker has" not in ok(db.run(["deferred", "status"], env=viewer))
+    assert "no worker offers" not in ok(db.run(["deferred", "status"], env=viewer))
     ran = db.run(["check_deferred", "--cnt", "0"])
-    assert "function 'maail' is in no plugin here; left for workers that have it" in ran.stderr and db.log(good) == [
+    assert "this worker does not offer function 'maail'; left for workers that do" in ran.stderr and db.log(good) == [
         (1, "ok")
     ]
     assert held() == ["function", "function"]
     listed = ok(db.run(["deferred", "ls"]))
     assert "ready (function)" in listed and "delayed (function)" in listed
     for job in (typo, later):
-        assert "held by     no worker has function maail\n" in ok(db.run(["deferred", "show", job]))
+        assert "held by     no worker offers function maail\n" in ok(db.run(["deferred", "show", job]))
     assert json.loads(ok(db.run(["deferred", "--json", "show", typo])))["held_by"] == "function"
-    assert "\nno worker has: maail (2 jobs)\n" in ok(db.run(["deferred", "status"], env=viewer))
+    assert "\nno worker offers: maail (2 jobs)\n" in ok(db.run(["deferred", "status"], env=viewer))
     (unknown,) = json.loads(ok(db.run(["deferred", "--json", "status"])))["unknown_functions"]
     assert unknown.pop("oldest_s") < 60 and unknown == {"fn": "maail", "jobs": 2, "more": False}
     told = ok(db.run(["deferred", "functions"], env=viewer))
     assert re.search(
-        r"\n\njobs wait for functions that no worker has:\n  maail: 2 jobs, the first deferred \d+s ago\n$", told
+        r"\n\njobs wait for functions that no worker offers:\n  maail: 2 jobs, the first deferred \d+s ago\n$", told
     )
     db.sql(
         "update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'p 1 2'::text, timeout_ms = timeout_ms || 0::int8, "
         "max_attempts = max_attempts || 0"
     )
     assert held() == ["limit", None]  # set aside
-    assert "no worker has" not in ok(db.run(["deferred", "status"]))
+    assert "no worker offers" not in ok(db.run(["deferred", "status"]))
 
 
 def test_functions_are_listed_with_their_plugins_limits_and_hosts(db):
@@ -135,7 +136,7 @@ def test_functions_are_listed_with_their_plugins_limits_and_hosts(db):
         and lines["ghost"][-2:] == ["0", "never"]
     )
     assert "sample.noop" in ok(db.run(["deferred", "functions", "sample.noop"]))
-    fails(db.run(["deferred", "functions", "maail"]), NOT_DONE, "no worker has function 'maail'")
+    fails(db.run(["deferred", "functions", "maail"]), NOT_DONE, "function 'maail': no worker offers it")
     # Old rows go, and of too many the oldest.
     db.sql("update deferred.__deferred_upkeep set repaired_at = '-infinity'")
     db.sql("update deferred.__deferred_offer set seen_at = now() - interval '36 days' where host = 'host1'")
@@ -172,6 +173,7 @@ def test_a_table_that_somebody_has_locked_holds_up_no_job(db):
     holder.cursor().execute("lock table deferred.__deferred_offer in share mode")
     started = time.monotonic()
     done = db.run(["check_deferred"])
-    assert done.returncode == 0 and db.hot() == 0 and "cannot say which functions are here" in done.stderr, done
+    assert done.returncode == 0 and db.hot() == 0, done
+    assert "functions: cannot store what this worker offers" in done.stderr, done
     assert time.monotonic() - started < 3
     holder.close()

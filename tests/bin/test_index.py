@@ -160,7 +160,7 @@ def test_an_interrupted_build_is_gone_on_with_and_keeps_nobody_waiting(db, ledge
         "select count(*) from pg_class where relname = '__deferred_0_search_1'"
     ):
         assert (
-            "__deferred_0_search_1, for searches, was not built to its end" in found
+            "__deferred_0_search_1, for searches, was not completed" in found
             and "deferred index add label" in found
         )
     assert len(json.loads(db.run(["deferred", "ls", "--label", "a", "--json"]).stdout)) == 1, "walks as before"

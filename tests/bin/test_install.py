@@ -121,4 +121,4 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         del db.env["DEFERRED_PLUGIN_DIR"]
         done = db.run([os.path.join(prefix, "bin/check_deferred")])
         assert done.returncode == 0, done.stderr
-        assert "no sender" in db.one("select error from deferred.__deferred_log where job_id = %s", job)
+        assert "the sender is missing" in db.one("select error from deferred.__deferred_log where job_id = %s", job)

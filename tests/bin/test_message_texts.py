@@ -510,7 +510,7 @@ def test_certificates_addresses_and_logs_of_a_server(db, tmp_path):
             certificate,
             "--tls-key",
             key,
-            says=(*says, "http.tls_certificate and http.tls_key"),
+            says=(*says, "set tls_certificate and tls_key"),
         )
 
     tls("/nowhere", names[0], "cannot use certificate '/nowhere'")

@@ -171,6 +171,6 @@ def test_a_copy_shows_that_it_lives_and_says_that_its_file_is_gone(db):
     os.utime(db.pidfile, (time.time() - 61, time.time() - 61))
     wait_for(lambda: time.time() - os.stat(db.pidfile).st_mtime < 5, 20, "it has moved the time of the file on")
     os.unlink(db.pidfile)
-    wait_for(lambda: f"to stop this copy: kill {run.pid}" in run.output(), 20, "it has noticed")
+    wait_for(lambda: f"to stop this copy, run: kill {run.pid}" in run.output(), 20, "it has noticed")
     run.signal(signal.SIGTERM)
     assert run.wait(20) == 0 and run.output().count("has been removed or replaced") == 1

@@ -366,7 +366,7 @@ def test_sighup_brings_new_settings_into_force(db):
     done(db, *jobs)
     stop(run)
     said = run.output()
-    assert "settings reloaded" in said and "setting 'lease' has changed: needs a restart" in said
+    assert "settings reloaded" in said and "setting 'lease' has changed; hint: restart to apply it" in said
     assert " debug: " in said and said.index("serves queue a with 1 runner; looks") < said.index(
         "serves queues a,b with 3 runners; looks"
     )
@@ -405,7 +405,7 @@ def test_sighup_loads_plugins_anew_and_a_job_in_hand_finishes_in_the_old_runner(
     folder = db.plugins()
     run = service(db, "--runners", "2")
     unknown = db.defer("record", json.dumps({"file": db.dir + "/record", "ms": 0}))
-    wait_for(lambda: "is in no plugin here" in run.output(), 20)
+    wait_for(lambda: "this worker does not offer function" in run.output(), 20)
     long = db.defer("sleep", '{"ms": 5000}')
     wait_for(lambda: db.sql("select 1 from deferred.__held where id = %s", long), 20)
     old = set(db.orphans())

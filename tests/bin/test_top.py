@@ -131,16 +131,16 @@ def test_a_host_that_is_missed_while_others_come_is_told_by_top_too(db):
     starts(db, "a", "/run/d.pid", 300, 0)
     starts(db, "b", "/run/d.pid", 300, 25)
     lines = db.run(["deferred", "top"]).stdout.splitlines()
-    assert lines[2] == "why: check_deferred on host b is missed, while others come", lines
+    assert lines[2] == "why: check_deferred on host b has stopped, while others still run", lines
     assert re.fullmatch(
-        r"     pidfile /run/d.pid: it was seen 25min ago, and used to come every \S+, 275 times", lines[3]
+        r"     pidfile /run/d.pid: it was seen 26min ago, and used to start every \S+, 275 times", lines[3]
     ), lines
-    assert lines[4] == "do:  deferred doctor, on that host: cron's line or the unit, and the log it writes", lines
+    assert lines[4] == "do:  run deferred doctor on that host; look at the crontab line or the unit, and its log", lines
     told = json.loads(db.run(["deferred", "top", "--json"]).stdout)["why"]
     assert (told["cause"], told["why"]) == ("absent", lines[2][5:])
     top = Terminal(db, 24, 100, "--interval", "100ms")
     for _ in range(3):
-        top.frame("why: check_deferred on host b is missed")  # also by what was asked for before
+        top.frame("why: check_deferred on host b has stopped")  # also by what was asked for before
     top.key("q")
     assert top.end() == 0
     starts(db, "b", "/run/d.pid", 1, 0)

@@ -121,7 +121,7 @@ def test_connections_that_are_used_up_and_a_snapshot_that_is_held(server):
     many = [db.connect() for _ in range(17)]  # beside that of this test, and the one that asks
     told = {c[1]: c[2:] for c in why(db, "--all") if c[0] == "database"}
     assert told == {
-        "the server has hardly a connection left, so workers may not get in": (
+        "the server has hardly a connection left, so workers may not connect": (
             "19 of 20 connections are taken",
             "end some, or raise max_connections; deferred doctor",
         )
@@ -138,7 +138,7 @@ def test_connections_that_are_used_up_and_a_snapshot_that_is_held(server):
     db.set_clock(400)
     cause, sentence, figure, mend = [c for c in why(db, "--all") if c[0] == "database"][0]
     assert (
-        sentence == "an open transaction keeps dead rows from being removed, and looking for jobs gets slower"
+        sentence == "an open transaction prevents the removal of dead rows, so finding jobs gets slower"
         and figure.startswith(f"session {pid} of ")
         and "idle in transaction" in figure
     )
@@ -159,7 +159,7 @@ def test_a_row_that_a_prepared_transaction_has_locked(server):
     prepared.close()
     assert why(db, str(job))[0] == (
         "locked",
-        "a transaction that is open has locked the row of the job",
+        "an open transaction has locked the row of the job",
         "a prepared transaction: table pg_prepared_xacts",
         "commit prepared, or rollback prepared",
     )
@@ -190,7 +190,7 @@ def test_a_table_that_is_locked_as_a_whole(db):
     for table in ("__deferred_hot", "__deferred_queue", "__deferred_lease"):
         with contextlib.closing(db.connect(application_name="alter")) as holder:
             holder.cursor().execute(f"lock table deferred.{table} in access exclusive mode")
-            assert locked(db, table, holder) == f"a transaction that is open has locked all of table deferred.{table}"
+            assert locked(db, table, holder) == f"an open transaction has locked all of table deferred.{table}"
             assert why(db, "1", **env)[0][0] == "locked"
     report, waiter = db.connect(application_name="report"), db.connect(application_name="alter")
     report.cursor().execute("select from deferred.__deferred_hot")
@@ -203,7 +203,7 @@ def test_a_table_that_is_locked_as_a_whole(db):
     )
     assert (
         locked(db, "__deferred_hot", report)
-        == "a transaction that is open keeps another one from locking all of table deferred.__deferred_hot, and all who need the table wait behind that"
+        == "an open transaction delays another one that locks all of table deferred.__deferred_hot, and all sessions that need the table wait"
     )
     db.sql(why(db)[0][3].split(": ")[1])
     thread.join(30)

@@ -263,7 +263,7 @@ def test_d6_a_service_behind_a_transaction_pooler_polls_and_says_so(recorded, po
     db = recorded.db
     db.config('interval_floor = "50ms"\ninterval_ceiling = "100ms"\n')
     run = db.spawn(["check_deferred", "--loop", "--listen"], env={"DEFERRED_DB": pooler})
-    wait_for(lambda: "a pooler is between us and the server" in run.output() or not run.alive(), 20)
+    wait_for(lambda: "a pooler is between this worker and the server" in run.output() or not run.alive(), 20)
     jobs = recorded.defer(20)
     wait_for(lambda: db.hot() == 0, 20)
     # Nothing of a session is left behind in the pooler's connections.
@@ -292,7 +292,7 @@ def test_d6_a_service_behind_a_transaction_pooler_polls_and_says_so(recorded, po
     for r in run, direct:
         r.signal(signal.SIGTERM)
         assert r.wait(20) == 0, r.output()
-    assert run.output().count("a pooler is between us") == 1
+    assert run.output().count("a pooler is between this worker") == 1
     recorded.assert_all_ok(jobs)
 
 

@@ -64,11 +64,11 @@ def test_a_killed_worker_is_noticed_within_two_seconds_and_one_that_lost_its_ses
         "live workers: 1\n" in shown
         and f"pid {victim.pid}, {db.pidfile}.victim) has no session, and holds 2 jobs for up to " in shown
     ), shown
-    wait_for(lambda: "1 job of it came back" in heir.output(), 20, "the other one has noticed")
+    wait_for(lambda: "1 job came back" in heir.output(), 20, "the other one has noticed")
     assert time.monotonic() - before < 2.3
     dead = db.one("select id from deferred.__deferred_worker where pid = %s", victim.pid)
     assert re.search(
-        rf"worker {dead} \(\S+ pid {victim.pid}, {db.pidfile}.victim\) is gone: 1 job of it came back", heir.output()
+        rf"worker {dead} \(\S+ pid {victim.pid}, {db.pidfile}.victim\) is gone: 1 job came back", heir.output()
     )
     wait_for(lambda: held_by(db, heir), 5, "it has it")
     claimed = """select l.claimed_at - %s from deferred.__deferred_lease l
@@ -90,7 +90,7 @@ def test_a_killed_worker_is_noticed_within_two_seconds_and_one_that_lost_its_ses
         )
         < 1
     )
-    assert "worker 999 (not known) did not renew its lease: 1 job of it came back" in heir.output()
+    assert "worker 999 (not known) did not renew its lease: 1 job came back" in heir.output()
     heir.signal(signal.SIGTERM)
     assert heir.wait(20) == 0
     ledger(db)

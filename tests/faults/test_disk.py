@@ -225,7 +225,7 @@ def test_d12_a_service_whose_claims_are_refused_goes_on_trying(db):
     run = db.spawn(["check_deferred", "--loop"])
     job = db.defer("noop")
     wait_for(
-        lambda: "the server refuses what is sent to it: no space left on device; trying again" in run.output()
+        lambda: "the server refuses a statement: no space left on device; trying again" in run.output()
         or not run.alive(),
         20,
     )

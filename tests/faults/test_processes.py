@@ -737,17 +737,17 @@ def test_p21_a_function_of_two_plugins_is_refused_by_both_names_and_the_rest_is_
     refused = [db.defer("twin") for _ in range(3)] + [db.defer("echo")]
     done = check(db, "--cnt", "0", "--runners", "2", f"--isolate={isolate}")
     both = "function 'twin' is both in plugin 'twin_a.so' and in plugin 'twin_b.so'"
-    assert len(re.findall(f"{both}: refused, the rest is served", done.stderr)) == 1
+    assert len(re.findall(f"{both}: refused; the other functions run", done.stderr)) == 1
     assert (
         len(re.findall("function 'echo' is both a command of the config file and in a plugin: refused", done.stderr))
         == 1
     )
-    assert len(re.findall("job [0-9]+: function .* is both .*; left for workers that have one", done.stderr)) >= 1
+    assert len(re.findall("job [0-9]+: function .* is both .*; left for workers that offer one", done.stderr)) >= 1
     assert db.log() == [(job, 1, "ok") for job in served]
     assert [r[0] for r in db.sql("select id from deferred.__deferred_hot order by id")] == refused
     shown = db.run(["deferred", "show", refused[0]])
     assert f" {both}\n" in shown.stdout and "refused on " in shown.stdout, shown.stdout
-    assert "no worker has function" in db.run(["deferred", "show", db.defer("nosuch")]).stdout
+    assert "no worker offers function" in db.run(["deferred", "show", db.defer("nosuch")]).stdout
     assert not {"twin", "echo"} & {
         f["fn"] for f in json.loads(db.run(["deferred", "functions", "--json"]).stdout)["functions"]
     }

@@ -35,11 +35,11 @@ def test_functions_do_not_run_as_root_unless_asked_to(db, env, due):
             assert done.returncode == 0 and "as root" not in done.stderr, "cron would mail that each minute"
             job = db.defer("echo")
         service = db.spawn(["check_deferred", "--loop"], env={**REFUSED, **env, "DEFERRED_ALLOW_ROOT": "1"})
-        harness.wait_for(lambda: "functions run as root, as allow_root says" in service.output())
+        harness.wait_for(lambda: "functions run as root because allow_root = 1" in service.output())
         service.signal(signal.SIGTERM)
         service.wait()
         said = db.run(["deferred", "doctor"], env={**REFUSED, **env, "DEFERRED_ALLOW_ROOT": "1"}).stdout
-        assert "functions run as root, as allow_root says" in said
+        assert "functions run as root because allow_root = 1" in said
         assert db.hot() == 1
     ledger(db)
 
@@ -57,7 +57,7 @@ def test_a_service_keeps_its_word_when_settings_are_read_again(db):
     harness.wait_for(lambda: db.log(job) == [(1, "ok")], 20)
     db.config("allow_root = 0\n")
     run.signal(1)
-    harness.wait_for(lambda: "setting 'allow_root' has changed: needs a restart" in run.output(), 20)
+    harness.wait_for(lambda: "setting 'allow_root' has changed; hint: restart to apply it" in run.output(), 20)
     run.signal(15)
     assert run.wait() == 0
 

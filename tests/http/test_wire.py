@@ -1191,7 +1191,7 @@ def test_sighup_opens_the_log_anew_and_tells_what_needs_a_restart(f, c):
     harness.wait_for(lambda: "settings reloaded" in f.program.output())
     c.put("mail")
     harness.wait_for(lambda: os.path.exists(f.access_log) and f.log())
-    assert "setting 'http.threads' has changed: needs a restart" in f.program.output()
+    assert "setting 'http.threads' has changed; hint: restart to apply it" in f.program.output()
     f.write_config("threads = many")
     f.program.signal(signal.SIGHUP)
     harness.wait_for(lambda: "the old ones stay" in f.program.output())

@@ -300,10 +300,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .key = "\xff" }, "option 'key' is not valid UTF-8" },
 		{ "f", NULL, { .key = "" }, "option 'key' is empty" },
 		{ "f", NULL, { .priority = 32768 }, "option 'priority' is out of range: 32768" },
-		{ "f",
-		  NULL,
-		  { .delay_ms = -1 },
-		  "option 'delay_ms' is out of range: -1 ms (0 to 3155760000000, a hundred years)" },
+		{ "f", NULL, { .delay_ms = -1 }, "option 'delay_ms' is out of range: -1 ms" },
 		{ "f", NULL, { .delay_ms = INT64_MAX }, "option 'delay_ms' is out of range" },
 		{ "f", NULL, { .expires_ms = -5 }, "option 'expires_ms' is out of range" },
 		{ "f", NULL, { .timeout_ms = -5 }, "option 'timeout_ms' is out of range" },
@@ -311,11 +308,11 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .backoff_ceiling_ms = -5 }, "option 'backoff_ceiling_ms' is out of range" },
 		{ "f", NULL, { .backoff_exponent = 0.5 }, "'backoff_exponent' is out of range: 0.5" },
 		{ "f", NULL, { .backoff_exponent = NAN }, "'backoff_exponent' is out of range" },
-		{ "f", NULL, { .max_attempts = -1 }, "'max_attempts' is negative" },
+		{ "f", NULL, { .max_attempts = -1 }, "'max_attempts' is out of range: -1" },
 		{ "f",
 		  NULL,
 		  { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 },
-		  "'on_duplicate' has the unknown value 3" },
+		  "'on_duplicate' has the invalid value 3" },
 		{ "f", NULL, { .concurrency = 2 }, "'concurrency' is 2, but 'concurrency_key' is missing" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = -1 }, "'concurrency' is out of range: -1" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = 10001 }, "'concurrency' is out of range: 10001" },
@@ -347,6 +344,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		assert_int_equal(deferred_defer(d, bad[i].fn, bad[i].params, &bad[i].opts, &id, &err), DEFERRED_EINVAL);
 		if (!strstr(err.message, bad[i].says))
 			fail_msg("'%s' does not say '%s'", err.message, bad[i].says);
+		assert_true(err.hint[0]);
 		assert_int_equal(id, -42);
 		assert_int_equal(deferred_defer_conn(db, bad[i].fn, bad[i].params, &bad[i].opts, NULL, &err),
 				 DEFERRED_EINVAL);

@@ -380,7 +380,7 @@ static void a_password_lies_in_no_file_that_others_can_read(void **state)
 			if ((config_load(&config, file, &err) == 0) != good)
 				fail_msg("%s with mode %04o: %s", with[i], (unsigned int)modes[m].mode, err.message);
 			if (!good && modes[m].mode != 0660) /* root refuses that one for another reason */
-				assert_non_null(strstr(err.message, "chmod 600"));
+				assert_non_null(strstr(err.hint, "chmod 600"));
 			config_free(config);
 		}
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {

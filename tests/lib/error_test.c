@@ -27,6 +27,31 @@ static void the_first_cause_is_kept(void **state)
 	assert_string_equal(err.sqlstate, "");
 }
 
+static void a_hint_follows_a_line_feed_of_the_format(void **state)
+{
+	struct deferred_error err = { 0 };
+	char text[600];
+
+	(void)state;
+	error_set(&err, DEFERRED_EINVAL, NULL, "option '%s' is empty\nset it", "a\nb");
+	assert_string_equal(err.message, "option 'a\nb' is empty");
+	assert_string_equal(err.hint, "set it");
+	error_clear(&err);
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	error_set(&err, DEFERRED_EINVAL, NULL, "%s\nset it", text);
+	assert_int_equal(strlen(err.message), sizeof(err.message) - 1);
+	assert_string_equal(err.hint, "set it");
+	error_clear(&err);
+	errno = ENOENT;
+	error_errno(&err, DEFERRED_ESYSTEM, NULL, "cannot open '%s'\ncorrect the path", "f");
+	assert_string_equal(err.message, "cannot open 'f': No such file or directory");
+	assert_string_equal(err.hint, "correct the path");
+	error_clear(&err);
+	error_set(&err, DEFERRED_ENOMEM, NULL, "out of memory");
+	assert_non_null(strstr(err.hint, "free memory"));
+}
+
 static void context_goes_in_front(void **state)
 {
 	struct deferred_error err = { 0 };
@@ -185,6 +210,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_cause_is_kept),
+		cmocka_unit_test(a_hint_follows_a_line_feed_of_the_format),
 		cmocka_unit_test(context_goes_in_front),
 		cmocka_unit_test(long_texts_are_cut_and_stay_terminated),
 		cmocka_unit_test(a_cut_leaves_no_half_character),

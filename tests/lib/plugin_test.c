@@ -307,14 +307,14 @@ static void what_is_no_plugin_is_refused_and_the_rest_is_loaded(void **state)
 	assert_int_equal(symlink("sample.so", path_of("link.so")), 0);
 	set = load();
 	assert_non_null(plugin_find(set, "noop"));
-	assert_refused("missing_symbol.so: not a plugin: it does not export deferred_plugin");
+	assert_refused("missing_symbol.so: it is not a plugin: it does not export deferred_plugin");
 	assert_refused("undefined_symbol.so: cannot be loaded: undefined symbol: nobody_defines_this");
 	assert_refused("wrong_abi.so: made for plugin ABI 2, this program has 1");
 	assert_refused("short_table.so: its table has a size no version had");
 	assert_refused("text.so: cannot be loaded: ");
 	assert_refused("empty.so: cannot be loaded: ");
-	assert_refused("folder.so: not a regular file");
-	assert_refused("fifo.so: not a regular file");
+	assert_refused("folder.so: it is not a regular file");
+	assert_refused("fifo.so: it is not a regular file");
 	assert_refused("link.so: cannot be opened: ");
 	assert_null(strstr(refusals, "README"));
 	assert_null(strstr(refusals, "hidden"));
@@ -331,7 +331,7 @@ static void a_table_of_a_library_the_plugin_was_linked_with_is_not_its_own(void 
 	(void)state;
 	put("tests/plugins/borrowed", "borrowed.so");
 	set = load();
-	assert_refused("borrowed.so: not a plugin: it does not export deferred_plugin");
+	assert_refused("borrowed.so: it is not a plugin: it does not export deferred_plugin");
 	assert_null(plugin_find(set, "noop"));
 	plugin_set_free(set);
 }

@@ -261,7 +261,7 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     job = run_a_job(debian, "first")
     assert (job["state"], job["attempts"][0]["result"]) == ("done", "deferred"), job
     said = debian.run("deferred", "run", "send_mail", '{"to": "ann@example.org", "text": "t"}', ok=False)
-    assert said.startswith("deferred: send_mail failed: no sender"), said
+    assert said.startswith("deferred: send_mail failed: the sender is missing"), said
 
     # Upgraded: what the administrator has changed is as it was, and works.
     said = install(debian, next_version(packages, str(tmp_path)), "--force-confdef", "--force-confold")

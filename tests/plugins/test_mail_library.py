@@ -204,8 +204,8 @@ def test_the_label_is_that_of_the_mail_or_its_subject(mail_call, db):
 @pytest.mark.parametrize(
     "mail,words",
     [
-        ({**MAIL, "to": []}, "no recipient"),
-        ({**MAIL, "text": None}, "neither text nor html"),
+        ({**MAIL, "to": []}, "the recipient is missing"),
+        ({**MAIL, "text": None}, "text and html are both missing"),
         ({**MAIL, "to": [["ann", None]]}, "to: 'ann' is not a mail address"),
         ({**MAIL, "to": [["ann@x.org\r\nRCPT TO:<v@x.org>", None]]}, "to has a control character"),
         ({**MAIL, "from": ["a@b", "x\ny"]}, "from has a control character"),

@@ -303,7 +303,7 @@ def test_the_sender_comes_from_the_settings_where_the_mail_names_none(send):
     outcome = send(mail)
     assert (
         outcome.returned == "unready"
-        and "no sender" in outcome.error
+        and "the sender is missing" in outcome.error
         and 'mail { from = "you@example.org" }' in outcome.error
     )
     wrong = send(mail, settings={"mail.from": "nobody"})
@@ -333,7 +333,10 @@ def test_the_name_given_in_ehlo_can_be_set(send):
 def test_recipients_are_limited(send):
     many = [f"r{i}@x.org" for i in range(5)]
     outcome = send({**MAIL, "to": many[:3], "bcc": many[3:]}, settings={"mail.recipients_max": 4})
-    assert (outcome.returned, outcome.error) == ("dead", "5 recipients, mail.recipients_max allows 4")
+    assert (outcome.returned, outcome.error) == (
+        "dead",
+        "the mail has 5 recipients, and mail.recipients_max allows 4; hint: send several mails",
+    )
     assert send({**MAIL, "to": many}, settings={"mail.recipients_max": 5}).returned == "ok"
 
 
@@ -376,7 +379,7 @@ def test_a_wrong_password_is_refused_in_the_words_of_the_server(call, smtpd, tmp
     assert outcome.returned == "unready"
     assert outcome.error == (
         f"localhost:{server.port}: AUTH: 535 5.7.8 Authentication credentials invalid"
-        "; check mail { user, password_file, tls }"
+        "; hint: check mail { user, password_file, tls }"
     )
     missing = call(
         "send_mail",
@@ -420,7 +423,7 @@ def test_a_password_file_is_for_few_eyes(call, smtpd, tmp_path, mode):
         outcome = call("send_mail", MAIL, settings=settings)
     assert (
         outcome.returned == "unready"
-        and f"(mode {mode:04o}): chmod 600 it" in outcome.error
+        and f"(mode {mode:04o}); hint: chmod 600 it" in outcome.error
         and str(path) in outcome.error
     )
     path.chmod(0o600)
@@ -775,7 +778,7 @@ def test_content_in_the_params_needs_no_folder(send, size):
         ({"name": "a", "content": "x", "path": "/a"}, "one of"),
         ({"name": "a"}, "one of"),
         ({"name": "a", "content": "x", "content_base64": "eA=="}, "one of"),
-        ({"name": "a", "content": 5}, "content: no string"),
+        ({"name": "a", "content": 5}, "content: the value is not a JSON string"),
         *[
             ({"name": "a", "content_base64": text}, "not Base64")
             for text in ("a", "eA==x", "e A==", "é", "eA-_", "aaaaa")
@@ -1056,16 +1059,16 @@ def test_what_is_no_address_is_refused(send, address):
 @pytest.mark.parametrize(
     "params,words",
     [
-        ([], "not an object"),
-        ("nonsense", "not an object"),
-        ({}, "no recipient"),
-        ({**MAIL, "to": None}, "no recipient"),
-        ({**MAIL, "subjct": "x"}, "unknown field 'subjct'"),
-        ({**MAIL, "subject": 1}, "subject: no string"),
-        ({**MAIL, "to": 1}, "to: an address is"),
-        ({**MAIL, "to": {"mail": "a@b", "name": "x"}}, "unknown member"),
+        ([], "not a JSON object: another JSON value was given"),
+        ("nonsense", "not a JSON object: "),
+        ({}, "the recipient is missing"),
+        ({**MAIL, "to": None}, "the recipient is missing"),
+        ({**MAIL, "subjct": "x"}, "field 'subjct' is unknown"),
+        ({**MAIL, "subject": 1}, "subject: the value is not a JSON string"),
+        ({**MAIL, "to": 1}, "to: the address is invalid; hint: write "),
+        ({**MAIL, "to": {"mail": "a@b", "name": "x"}}, "member 'name' of the address is unknown"),
         ({**MAIL, "from": ["a@b", "c@d"]}, "from: more than 1"),
-        ({**MAIL, "attachments": {}}, "attachments: not a list"),
+        ({**MAIL, "attachments": {}}, "attachments: the value is not an array"),
         ({**MAIL, "attachments": [{"path": "relative"}]}, "not absolute"),
         ({**MAIL, "attachments": [{"path": "/etc/passwd", "name": "a/b"}]}, "slash"),
         (
@@ -1073,10 +1076,10 @@ def test_what_is_no_address_is_refused(send, address):
             "has a type that a file cannot have",
         ),
         ({**MAIL, "attachments": [{"path": "/etc/passwd", "type": "text"}]}, "not TYPE/SUBTYPE"),
-        ({**MAIL, "attachments": [{"file": "x"}]}, "unknown member"),
+        ({**MAIL, "attachments": [{"file": "x"}]}, "attachments: member 'file' is unknown"),
         ({**MAIL, "message_id": "no at sign"}, "message_id"),
-        ({**MAIL, "deliver_to": []}, "deliver_to: no recipient"),
-        (json.dumps({**MAIL, "text": "nul"}).replace("nul", "\\u0000"), "not an object"),
+        ({**MAIL, "deliver_to": []}, "deliver_to: the list is empty"),
+        (json.dumps({**MAIL, "text": "nul"}).replace("nul", "\\u0000"), "not a JSON object"),
     ],
 )
 def test_wrong_params_are_an_error_for_good_that_names_them(send, params, words):

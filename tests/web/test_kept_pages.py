@@ -81,7 +81,7 @@ def test_what_is_found_is_what_the_command_finds_and_is_kept_for_its_role(web, d
     }
     assert (
         wrong["functions"]["do"] == by_command["functions"]["do"]
-        and "nobody has: no worker has yet said" in wrong["functions"]["what"]
+        and "is unknown: no worker has stored yet what it offers" in wrong["functions"]["what"]
     )
     page = web.page("/doctor")
     assert (

@@ -501,7 +501,7 @@ def test_a_host_that_is_missed_stands_on_the_first_page_and_is_looked_for_once_a
         "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, mode) select h || ':/run/<d>.pid#1', h, 1, '1', t, t, t, 'run' "
         "from (values ('a', 0), ('b', 25)) v(h, ago), generate_series(now() - interval '3 hours', now() - ago * interval '1 min', interval '1 min') t"
     )
-    told = "<bdi>check_deferred on host b is missed, while others come</bdi>"
+    told = "<bdi>check_deferred on host b has stopped, while others still run</bdi>"
     assert (
         told in web.page("/", "vic")
         and "pidfile /run/&lt;d&gt;.pid: it was seen 25min ago" in web.page("/")

@@ -155,9 +155,11 @@ static int add_lines_check(const char *line, size_t len, size_t blank, int64_t n
 	int rc;
 
 	if (memchr(line, '\0', len))
-		rc = error_set(err, DEFERRED_EINVAL, "add", "NUL byte");
+		rc = error_set(err, DEFERRED_EINVAL, "add", "the line has a NUL byte\nwrite text");
 	else if (len > LINE_BYTES_MAX)
-		rc = error_set(err, DEFERRED_EINVAL, "add", "longer than %d bytes", LINE_BYTES_MAX);
+		rc = error_set(err, DEFERRED_EINVAL, "add",
+			       "the line has more than %d bytes\nstore the data elsewhere and pass a reference",
+			       LINE_BYTES_MAX);
 	else
 		rc = params_check(line, len, err);
 	if (rc == 0 && line[blank] != '{')
@@ -207,7 +209,7 @@ int add_lines_read(FILE *fp, add_lines_fn *f, void *data, struct deferred_error 
 			rc = f(data, line, (size_t)len, number, err);
 	}
 	if (rc == 0 && ferror(fp))
-		rc = error_errno(err, DEFERRED_ESYSTEM, "add", "cannot read standard input");
+		rc = error_errno(err, DEFERRED_ESYSTEM, "add", "cannot read standard input\ncheck what is redirected");
 	free(line);
 	return rc;
 }

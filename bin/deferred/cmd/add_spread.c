@@ -114,7 +114,8 @@ static int shard_of_line(struct spread *s, const char *line, size_t len, int64_t
 	params_free(object);
 	return *shard ? 0
 		      : error_set(err, DEFERRED_EINVAL, "add",
-				  "line %" PRId64 ": job %" PRId64 " is in none of the %zu shards of the config file",
+				  "line %" PRId64 ": job %" PRId64 " is in none of the %zu shards of the config file"
+				  "\nadd its shard to the file",
 				  number, after, s->len);
 }
 
@@ -127,13 +128,15 @@ static int put_line(void *data, const char *line, size_t len, int64_t number, st
 	if (rc < 0 || (rc = added_append(&s->added, ADDED_NONE, number, err)) < 0)
 		return rc;
 	if (!to->lines && !(to->lines = tmpfile()))
-		return error_errno(err, DEFERRED_ESYSTEM, "add", "cannot make a temporary file");
+		return error_errno(err, DEFERRED_ESYSTEM, "add",
+				   "cannot make a temporary file\nset TMPDIR to a folder with space");
 	for (; to->written < number - 1; to->written++)
 		putc('\n', to->lines);
 	to->written = number;
 	to->first = to->count++ ? to->first : number;
 	if (fwrite(line, 1, len, to->lines) != len || (line[len - 1] != '\n' && putc('\n', to->lines) == EOF))
-		return error_errno(err, DEFERRED_ESYSTEM, "add", "cannot write to a temporary file");
+		return error_errno(err, DEFERRED_ESYSTEM, "add",
+				   "cannot write to a temporary file\nset TMPDIR to a folder with space");
 	return 0;
 }
 
@@ -143,7 +146,8 @@ static int put_lines(struct spread *s, FILE *fp, struct deferred_error *err)
 
 	for (size_t i = 0; i < s->len && rc == 0; i++)
 		if (s->shards[i].lines && (fflush(s->shards[i].lines) != 0 || ferror(s->shards[i].lines)))
-			rc = error_errno(err, DEFERRED_ESYSTEM, "add", "cannot write to a temporary file");
+			rc = error_errno(err, DEFERRED_ESYSTEM, "add",
+					 "cannot write to a temporary file\nset TMPDIR to a folder with space");
 	return rc;
 }
 

@@ -11,12 +11,13 @@
 #include <sys/wait.h>
 
 #define PREFIX "__purged_"
+#define CORRECT "nothing was deleted; correct the command of --archive and run the purge again"
 
 static int not_read(struct deferred_error *err)
 {
-	return errno == EPIPE
-		       ? error_set(err, DEFERRED_EFAILED, "archive", "the command ended before it had read all rows")
-		       : error_errno(err, DEFERRED_ESYSTEM, "archive", "write");
+	return errno == EPIPE ? error_set(err, DEFERRED_EFAILED, "archive",
+					  "the command ended before it had read all rows\n" CORRECT)
+			      : error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot write to the command\n" CORRECT);
 }
 
 static int archive_write_row(void *command, const char *row, size_t len, struct deferred_error *err)
@@ -29,11 +30,12 @@ static int archive_ended(int status, struct deferred_error *err)
 	if (status == 0)
 		return 0;
 	if (status == -1)
-		return error_errno(err, DEFERRED_ESYSTEM, "archive", "wait");
+		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot wait for the command\n" CORRECT);
 	if (WIFSIGNALED(status))
-		return error_set(err, DEFERRED_EFAILED, "archive", "the command was ended by signal %d",
+		return error_set(err, DEFERRED_EFAILED, "archive", "the command was ended by signal %d\n" CORRECT,
 				 WTERMSIG(status));
-	return error_set(err, DEFERRED_EFAILED, "archive", "the command ended with %d", WEXITSTATUS(status));
+	return error_set(err, DEFERRED_EFAILED, "archive", "the command ended with exit code %d\n" CORRECT,
+			 WEXITSTATUS(status));
 }
 
 static void on_pipe(int sig)
@@ -52,7 +54,7 @@ static int feed(struct pg *pg, const char *aside, const char *command, const cha
 
 	fflush(NULL);
 	if (setenv("NAME", name, 1) < 0 || !(to = popen(command, "we")))
-		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot run '%.64s'", command);
+		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot run '%.64s'\n" CORRECT, command);
 	sigaction(SIGPIPE, &no_end, &before);
 	rc = store_admin_copy_out(pg, aside, archive_write_row, to, rows, &why);
 	if (rc == 0 && fflush(to) != 0)
@@ -74,13 +76,14 @@ int archive_table(struct pg *pg, const char *aside, const char *command, char na
 	if (strncmp(aside, PREFIX, strlen(PREFIX)) != 0 ||
 	    strspn(aside, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(aside))
 		return error_set(err, DEFERRED_EINVAL, "archive",
-				 "'%.64s' is not the name of a table that was set aside", aside);
+				 "'%.64s' is not the name of a table that was set aside\nrun: deferred migrate", aside);
 	snprintf(name, ARCHIVE_NAME_MAX, "%s", aside + strlen(PREFIX));
 	if ((rc = pg_begin(pg, "", err)) < 0)
 		return rc;
 	rc = store_admin_purge_hold(pg, aside, &mine, err);
 	if (rc == 0 && !mine)
-		rc = error_set(err, DEFERRED_ESTALE, "archive", "another purge is archiving %s", name);
+		rc = error_set(err, DEFERRED_ESTALE, "archive",
+			       "table '%s' is being archived by another purge\nwait until that has ended", name);
 	if (rc == 0)
 		rc = feed(pg, aside, command, name, rows, err);
 	if (rc == 0)

@@ -40,7 +40,9 @@ static int account_read_keys(struct keys *keys, FILE *fp, const char *path, stru
 		}
 	}
 	explicit_bzero(line, sizeof(line));
-	return keys->len[0] > 0 ? 0 : error_set(err, DEFERRED_EINVAL, "account", "'%s' holds no key", path);
+	return keys->len[0] > 0 ? 0
+				: error_set(err, DEFERRED_EINVAL, "account",
+					    "file '%s' does not hold a key\nwrite one key per line", path);
 }
 
 static int given_keys(struct keys *keys, const char *path, struct deferred_error *err)
@@ -50,7 +52,8 @@ static int given_keys(struct keys *keys, const char *path, struct deferred_error
 	int rc;
 
 	if (!fp)
-		return error_errno(err, DEFERRED_EINVAL, "account", "cannot open '%s'", path);
+		return error_errno(err, DEFERRED_EINVAL, "account",
+				   "file '%s' cannot be opened\ncorrect the path, or let this user read it", path);
 	rc = account_read_keys(keys, fp, standard_input ? "standard input" : path, err);
 	if (!standard_input)
 		fclose(fp);

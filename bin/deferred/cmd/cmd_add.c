@@ -161,7 +161,9 @@ static int open_for(struct cli *cli, const char *route, struct deferred **d, str
 		return rc;
 	why = *err;
 	error_clear(err);
-	return error_set(err, rc, "shard", "shard '%s', which has '%.64s': %s", name, route, why.message);
+	error_set(err, rc, "shard", "shard '%s', which has '%.64s': %s", name, route, why.message);
+	error_hint(err, "%s", why.hint);
+	return rc;
 }
 
 static int open_context(struct cli *cli, const char *route, struct deferred **d, struct deferred_error *err)

@@ -74,7 +74,8 @@ static int cmd_function_rm(struct cli *cli, const char *fn)
 	found = pg_rows(res) > 0;
 	pg_result_free(res);
 	if (!found) {
-		error_set(&err, DEFERRED_ENOTFOUND, "function", "function '%.64s' has no limits", fn);
+		error_set(&err, DEFERRED_ENOTFOUND, "function",
+			  "function '%.64s' has no limits\nset one with deferred function set", fn);
 		return cli_fail(cli, &err);
 	}
 	return cmd_function_set(cli, fn, &none);
@@ -89,7 +90,8 @@ static int cmd_function_resume(struct cli *cli, const char *fn)
 		return cli_fail(cli, &err);
 	if (paused)
 		return cli->json ? cmd_function_ls(cli, fn) : EX_OK;
-	error_set(&err, DEFERRED_ENOTFOUND, "function", "function '%.64s' is not paused", fn);
+	error_set(&err, DEFERRED_ENOTFOUND, "function",
+		  "function '%.64s' is not paused\ndeferred function ls lists the paused ones", fn);
 	return cli_fail(cli, &err);
 }
 

@@ -37,7 +37,7 @@ static void functions_print_functions(const struct pg_result *res)
 
 static void functions_print_unknown(const struct pg_result *res)
 {
-	printf("\njobs wait for functions that no worker has%s:\n",
+	printf("\njobs wait for functions that no worker offers%s:\n",
 	       admin_functions_unknown_row(res, 0).more ? ", among those looked at" : "");
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct admin_functions_unknown_row r = admin_functions_unknown_row(res, i);
@@ -60,7 +60,8 @@ static int functions_ls(struct cli *cli, const char *fn)
 	if (rc == 0 && !fn)
 		rc = admin_functions_unknown_exec(cli->pg, STORE_ADMIN_UNKNOWN_JOBS, &unknown, &err);
 	if (rc == 0 && fn && pg_rows(res) == 0)
-		rc = error_set(&err, DEFERRED_ENOTFOUND, "functions", "no worker has function '%.127s'", fn);
+		rc = error_set(&err, DEFERRED_ENOTFOUND, "functions",
+			       "function '%.127s': no worker offers it\ndeferred functions lists what they offer", fn);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json && fn) {
@@ -76,7 +77,7 @@ static int functions_ls(struct cli *cli, const char *fn)
 		if (pg_rows(res) > 0)
 			functions_print_functions(res);
 		else
-			puts("no worker has said yet what it has: one does when it has work");
+			puts("no worker has stored yet what it offers; one does so when it has work");
 		if (unknown && pg_rows(unknown) > 0)
 			functions_print_unknown(unknown);
 	}

@@ -137,7 +137,8 @@ static int index_rm(struct cli *cli, int argc, char **argv)
 		return rc < 0 ? EX_OK : rc;
 	rc = store_index_drop(cli->pg, argv[optind], &found, &err);
 	if (rc == 0 && !found)
-		rc = error_set(&err, DEFERRED_ENOTFOUND, "index", "search term '%.64s' has no index", argv[optind]);
+		rc = error_set(&err, DEFERRED_ENOTFOUND, "index",
+			       "search term '%.64s' has no index\ndeferred index ls lists the indexes", argv[optind]);
 	if (rc == 0)
 		rc = index_steps(cli, argv[optind], &err);
 	if (rc < 0)

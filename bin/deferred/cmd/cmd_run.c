@@ -155,7 +155,8 @@ static int run_here(struct cli *cli, const char *fn, const char *params, const c
 	setup.instance = "deferred run";
 	runner_init_process();
 	if (signal_fd < 0 || pool_init(&pool, &setup, &err) < 0) {
-		error_errno(&err, DEFERRED_ESYSTEM, "run", "cannot start a runner");
+		error_errno(&err, DEFERRED_ESYSTEM, "run",
+			    "cannot start a runner\nraise the limits of open files and memory");
 		return cli_fail(cli, &err);
 	}
 	job = job_new("default", fn, "", params, strlen(params));

@@ -31,7 +31,8 @@ static int shard_look(const struct cli *cli, const struct config_shard *shard, s
 		rc = store_shard_look(one.pg, found, err);
 	if (rc == 0 && found->number != shard->number)
 		rc = found->number
-			     ? error_set(err, DEFERRED_ECONFIG, "shard", "its database is number %d", found->number)
+			     ? error_set(err, DEFERRED_ECONFIG, "shard",
+					 "its database is number %d\ncorrect number or conninfo", found->number)
 			     : error_set(err, DEFERRED_ECONFIG, "shard",
 					 "its database has no number yet: deferred migrate --shard %s", shard->name);
 	pg_close(one.pg);

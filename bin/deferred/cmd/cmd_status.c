@@ -64,7 +64,7 @@ static void print_absent(const struct pg_result *res)
 		printf("missed: %s %s, seen %s ago", r.service ? "service" : "check_deferred", name ? name : "",
 		       table_age(seen, r.seen_s));
 		if (!r.service)
-			printf("; it used to come every %s", table_age(every, r.every_s));
+			printf("; it used to start every %s", table_age(every, r.every_s));
 		putchar('\n');
 		free(name);
 	}
@@ -108,7 +108,7 @@ static void status_print_unknown(const struct pg_result *res)
 
 	if (shown == 0)
 		return;
-	printf("no worker has:");
+	printf("no worker offers:");
 	for (size_t i = 0; i < shown; i++) {
 		struct admin_functions_unknown_row r = admin_functions_unknown_row(res, i);
 		char *fn = table_clean(r.fn, 0, TABLE_ONE_LINE);

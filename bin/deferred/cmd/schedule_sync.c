@@ -31,8 +31,10 @@ static int schedule_sync_missing(const struct config *config, const struct confi
 		for (size_t k = 0; k < s->len; k++)
 			found |= strcmp(s->members[k].name, arguments[i].member) == 0;
 		if (!found)
-			return error_set(err, DEFERRED_ECONFIG, "schedule", "%.256s: schedule '%.100s' has no %s",
-					 config_path(config), s->name, arguments[i].member);
+			return error_set(
+				err, DEFERRED_ECONFIG, "schedule",
+				"%.256s: schedule '%.100s' has no %s\nadd the member, such as rule = \"@daily\"",
+				config_path(config), s->name, arguments[i].member);
 	}
 	return 0;
 }

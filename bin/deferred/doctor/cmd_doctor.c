@@ -42,9 +42,10 @@ void doctor_connection(struct doctor *d)
 	const char *file = config_path(d->host->cli->config);
 
 	if (cli_choose_shard(d->host->cli) != 0) {
-		error_set(&d->host->lost, DEFERRED_ECONFIG, "connection", "no database is named");
+		error_set(&d->host->lost, DEFERRED_ECONFIG, "connection",
+			  "no database is named\nrun: deferred doctor --shard NAME");
 		doctor_fail(d, "%s", d->host->lost.message);
-		doctor_why(d, "of the shards of the config file one is checked at a time");
+		doctor_why(d, "the config file has several shards, and one is checked at a time");
 		doctor_do(d, "deferred doctor --shard NAME");
 		return;
 	}
@@ -56,7 +57,7 @@ void doctor_connection(struct doctor *d)
 		return;
 	}
 	doctor_fail(d, "%s", d->host->lost.message);
-	doctor_why(d, "no job is run, and none deferred, while the database cannot be reached from here");
+	doctor_why(d, "no job is deferred or run while the database cannot be reached from this host");
 	doctor_do(d, "%s",
 		  d->host->lost.hint[0] ? d->host->lost.hint
 		  : file                ? "correct database.conninfo in the config file, or start the server"

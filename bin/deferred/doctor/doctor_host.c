@@ -25,10 +25,10 @@ static void check_home(struct doctor *d, const char *user, uid_t uid, const char
 		doctor_warn(d, "HOME of user %s, '%s': %s", user, home, strerror(errno));
 	else if (!S_ISDIR(st.st_mode) || (st.st_uid != uid && uid != 0))
 		doctor_warn(d, "HOME of user %s, '%s', is %s", user, home,
-			    S_ISDIR(st.st_mode) ? "a folder of somebody else's" : "no folder");
+			    S_ISDIR(st.st_mode) ? "a folder of another user" : "not a folder");
 	else
 		return;
-	doctor_why(d, "functions run as that user with this HOME: what keeps settings, keys or caches there fails");
+	doctor_why(d, "functions run with this HOME, and programs that keep settings, keys or caches there fail");
 	doctor_do(d, "install -d -o %s -m 700 %s; or usermod -d FOLDER %s", user, home, user);
 }
 
@@ -39,8 +39,7 @@ void doctor_user(struct doctor *d)
 
 	if (runner_user_find(&d->host->user, d->host->cli->config, &err) < 0) {
 		doctor_fail(d, "%s", err.message);
-		doctor_why(d,
-			   "check_deferred does not start as root then: who defers a job chooses what a function does");
+		doctor_why(d, "check_deferred does not start as root, because producers choose what functions do");
 		doctor_do(d, "%s",
 			  err.hint[0] ? err.hint : "useradd --system that user, or correct user in the config file");
 		/* Nothing is loaded as root that would not be run as root. */
@@ -53,7 +52,7 @@ void doctor_user(struct doctor *d)
 		return;
 	}
 	if (geteuid() == 0 && (!d->host->user.switch_user || d->host->user.uid == 0))
-		doctor_note(d, "functions run as root, as allow_root says");
+		doctor_note(d, "functions run as root because allow_root = 1");
 	if (d->host->user.switch_user)
 		check_home(d, d->host->user.user, d->host->user.uid, d->host->user.home);
 	else if (pw)
@@ -91,9 +90,9 @@ void doctor_pidfile(struct doctor *d)
 						     : "a file that others can write");
 	else
 		return;
-	doctor_why(d, "check_deferred does not start: it could not tell whether another copy runs");
-	doctor_do(d, "run this as the user of cron's line; else chown or remove what is wrong, or set pidfile to a "
-		     "folder of that user's alone");
+	doctor_why(d, "check_deferred does not start because it cannot see whether another copy runs");
+	doctor_do(d, "run this as the user of the crontab line; else chown or remove the file, or set pidfile "
+		     "to a folder of that user");
 }
 
 /* ---- certificates --------------------------------------------------------------------------------------- */
@@ -111,13 +110,13 @@ static void check_certificate(struct doctor *d, const char *setting, bool all)
 		return;
 	if (certificate_left(path, all, &left, &err) < 0) {
 		doctor_fail(d, "%s: %s", setting, err.message);
-		doctor_why(d, "connections that need it are not made");
+		doctor_why(d, "programs that need it cannot connect");
 		doctor_do(d, "correct %s in the config file, or the file", setting);
 	} else if (left < SOON_S) {
 		(left < 0 ? doctor_fail : doctor_warn)(d, left < 0 ? "%s '%s' ended %s ago" : "%s '%s' ends in %s",
 						       setting, path, table_age(age, left));
-		doctor_why(d, "then whoever checks it refuses the connection");
-		doctor_do(d, "renew it and put the new one in its place; deferred_http takes it in after SIGHUP");
+		doctor_why(d, "clients that check it refuse the connection after that");
+		doctor_do(d, "renew it, replace the file, and send SIGHUP to deferred_http");
 	}
 }
 

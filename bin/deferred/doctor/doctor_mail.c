@@ -60,10 +60,10 @@ static void doctor_mail_check(struct doctor *d, int fd)
 static void doctor_mail_take(struct doctor *d, char letter, const char *text)
 {
 	doctor_fail(d, "%s", text);
-	doctor_why(d, "no mail is sent from here while that is so");
+	doctor_why(d, "no mail is sent from this host until that is fixed");
 	doctor_do(d, letter == 'p'
 			     ? "install the plugins of this version: make install"
-			     : "correct mail { } in the config file, or have that server take mail from this host");
+			     : "correct mail { } in the config file, or let that server accept mail from this host");
 }
 
 /* Where nothing is set nobody meant to send mail from here. */
@@ -81,8 +81,8 @@ void doctor_mail(struct doctor *d)
 		return;
 	if (!config_text(c, "mail.from") || !config_text(c, "mail.from")[0]) {
 		doctor_warn(d, "mail.from is not set");
-		doctor_why(d, "a mail that names no sender itself cannot be sent");
-		doctor_do(d, "mail { from = \"Name <address>\" } in the config file");
+		doctor_why(d, "a mail without a sender of its own cannot be sent");
+		doctor_do(d, "set mail { from = \"Name <address>\" } in the config file");
 	}
 	if ((why = doctor_in_child(d, doctor_mail_check, doctor_mail_take)))
 		doctor_mail_take(d, 'e', why);

@@ -90,17 +90,17 @@ static void doctor_plugins_take(struct doctor *d, char letter, const char *text)
 		break;
 	case 'r':
 		doctor_warn(d, "%s", text);
-		doctor_why(d, "its functions are not here, and jobs of them wait");
-		doctor_do(d, "correct that, or move the file out of '%s'", config_plugin_dir(d->host->cli->config));
+		doctor_why(d, "its functions are not offered here, and their jobs wait");
+		doctor_do(d, "correct it, or move the file out of '%s'", config_plugin_dir(d->host->cli->config));
 		break;
 	case 'c':
 		doctor_fail(d, "%s", text);
-		doctor_why(d, "neither is called, and jobs of it wait");
+		doctor_why(d, "neither is called, and its jobs wait");
 		doctor_do(d, "remove one of the two from '%s'", config_plugin_dir(d->host->cli->config));
 		break;
 	case 'e':
 		doctor_fail(d, "%s", text);
-		doctor_why(d, "no plugin is used where that is so");
+		doctor_why(d, "no plugin is loaded until that is fixed");
 		break;
 	case 'h':
 		doctor_do(d, "%s", text);
@@ -129,12 +129,12 @@ static void add_commands(struct doctor *d)
 				continue;
 			doctor_fail(d, "function '%s' is both a command of the config file and in a plugin",
 				    commands[i].name);
-			doctor_why(d, "nobody can tell which of the two is meant");
+			doctor_why(d, "it is not clear which of the two is meant, so neither is called");
 			doctor_do(d, "rename one of the two");
 		}
 		if (plugin_command_check(commands[i].argv[0], owner, &err) < 0) {
 			doctor_fail(d, "function '%s': %s", commands[i].name, err.message);
-			doctor_why(d, "whoever can write it could run programs as the user of functions, so the "
+			doctor_why(d, "users who can write it could run programs as the user of functions, so the "
 				      "function is refused");
 			doctor_do(d, "%s", err.hint);
 			error_clear(&err);
@@ -162,8 +162,8 @@ void doctor_plugins(struct doctor *d)
 	} else if (stat(dir, &st) == 0 && (why = doctor_in_child(d, doctor_plugins_load, doctor_plugins_take))) {
 		doctor_fail(d, "%s%s%s", loading[0] ? loading : "the plugins",
 			    loading[0] ? ", when it is loaded, " : " ", why);
-		doctor_why(d, "a runner that loads it ends the same way");
-		doctor_do(d, "have it corrected, or move the file out of '%s'", dir);
+		doctor_why(d, "each runner that loads it ends the same way");
+		doctor_do(d, "correct it, or move the file out of '%s'", dir);
 	}
 	add_commands(d);
 	if (d->functions_len > 0)

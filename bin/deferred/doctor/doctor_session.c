@@ -14,22 +14,22 @@ void doctor_role(struct doctor *d)
 	r = doctor_role_row(res, 0);
 	if (r.superuser) {
 		doctor_warn(d, "connects as %s, a superuser", r.role);
-		doctor_why(d, "who gets hold of its password, or of the process, has the whole server; runs of jobs "
-			      "need deferred_worker alone");
+		doctor_why(d, "an attacker with its password, or in the process, has the whole server; "
+			      "workers need deferred_worker only");
 		doctor_do(d,
 			  "create role deferred_run login in role deferred_worker, and name it in database.conninfo");
 	} else if (r.owner) {
 		doctor_warn(d, "connects as %s, which has the rights of deferred_owner", r.role);
-		doctor_why(d, "that role may change and drop every table; runs of jobs need deferred_worker alone");
+		doctor_why(d, "that role may change and drop every table; workers need deferred_worker only");
 		doctor_do(d, "revoke deferred_owner from %s; grant deferred_worker to %s", r.role, r.role);
 	}
 	if (!r.worker) {
-		doctor_fail(d, "connects as %s, which has not the rights of deferred_worker", r.role);
-		doctor_why(d, "it can neither claim jobs nor record how they ended");
+		doctor_fail(d, "connects as %s, which lacks the rights of deferred_worker", r.role);
+		doctor_why(d, "it cannot claim jobs or record how they ended");
 		if (r.viewer)
 			doctor_do(d,
-				  "deferred --db 'user=ROLE' doctor, with the role of cron's line, not %s; "
-				  "to make one: create role deferred_run login in role deferred_worker",
+				  "run deferred --db 'user=ROLE' doctor with the role of the crontab line "
+				  "instead of %s; to make one: create role deferred_run login in role deferred_worker",
 				  r.role);
 		else
 			doctor_do(d, "grant deferred_worker to %s", r.role);
@@ -47,9 +47,9 @@ void doctor_listen(struct doctor *d)
 		return;
 	r = doctor_direct_row(res, 0);
 	if (r.pid != pg_server_pid(d->pg)) {
-		doctor_warn(d, "the setting listen is on, and a pooler is in between");
-		doctor_why(d, "a pooler shares sessions, so no service is notified through it: each looks for jobs at "
-			      "intervals, as without listen");
+		doctor_warn(d, "setting 'listen' is on, and a pooler is between this host and the server");
+		doctor_why(d, "a pooler shares sessions, so notifications do not reach a service, which "
+			      "polls as without listen");
 		doctor_do(d, "name the server itself in database.conninfo, or set listen = 0");
 	}
 	pg_result_free(res);

@@ -35,7 +35,7 @@ static void log_once(struct account_cache *cache, const struct deferred_error *e
 	if (strcmp(cache->complaint, err->message) == 0)
 		return;
 	snprintf(cache->complaint, sizeof(cache->complaint), "%s", err->message);
-	log_line(LOG_L_ERROR, "accounts: %s%s%s", err->message, err->hint[0] ? ": " : "", err->hint);
+	log_line(LOG_L_ERROR, "accounts: %s%s%s", err->message, err->hint[0] ? "; hint: " : "", err->hint);
 }
 
 static void set_trouble(struct account_cache *cache, const char *trouble)
@@ -272,7 +272,8 @@ struct account_cache *account_cache_start(const char *conninfo, const char *key_
 	db_connection_init(&cache->db, cache->conninfo, "accounts");
 	errno = pthread_create(&cache->thread, NULL, refresh_accounts, cache);
 	if (errno != 0) {
-		error_errno(err, DEFERRED_ESYSTEM, "accounts", "cannot start a thread");
+		error_errno(err, DEFERRED_ESYSTEM, "accounts",
+			    "cannot start a thread\nraise the limit of processes (ulimit -u)");
 		account_cache_free(cache);
 		return NULL;
 	}

@@ -335,7 +335,8 @@ struct batcher *batcher_start(const char *conninfo, int threads, struct deferred
 		db_connection_init(&w->db, batcher->conninfo, "database");
 		errno = pthread_create(&w->thread, NULL, run_worker, w);
 		if (errno != 0) {
-			error_errno(err, DEFERRED_ESYSTEM, "batcher", "cannot start a thread");
+			error_errno(err, DEFERRED_ESYSTEM, "batcher",
+				    "cannot start a thread\nraise the limit of processes (ulimit -u)");
 			batcher_stop(batcher);
 			return NULL;
 		}

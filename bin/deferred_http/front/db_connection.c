@@ -23,7 +23,7 @@ static void set_away(struct db_connection *db, const struct deferred_error *why)
 	db->retry_ns = clock_ns() + (uint64_t)deferred_backoff_empty(&db->backoff) * NS_PER_MS;
 	if (!db->told)
 		log_line(LOG_L_ERROR, "%s: %s%s%s", db->name, why && why->message[0] ? why->message : "connection lost",
-			 why && why->hint[0] ? ": " : "", why ? why->hint : "");
+			 why && why->hint[0] ? "; hint: " : "", why ? why->hint : "");
 	db->told = true;
 }
 

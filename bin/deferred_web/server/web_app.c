@@ -134,7 +134,7 @@ static int answer_in_transaction(struct web_request *r, struct deferred_error *e
 		rc = store_web_me(r->pg, &r->me, err);
 	r->me_ns = rc == 0 ? clock_ns() : 0;
 	if (rc == 0 && !r->me.viewer)
-		rc = error_set(err, DEFERRED_EDB, "web", "no viewer");
+		rc = error_set(err, DEFERRED_EDB, "web", "the role may not see jobs\ngrant deferred_viewer to it");
 	if (rc < 0) {
 		if (err->code == DEFERRED_EDB && !r->me.viewer)
 			strcpy(err->sqlstate, "42501");

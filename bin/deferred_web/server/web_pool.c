@@ -266,7 +266,8 @@ enum web_pool_outcome web_pool_open(struct web_pool *p, struct web_request *r, s
 	int rc;
 
 	if (!password_mac(p, r, mac)) {
-		error_set(err, DEFERRED_ESYSTEM, "web", "no HMAC");
+		error_set(err, DEFERRED_ESYSTEM, "web",
+			  "cannot compute an HMAC\nlibcrypto lacks SHA-256: repair its installation");
 		return WEB_POOL_AWAY;
 	}
 	while ((s = take_session(p, r, mac))) {
@@ -433,7 +434,8 @@ struct web_pool *web_pool_start(struct web *web, int threads, const struct web_p
 	       pthread_create(&p->thread[p->threads], NULL, serve_requests, p) == 0)
 		p->threads++;
 	if (p->threads == 0) {
-		error_set(err, DEFERRED_ESYSTEM, "pool", "cannot start a thread");
+		error_set(err, DEFERRED_ESYSTEM, "pool",
+			  "cannot start a thread\nraise the limit of processes (ulimit -u)");
 		web_pool_stop(p);
 		return NULL;
 	}

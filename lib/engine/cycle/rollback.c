@@ -104,7 +104,7 @@ static enum ledger_state single_failed(void *data, struct job *job)
 				f->err->message, f->by);
 		a->again_ns = f->now + ms * NS_PER_MS;
 	} else if (f->passing || !make_fit(f->trip, a, f->err)) {
-		log_job(LOG_L_ERROR, job, "job %lld: the attempt cannot be recorded, it will count as lost: %s",
+		log_job(LOG_L_ERROR, job, "job %lld: the attempt cannot be recorded and will count as lost: %s",
 			(long long)job->id, f->err->message);
 		ledger_abandon(&f->trip->ledger, job->receipt);
 		return LEDGER_NONE;
@@ -129,7 +129,7 @@ static void log_refused(struct trip *t, const struct deferred_error *err, uint64
 	t->rollback.log_ns = now;
 	if (strcmp(err->sqlstate, "55P03") == 0)
 		store_holders(t->connection.pg, NULL, 0, &holders, NULL);
-	log_line(LOG_L_WARNING, "the server refuses what is sent to it: %s%s%s; trying again", err->message,
+	log_line(LOG_L_WARNING, "the server refuses a statement: %s%s%s; trying again", err->message,
 		 holders.text[0] ? ": held by " : "", holders.text);
 }
 

@@ -214,7 +214,8 @@ bool session_given_up(const struct trip *t, uint64_t now)
 static void log_cut_off(void *data, const struct job *job)
 {
 	(void)data;
-	log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: cut off, for the server is lost; it will be run again",
+	log_job(LOG_L_WARNING, job,
+		"job %lld %s attempt %d: stopped because the connection is lost; it will be run again",
 		(long long)job->id, job->fn, job->attempt);
 }
 
@@ -222,7 +223,8 @@ static enum ledger_state log_unrecorded(void *data, struct job *job)
 {
 	(void)data;
 	log_job(LOG_L_WARNING, job,
-		"job %lld %s attempt %d: its outcome (%s) could not be recorded, for the server is lost; it may be run "
+		"job %lld %s attempt %d: its result (%s) could not be recorded because the connection is lost; it may "
+		"be run "
 		"again",
 		(long long)job->id, job->fn, job->attempt, job_outcome_text(job->ended->outcome));
 	return LEDGER_ENDED;

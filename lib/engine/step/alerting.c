@@ -56,9 +56,10 @@ int alerting_run(struct alerting *a, struct pg *pg, struct deferred_error *err)
 		return 0;
 	a->due = false;
 	if (store_notice(pg, err) < 0)
-		rc = log_failure(pg, "what is to be deferred for dead jobs is not, next try after housekeeping", err);
+		rc = log_failure(
+			pg, "on_dead: calls for dead jobs could not be deferred, trying again after housekeeping", err);
 	if (rc == 0 && a->settings && store_alert(pg, a->settings, log_alert, NULL, err) < 0)
-		rc = log_failure(pg, "what is wrong is not told, next try after housekeeping", err);
+		rc = log_failure(pg, "alerts could not be sent, trying again after housekeeping", err);
 	return rc;
 }
 
@@ -72,7 +73,7 @@ int alerting_crashed(struct pg *pg, const struct config *config, const char *fn,
 		return paused;
 	if (pg_broken(pg))
 		return DEFERRED_ELOST;
-	log_line(LOG_L_WARNING, "function %s: its crashes are not counted: %s", fn, err->message);
+	log_line(LOG_L_WARNING, "function '%s': its crashes could not be counted: %s", fn, err->message);
 	return 0;
 }
 
@@ -81,10 +82,11 @@ void alerting_at_end(const struct alerting *a, struct pg *pg, bool folded)
 	struct deferred_error err = { 0 };
 
 	if (folded && a->settings && store_alert(pg, a->settings, log_alert, NULL, &err) < 0) {
-		log_line(LOG_L_WARNING, "what is wrong is not told: %s", err.message);
+		log_line(LOG_L_WARNING, "alerts could not be sent: %s", err.message);
 		error_clear(&err);
 	}
 	if (store_notice(pg, &err) < 0)
-		log_line(LOG_L_WARNING, "what is to be deferred for dead jobs is not, the next run does it: %s",
+		log_line(LOG_L_WARNING,
+			 "on_dead: calls for dead jobs could not be deferred, the next run tries again: %s",
 			 err.message);
 }

@@ -92,14 +92,14 @@ void balance_after_report(struct balance *b, const struct store_track *answer, u
 	if (answer->live && (answer->round != b->round || answer->steps != b->steps)) {
 		if (answer->steps < b->range && b->steps != answer->steps)
 			log_line(LOG_L_WARNING,
-				 "group %s goes by range %lld, the smallest of its workers; here it is %lld", b->group,
-				 (long long)answer->steps, (long long)b->range);
+				 "balance group '%s' uses range %lld, the smallest of its workers; here it is %lld",
+				 b->group, (long long)answer->steps, (long long)b->range);
 		/* The jobs of this cycle are charged after this, so they count in the new round. That is safe. */
 		if (answer->round != b->round)
 			b->base = in->charged - answer->made;
 		b->round = answer->round;
 		b->steps = answer->steps;
-		log_line(LOG_L_DEBUG, "group %s: round %lld", b->group, (long long)b->round);
+		log_line(LOG_L_DEBUG, "balance group '%s': round %lld", b->group, (long long)b->round);
 	}
 	if (waits_for_round(b, in)) {
 		b->next_ns = sent_ns + (uint64_t)deferred_backoff_empty(&b->backoff) * NS_PER_MS;

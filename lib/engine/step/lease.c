@@ -114,7 +114,7 @@ bool lease_fence(struct lease *l, struct pool *pool, struct ledger *ledger, uint
 
 	if (hit && !l->fenced)
 		log_line(LOG_L_ERROR, "leases could not be renewed in time: functions that run under them are killed, "
-				      "the rest is given back");
+				      "the other jobs are given back");
 	l->fenced = hit;
 	if (!hit)
 		return false;
@@ -162,7 +162,7 @@ struct renewal {
 static void log_gone(const struct job *job)
 {
 	if (job->gone == JOB_GONE_CANCELLED)
-		log_job(LOG_L_INFO, job, "job %lld %s attempt %d: cancelled; it is to stop", (long long)job->id,
+		log_job(LOG_L_INFO, job, "job %lld %s attempt %d: cancelled; it is asked to stop", (long long)job->id,
 			job->fn, job->attempt);
 	else if (job->gone == JOB_GONE_TAKEN)
 		log_job(LOG_L_WARNING, job, "job %lld %s attempt %d: taken by another worker; stopped here",

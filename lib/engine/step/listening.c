@@ -51,7 +51,8 @@ int listening_begin(struct listening *l, struct pg *pg, const struct deferred_ba
 		wake_on(&l->wake, interval);
 	else if (!l->complained)
 		log_line(LOG_L_WARNING,
-			 "a pooler is between us and the server: no wake-up by NOTIFY, jobs are polled for");
+			 "a pooler is between this worker and the server, so it polls for jobs; hint: name the server "
+			 "itself in database.conninfo");
 	l->complained |= !direct;
 	return 1;
 }

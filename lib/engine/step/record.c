@@ -163,7 +163,8 @@ static void remove_files(struct pool *pool, const struct attempt *a)
 {
 	for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
 		if (!pool_remove_file(pool, p->path))
-			log_job(LOG_L_WARNING, a->job, "job %lld %s: file '%s' stays: no runner left to remove it",
+			log_job(LOG_L_WARNING, a->job,
+				"job %lld %s: file '%s' stays because no runner is left; hint: delete it",
 				(long long)a->job->id, a->job->fn, p->path);
 }
 
@@ -184,8 +185,8 @@ bool record_settle(struct record *r, struct pool *pool, struct attempt *a, int o
 			(long long)a->job->id, a->job->fn, a->job->attempt);
 	if (a->follow && outcome == JOB_OK && a->refused)
 		log_job(LOG_L_ERROR, a->job,
-			"job %lld %s attempt %d: calls it handed to host->defer are lost, for it recorded its success "
-			"itself",
+			"job %lld %s attempt %d: calls of host->defer are lost because it recorded its success itself; "
+			"hint: defer them in that transaction",
 			(long long)a->job->id, a->job->fn, a->job->attempt);
 	a->outcome = (enum job_outcome)outcome;
 	count_attempt(r, a);
@@ -200,8 +201,8 @@ void record_gone(struct record *r, struct pool *pool, struct ledger *ledger, str
 		record_settle(r, pool, a, JOB_OK);
 	} else {
 		log_job(LOG_L_INFO, a->job, "job %lld %s attempt %d: %s: it has %s", (long long)a->job->id, a->job->fn,
-			a->job->attempt, a->job->gone == JOB_GONE_CANCELLED ? "cancelled" : "not ours any more",
-			a->outcome == JOB_LOST ? "been killed" : "come to its end");
+			a->job->attempt, a->job->gone == JOB_GONE_CANCELLED ? "cancelled" : "taken by another worker",
+			a->outcome == JOB_LOST ? "been killed" : "ended");
 		r->counts.refused++;
 	}
 	ledger_left(ledger, a->job->receipt);

@@ -11,10 +11,10 @@ static void log_unknown(const struct pool *pool, const struct job *job)
 	const char *clash = pool_clash(pool, job->fn);
 
 	if (clash)
-		log_job(LOG_L_WARNING, job, "job %lld: %s; left for workers that have one", (long long)job->id, clash);
+		log_job(LOG_L_WARNING, job, "job %lld: %s; left for workers that offer one", (long long)job->id, clash);
 	else
 		log_job(LOG_L_WARNING, job,
-			"job %lld: function '%s' is in no plugin here; left for workers that have it",
+			"job %lld: this worker does not offer function '%s'; left for workers that do",
 			(long long)job->id, job->fn);
 }
 

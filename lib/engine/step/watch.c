@@ -63,8 +63,7 @@ void watch_log_losses(const struct store_losses *losses, const char *why)
 			dead += l->final;
 			log_loss(l);
 		}
-		log_line(LOG_L_WARNING,
-			 "worker %lld (%s) %s: %zu job%s of it came back, %zu attempt%s lost, %zu job%s dead",
+		log_line(LOG_L_WARNING, "worker %lld (%s) %s: %zu job%s came back, %zu attempt%s lost, %zu job%s dead",
 			 (long long)losses->row[i].worker, losses->row[i].who, why, back, plural(back), lost,
 			 lost == 1 ? " was" : "s were", dead, dead == 1 ? " is" : "s are");
 	}
@@ -174,6 +173,7 @@ int watch_run(struct watch *watch, const struct watch_in *in, uint64_t now, stru
 	if (rc < 0 && pg_broken(in->pg))
 		return DEFERRED_ELOST;
 	if (rc < 0)
-		log_line(LOG_L_WARNING, "cannot see who of the other workers lives, next try soon: %s", err->message);
+		log_line(LOG_L_WARNING, "other workers: cannot see which of them live, trying again soon: %s",
+			 err->message);
 	return rc > 0;
 }

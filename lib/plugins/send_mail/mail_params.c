@@ -106,9 +106,12 @@ static int add_address_json(struct sending *s, struct addresses *list, const cha
 	if (json_is_string(value))
 		return add_address_text(s, list, field, json_string_value(value));
 	if ((key = unknown_key(value, known)))
-		return fail(s, DEFERRED_DEAD, "%s: unknown member '%.100s' of an address", field, key);
+		return fail(s, DEFERRED_DEAD, "%s: member '%.100s' of the address is unknown; hint: use mail and label",
+			    field, key);
 	if (!json_is_string(mail) || (label && !name && !json_is_null(label)))
-		return fail(s, DEFERRED_DEAD, "%s: an address is \"a@b\" or {\"mail\": \"a@b\", \"label\": \"Name\"}",
+		return fail(s, DEFERRED_DEAD,
+			    "%s: the address is invalid; hint: write \"ann@example.org\" or "
+			    "{\"mail\": \"ann@example.org\", \"label\": \"Ann\"}",
 			    field);
 	return add_address(s, list, field, json_string_value(mail), json_string_length(mail), name ? name : "",
 			   name ? strlen(name) : 0);
@@ -120,8 +123,11 @@ static int add_address_setting(struct sending *s, struct addresses *list, const 
 	int rc = add_address_text(s, list, name, text);
 
 	if (rc == DEFERRED_OK && list->v[list->len - 1].utf8)
-		return fail(s, DEFERRED_UNREADY,
-			    "%s: '%.200s' has letters outside of ASCII, which not every server takes", name, text);
+		return fail(
+			s, DEFERRED_UNREADY,
+			"setting '%s': '%.200s' has letters outside of ASCII, which not every server takes; hint: use "
+			"an address in ASCII",
+			name, text);
 	return rc == DEFERRED_DEAD ? DEFERRED_UNREADY : rc;
 }
 
@@ -138,7 +144,7 @@ static int take_addresses(struct sending *s, const char *field, struct addresses
 	if (!json_is_array(value))
 		return add_address_json(s, list, field, value);
 	if (json_array_size(value) > max)
-		return fail(s, DEFERRED_DEAD, "%s: more than %zu addresses", field, max);
+		return fail(s, DEFERRED_DEAD, "%s: more than %zu addresses; hint: send several mails", field, max);
 	json_array_foreach(value, i, item) if ((rc = add_address_json(s, list, field, item)) != DEFERRED_OK) break;
 	return rc;
 }
@@ -150,10 +156,12 @@ static int take_text(struct sending *s, const json_t *from, const char *field, c
 	if (!value || json_is_null(value))
 		return DEFERRED_OK;
 	if (!json_is_string(value))
-		return fail(s, DEFERRED_DEAD, "%s: no string", field);
+		return fail(s, DEFERRED_DEAD, "%s: the value is not a JSON string; hint: put it in double quotes",
+			    field);
 	*text = json_string_value(value);
 	if (one_line && mail_line_wrong(*text, strlen(*text)))
-		return fail(s, DEFERRED_DEAD, "%s: has a control character", field);
+		return fail(s, DEFERRED_DEAD, "%s: the value has a control character; hint: write one line of text",
+			    field);
 	return DEFERRED_OK;
 }
 
@@ -168,7 +176,10 @@ static int take_own_headers(struct sending *s)
 	if (!headers || json_is_null(headers))
 		return DEFERRED_OK;
 	if (!json_is_object(headers) || json_object_size(headers) > MAIL_HEADERS_MAX)
-		return fail(s, DEFERRED_DEAD, "headers: not an object of at most %d headers", MAIL_HEADERS_MAX);
+		return fail(s, DEFERRED_DEAD,
+			    "headers: the value is not an object of at most %d headers; hint: for example "
+			    "{\"Auto-Submitted\": \"auto-generated\"}",
+			    MAIL_HEADERS_MAX);
 	s->own = calloc(json_object_size(headers) + 1, sizeof(*s->own));
 	if (!s->own)
 		return fail(s, DEFERRED_FAILED, "out of memory");
@@ -182,7 +193,7 @@ static int take_own_headers(struct sending *s)
 				    mail_line_wrong(key, strlen(key)) ? "?" : key, wrong);
 		for (size_t i = 0; i < s->own_len; i++)
 			if (strcasecmp(s->own[i].name, key) == 0)
-				return fail(s, DEFERRED_DEAD, "headers: '%s' is there twice", key);
+				return fail(s, DEFERRED_DEAD, "headers: '%s' is there twice; hint: remove one", key);
 		s->own_len++;
 	}
 	return DEFERRED_OK;
@@ -228,12 +239,15 @@ static int open_attachment(struct sending *s, struct attachment *a)
 	struct stat st;
 
 	if (!dir)
-		return fail(s, DEFERRED_DEAD,
-			    "attachment '%.300s' is refused: files are sent from the folder of the setting "
-			    "mail.attachment_dir only, which is not set; 'content' needs none",
-			    a->path);
+		return fail(
+			s, DEFERRED_DEAD,
+			"attachment '%.300s' is refused: setting 'mail.attachment_dir' is not set; hint: set it to the "
+			"folder of the files, or pass 'content'",
+			a->path);
 	if (dir[0] != '/' || stat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
-		return fail(s, DEFERRED_UNREADY, "mail.attachment_dir '%.300s' is not the absolute path of a folder",
+		return fail(s, DEFERRED_UNREADY,
+			    "setting 'mail.attachment_dir': '%.300s' is not the absolute path of a folder; hint: "
+			    "correct it",
 			    dir);
 	a->fd = beneath_open(dir, a->path, O_RDONLY, 0, &why);
 	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EIO))
@@ -258,7 +272,9 @@ static int take_content(struct sending *s, struct attachment *a, const char *tex
 	if (!a->decoded)
 		return fail(s, DEFERRED_FAILED, "out of memory");
 	if (!base64_decode(base64, a->decoded, &a->size))
-		return fail(s, DEFERRED_DEAD, "attachment '%.100s' has content_base64 that is not Base64", a->name);
+		return fail(s, DEFERRED_DEAD,
+			    "attachment '%.100s' has content_base64 that is not Base64; hint: pass text as content",
+			    a->name);
 	return DEFERRED_OK;
 }
 
@@ -345,9 +361,13 @@ static int take_attachment(struct sending *s, const json_t *value)
 	a->sending = s;
 	a->fd = -1;
 	if (!json_is_object(value))
-		return fail(s, DEFERRED_DEAD, "attachments: one is not an object");
+		return fail(s, DEFERRED_DEAD,
+			    "attachments: an element is not an object; hint: for example [{\"name\": \"a.csv\", "
+			    "\"content\": \"1;2\"}]");
 	if (key)
-		return fail(s, DEFERRED_DEAD, "attachments: unknown member '%.100s'", key);
+		return fail(s, DEFERRED_DEAD,
+			    "attachments: member '%.100s' is unknown; hint: deferred_functions(7) lists the members",
+			    key);
 	if ((rc = take_text(s, value, "path", &a->path, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "name", &a->name, true)) != DEFERRED_OK ||
 	    (rc = take_text(s, value, "type", &a->type, true)) != DEFERRED_OK ||
@@ -356,7 +376,9 @@ static int take_attachment(struct sending *s, const json_t *value)
 	    (rc = take_text(s, value, "content_base64", &base64, false)) != DEFERRED_OK)
 		return rc;
 	if (remove && !json_is_boolean(remove) && !json_is_null(remove))
-		return fail(s, DEFERRED_DEAD, "delete_after_send: neither true nor false");
+		return fail(
+			s, DEFERRED_DEAD,
+			"delete_after_send: the value is not true or false; hint: write one of them without quotes");
 	wrong = mail_file_wrong(&(struct mail_file){ a->path, a->name, a->type, a->cid, text, base64, s->html });
 	if (!wrong && a->cid)
 		wrong = params_repeated_cid(s, a->cid);
@@ -390,7 +412,9 @@ static int take_attachments(struct sending *s)
 	if (!list || json_is_null(list))
 		return DEFERRED_OK;
 	if (!json_is_array(list))
-		return fail(s, DEFERRED_DEAD, "attachments: not a list");
+		return fail(s, DEFERRED_DEAD,
+			    "attachments: the value is not an array; hint: for example [{\"name\": \"a.csv\", "
+			    "\"content\": \"1;2\"}]");
 	s->attachments = calloc(json_array_size(list) + 1, sizeof(*s->attachments));
 	if (!s->attachments)
 		return fail(s, DEFERRED_FAILED, "out of memory");
@@ -413,7 +437,7 @@ static int take_envelope(struct sending *s, size_t max)
 	int rc;
 
 	if (s->to.len + s->cc.len + s->bcc.len == 0)
-		return fail(s, DEFERRED_DEAD, "no recipient: to, cc and bcc are empty");
+		return fail(s, DEFERRED_DEAD, "the recipient is missing: to, cc and bcc are empty; hint: set to");
 	if (redirect) {
 		s->redirected = true;
 		return add_address_setting(s, &s->rcpt, "mail.to", redirect);
@@ -432,9 +456,12 @@ static int take_envelope(struct sending *s, size_t max)
 				return rc;
 		}
 	if (s->rcpt.len == 0)
-		return fail(s, DEFERRED_DEAD, "deliver_to: no recipient");
+		return fail(s, DEFERRED_DEAD,
+			    "deliver_to: the list is empty; hint: name an address, or leave deliver_to out");
 	if (s->rcpt.len > max)
-		return fail(s, DEFERRED_DEAD, "%zu recipients, mail.recipients_max allows %zu", s->rcpt.len, max);
+		return fail(s, DEFERRED_DEAD,
+			    "the mail has %zu recipients, and mail.recipients_max allows %zu; hint: send several mails",
+			    s->rcpt.len, max);
 	return DEFERRED_OK;
 }
 
@@ -460,7 +487,7 @@ static int check_bodies(struct sending *s)
 	const char *wrong = s->calendar ? mail_calendar_wrong(s->calendar, s->method) : NULL;
 
 	if (!s->text && !s->html)
-		return fail(s, DEFERRED_DEAD, "neither text nor html is given");
+		return fail(s, DEFERRED_DEAD, "text and html are both missing; hint: set at least one");
 	return wrong ? fail(s, DEFERRED_DEAD, "calendar: %s", wrong) : DEFERRED_OK;
 }
 
@@ -516,7 +543,7 @@ static int take_message_id(struct sending *s)
 	}
 	if (!given) {
 		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-			return fail(s, DEFERRED_FAILED, "no random number: %s", strerror(errno));
+			return fail(s, DEFERRED_FAILED, "cannot read random numbers: %s", strerror(errno));
 		snprintf(s->message_id, sizeof(s->message_id), "deferred.%llx.%lld@%s", random, (long long)time(NULL),
 			 domain);
 		return DEFERRED_OK;
@@ -540,7 +567,9 @@ static int take_sender(struct sending *s)
 	if (rc != DEFERRED_OK || s->from.len)
 		return rc;
 	return fail(s, DEFERRED_UNREADY,
-		    "no sender: the mail has no 'from', and the config file no mail { from = \"you@example.org\" }");
+		    "the sender is missing: the mail has no 'from', and setting 'mail.from' is not set; hint: add mail "
+		    "{ from "
+		    "= \"you@example.org\" } to the config file");
 }
 
 int take_params(struct sending *s)
@@ -564,10 +593,13 @@ int take_params(struct sending *s)
 
 	s->params = json_loadb(s->call->params, s->call->params_len, JSON_REJECT_DUPLICATES, &why);
 	if (!s->params || !json_is_object(s->params))
-		return fail(s, DEFERRED_DEAD, "params are not an object: %s",
-			    s->params ? "another JSON value" : why.text);
+		return fail(s, DEFERRED_DEAD,
+			    "params are not a JSON object: %s; hint: for example {\"to\": \"ann@example.org\", "
+			    "\"text\": \"Hi\"}",
+			    s->params ? "another JSON value was given" : why.text);
 	if ((key = unknown_key(s->params, known)))
-		return fail(s, DEFERRED_DEAD, "unknown field '%.100s'", key);
+		return fail(s, DEFERRED_DEAD, "field '%.100s' is unknown; hint: deferred_functions(7) lists the fields",
+			    key);
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		if ((rc = take_addresses(s, lists[i].field, lists[i].list, lists[i].max)) != DEFERRED_OK)
 			return rc;

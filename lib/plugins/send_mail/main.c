@@ -171,21 +171,24 @@ static const char *remedy(const struct sending *s, CURLcode code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "; if this is the right server, set mail { ca_file = \"FILE\" } to the PEM certificate of its "
+		return "; hint: if this is the right server, set mail { ca_file = \"FILE\" } to the PEM certificate of "
+		       "its "
 		       "signer, and mail { host } to the name in its certificate";
 	case CURLE_SSL_CACERT_BADFILE:
-		return "; set mail { ca_file } to a file of PEM certificates that the user of functions can read";
+		return "; hint: set mail { ca_file } to a file of PEM certificates that the user of functions can read";
 	case CURLE_USE_SSL_FAILED:
-		return "; mail { tls = \"starttls\" } needs a server that offers it, often at mail { port = 587 }";
+		return "; hint: mail { tls = \"starttls\" } needs a server that offers it, often at mail { port = 587 "
+		       "}";
 	case CURLE_SSL_CONNECT_ERROR:
-		return "; set mail { tls } and mail { port } to a pair such as 'tls' and 465, 'starttls' and 587, or "
+		return "; hint: set mail { tls } and mail { port } to a pair such as 'tls' and 465, 'starttls' and "
+		       "587, or "
 		       "'none' and 25; mail { ca_file } names certificates to trust";
 	default:
 		break;
 	}
 	if (s->stage == AUTH || asks_for_login(s->reply_code) || code == CURLE_LOGIN_DENIED)
-		return "; check mail { user, password_file, tls }";
-	return s->stage == CONNECT ? "; set mail { host = \"...\" port = ... } to the mail server" : "";
+		return "; hint: check mail { user, password_file, tls }";
+	return s->stage == CONNECT ? "; hint: set mail { host = \"...\" port = ... } to the mail server" : "";
 }
 
 /* Of recipients it has to say so to each: what one is refused for may be that one's. */

@@ -131,15 +131,18 @@ static int read_password(struct sending *s, char *password, size_t size)
 	snprintf(password, size, "%s", text ? text : "");
 	if (!path && !text)
 		return fail(s, DEFERRED_UNREADY,
-			    "mail.user is set, its password is not: mail { password_file = \"FILE\" }, whose first "
-			    "line it is");
+			    "setting 'mail.user' is set, and its password is missing; hint: write it to the first line "
+			    "of a file and set mail { password_file = \"FILE\" }");
 	if (!path)
 		return DEFERRED_OK;
 	if (!(f = fopen(path, "re")))
-		return fail(s, DEFERRED_UNREADY, "cannot read mail.password_file '%.300s': %s", path, strerror(errno));
+		return fail(s, DEFERRED_UNREADY,
+			    "cannot read mail.password_file '%.300s': %s; hint: let the user of functions read it",
+			    path, strerror(errno));
 	if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
 		fclose(f);
-		return fail(s, DEFERRED_UNREADY, "mail.password_file '%.300s' " SECRET_FILE_WRONG, path,
+		return fail(s, DEFERRED_UNREADY,
+			    "mail.password_file '%.300s' " SECRET_FILE_WRONG "; hint: " SECRET_FILE_HINT, path,
 			    (unsigned int)st.st_mode & 07777);
 	}
 	if (!fgets(password, (int)size, f))
@@ -219,14 +222,14 @@ static int smtp_set_up(struct sending *s, struct curl_slist *rcpt, FILE *message
 	v6 = strchr(host, ':') != NULL;
 	snprintf(s->where, sizeof(s->where), "%s%.250s%s:%ld", v6 ? "[" : "", host, v6 ? "]" : "", port);
 	if (!url_text_ok(host) || port < 1 || port > 65535 || (helo && !url_text_ok(helo)))
-		return fail(s, DEFERRED_UNREADY, "the settings mail.host, mail.port and mail.helo name no server: '%s'",
+		return fail(s, DEFERRED_UNREADY,
+			    "server '%s' has an invalid name or port; hint: correct mail { host, port, helo }",
 			    s->where);
 	/* Neither on loopback: whoever gets the port first would get the password. */
 	if (user && !implicit && !starttls && setting_number(s, "mail.plain_login", 0) != 1)
 		return fail(s, DEFERRED_UNREADY,
-			    "the password of mail.user would cross the network in clear text: set mail.tls to starttls "
-			    "or tls, "
-			    "or mail.plain_login = 1");
+			    "the password of mail.user would cross the network in clear text; hint: set mail.tls to "
+			    "starttls or tls, or mail.plain_login = 1");
 	if (user && (rc = read_password(s, password, sizeof(password))) != DEFERRED_OK)
 		return rc;
 	snprintf(url, sizeof(url), "%s://%s/%s", implicit ? "smtps" : "smtp", s->where, helo ? helo : "");

@@ -62,7 +62,7 @@ left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.at
     and j.state = 'claimed'
 left join lateral (
     select case when u.host is not null then format('refused on %s: %s', u.host, u.why)
-                else format('no worker has function %s', d.fn) end as nobody
+                else format('no worker offers function %s', d.fn) end as nobody
     from deferred.__unoffered(d.fn) u where u.unknown) u on j.state in ('ready', 'delayed')
 left join lateral (
     select u.nobody,
