@@ -49,6 +49,7 @@ static void the_reason_is_that_of_the_first_loss(void **state)
 	assert_true(c.logged); /* the other reason, once */
 	assert_true(connection_lost_for(&c, 10000, NOW + 10 * NS_PER_S));
 	assert_false(connection_lost_for(&c, 10001, NOW + 10 * NS_PER_S));
+	assert_false(connection_lost_for(&c, 10000, NOW - 1)); /* a turn that began before the loss */
 	connection_found(&c, NOW);
 	assert_false(connection_lost_for(&c, 0, NOW));
 }

@@ -96,5 +96,5 @@ bool connection_can_send(const struct connection *c, uint64_t now)
 
 bool connection_lost_for(const struct connection *c, int64_t ms, uint64_t now)
 {
-	return c->lost_ns && (now - c->lost_ns) / NS_PER_MS >= (uint64_t)ms;
+	return c->lost_ns && now >= c->lost_ns + (uint64_t)ms * NS_PER_MS;
 }
