@@ -2,7 +2,7 @@
 #include "cmd.h"
 
 #include "base/shard_route.h"
-#include "store/shard.h"
+#include "rows/admin.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -176,21 +176,21 @@ int cli_check_shard(struct cli *cli)
 {
 	const struct config_shard *meant = cli->conninfo ? NULL : config_shard(cli->config);
 	struct deferred_error err = { 0 };
-	struct store_shard found;
+	struct shard_look_row found;
 
 	if (!meant)
 		return 0;
-	if (store_shard_look(cli->pg, &found, &err) < 0)
+	if (shard_look_one(cli->pg, CLI_SHARD_READY_MAX, &found, &err) < 0)
 		return cli_fail(cli, &err);
-	if (found.number == meant->number)
+	if (found.shard == meant->number)
 		return 0;
-	if (found.number)
+	if (found.shard)
 		error_set(&err, DEFERRED_ECONFIG, "shard",
 			  "shard '%s' is number %d in the config file, and its database is number %d", meant->name,
-			  meant->number, found.number);
+			  meant->number, (int)found.shard);
 	else
 		error_set(&err, DEFERRED_ECONFIG, "shard", "the database of shard '%s' has no number yet", meant->name);
-	error_hint(&err, found.number ? "correct conninfo or number of the section" : "deferred migrate --shard %s",
+	error_hint(&err, found.shard ? "correct conninfo or number of the section" : "deferred migrate --shard %s",
 		   meant->name);
 	return cli_fail(cli, &err);
 }

@@ -22,6 +22,7 @@
 
 /* Looking at things takes no longer than that. */
 #define CLI_LOOK_MS 5000
+#define CLI_SHARD_READY_MAX 10000 /* jobs of a shard are counted up to this */
 
 struct cmd;
 

@@ -27,7 +27,7 @@ struct store_admin_filter {
 	const char *queue, *fn;
 	const char *state; /* one of JOB_STATES; NULL: those the command is for */
 	const char *label, *key, *rule, *by;
-	bool label_index;          /* there is one of labels: store_index_usable() */
+	bool label_index;          /* there is one of labels: index_usable.sql */
 	const char *const *tags;   /* all of which it has */
 	size_t tags_len;           /* 0: any */
 	const char *error;         /* first line of what the last attempt said, numbers as #; for a retry only */

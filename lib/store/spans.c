@@ -5,19 +5,8 @@
 
 #include <stdio.h>
 
-int store_spans_now(struct pg *pg, const char *since, int64_t since_ms, struct store_spans_now *now,
-		    struct deferred_error *err)
-{
-	struct spans_now_row r;
-	int rc = spans_now_one(pg, since, since_ms, &r, err);
-
-	if (rc == 0)
-		*now = (struct store_spans_now){ r.since, r.now, r.may_read };
-	return rc;
-}
-
 /* A sequential scan would begin at the oldest page of the week, and a join by anything but ids at the oldest job. */
-static int begin(struct pg *pg, struct deferred_error *err)
+static int begin_short(struct pg *pg, struct deferred_error *err)
 {
 	char sql[256];
 
@@ -32,7 +21,7 @@ int store_spans(struct pg *pg, int64_t from_us, int64_t to_us, bool any, bool al
 		struct pg_result **res, struct deferred_error *err)
 {
 	int64_t most = any ? INT64_MAX : STORE_SPANS_ROWS + 1;
-	int rc = begin(pg, err);
+	int rc = begin_short(pg, err);
 
 	*res = NULL;
 	if (rc < 0)

@@ -11,15 +11,6 @@
 #define STORE_SPANS_ROWS 5000 /* of the log, that one call looks at */
 #define STORE_SPANS_MS 30000  /* and how long it may take */
 
-struct store_spans_now {
-	int64_t since_us, now_us;
-	bool errors; /* who asks may read them */
-};
-
-/* since NULL: since_ms ago. Source: spans_now.sql. */
-int store_spans_now(struct pg *pg, const char *since, int64_t since_ms, struct store_spans_now *now,
-		    struct deferred_error *err);
-
 /*
  * Those that ended in [from, to). *full: there are more in that time than one call looks at, and the answer is of no
  * use: ask for less. any: however many they are. all: those too that their producer did not sample. *res: as the file

@@ -41,7 +41,7 @@ struct store_web_search {
 	/* A value in the params, by keys from the outermost on. Needs deferred_reader. path_len 0: any params. */
 	const char *const *path, *value;
 	size_t path_len;
-	bool value_index;          /* there is an index of that path: store_index_usable() */
+	bool value_index;          /* there is an index of that path: index_usable.sql */
 	const char *const *hidden; /* functions whose params and errors are not looked at */
 	size_t hidden_len;
 };

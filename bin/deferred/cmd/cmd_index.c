@@ -5,7 +5,7 @@
  */
 #include "cmd.h"
 
-#include "store/index.h"
+#include "rows/admin.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -35,6 +35,21 @@ static void index_say(const struct cli *cli, const struct pg_result *next)
 	fflush(stdout);
 }
 
+/* In no transaction. A partition that has been purged meanwhile, or that has an index by now, is no error. */
+static int change_index(const struct cli *cli, const char *statement, struct deferred_error *err)
+{
+	static const char *const gone[] = { "42P01", "42P07" }; /* undefined_table, duplicate_table */
+	struct deferred_error why = { 0 };
+	int rc = pg_command(cli->pg, statement, &why);
+
+	for (size_t i = 0; rc < 0 && i < sizeof(gone) / sizeof(gone[0]); i++)
+		if (strcmp(why.sqlstate, gone[i]) == 0)
+			return 0;
+	if (rc < 0 && err)
+		*err = why;
+	return rc;
+}
+
 /* Until nothing is left to do. */
 static int index_steps(const struct cli *cli, const char *term, struct deferred_error *err)
 {
@@ -57,7 +72,7 @@ static int index_steps(const struct cli *cli, const char *term, struct deferred_
 		else if (same == SAME_STATEMENTS)
 			rc = error_set(err, DEFERRED_EDB, "index", "deferred.%s does not get its index", r.part);
 		else
-			rc = store_index_do(cli->pg, r.statement, err);
+			rc = change_index(cli, r.statement, err);
 		if (rc < 0)
 			break;
 	}
@@ -130,13 +145,13 @@ static int index_add(struct cli *cli, int argc, char **argv)
 static int index_rm(struct cli *cli, int argc, char **argv)
 {
 	struct deferred_error err = { 0 };
-	bool found = false;
+	struct index_drop_row r;
 	int rc = index_begin(cli, argc, argv);
 
 	if (rc != 0)
 		return rc < 0 ? EX_OK : rc;
-	rc = store_index_drop(cli->pg, argv[optind], &found, &err);
-	if (rc == 0 && !found)
+	rc = index_drop_one(cli->pg, argv[optind], &r, &err);
+	if (rc == 0 && !r.existed)
 		rc = error_set(&err, DEFERRED_ENOTFOUND, "index",
 			       "search term '%.64s' has no index\ndeferred index ls lists the indexes", argv[optind]);
 	if (rc == 0)

@@ -2,7 +2,7 @@
 #include "filter.h"
 
 #include "base/job.h"
-#include "store/index.h"
+#include "rows/admin.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -120,6 +120,7 @@ static int cmd_ls_run(struct cli *cli, int argc, char **argv)
 		{ 0 },
 	};
 	struct deferred_error err = { 0 };
+	struct index_usable_row label_index = { 0 };
 	struct pg_result *res = NULL;
 	int64_t limit = LIMIT_DEFAULT;
 	struct filter filter;
@@ -159,7 +160,8 @@ static int cmd_ls_run(struct cli *cli, int argc, char **argv)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 	if (rc == 0 && filter.jobs.label && !filter.jobs.running)
-		rc = store_index_usable(cli->pg, "label", &filter.jobs.label_index, &err);
+		rc = index_usable_one(cli->pg, "label", &label_index, &err);
+	filter.jobs.label_index = label_index.usable;
 	if (rc == 0)
 		rc = store_admin_ls(cli->pg, &filter.jobs, &res, &err);
 	if (rc < 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "rows/admin.h"
 #include "store/admin.h"
 #include "store/migrate.h"
-#include "store/shard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -81,10 +81,10 @@ static void hint_rights(struct pg *pg, struct deferred_error *err)
 static int number_shard(struct cli *cli, struct deferred_error *err)
 {
 	const struct config_shard *shard = cli->conninfo ? NULL : config_shard(cli->config);
-	bool set = false;
-	int rc = shard ? store_shard_set(cli->pg, shard->number, &set, err) : 0;
+	struct shard_set_row r = { 0 };
+	int rc = shard ? shard_set_one(cli->pg, shard->number, &r, err) : 0;
 
-	if (set && !cli->json)
+	if (r.added && !cli->json)
 		printf("shard %s: number %d\n", shard->name, shard->number);
 	return rc;
 }

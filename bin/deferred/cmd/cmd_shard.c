@@ -4,8 +4,8 @@
 #include "base/shard_route.h"
 #include "deferred.h"
 #include "port/params.h"
+#include "rows/admin.h"
 #include "store/migrate.h"
-#include "store/shard.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -14,8 +14,8 @@
 
 /* ---- ls ----------------------------------------------------------------------------------------- */
 
-/* Whether it answers, and as what. */
-static int shard_look(const struct cli *cli, const struct config_shard *shard, struct store_shard *found,
+/* Does it answer, and as what? */
+static int shard_look(const struct cli *cli, const struct config_shard *shard, struct shard_look_row *found,
 		      struct deferred_error *err)
 {
 	struct cli one = {
@@ -28,18 +28,18 @@ static int shard_look(const struct cli *cli, const struct config_shard *shard, s
 	if (rc == 0)
 		rc = migrate_check(one.pg, err);
 	if (rc == 0)
-		rc = store_shard_look(one.pg, found, err);
-	if (rc == 0 && found->number != shard->number)
-		rc = found->number
+		rc = shard_look_one(one.pg, CLI_SHARD_READY_MAX, found, err);
+	if (rc == 0 && found->shard != shard->number)
+		rc = found->shard
 			     ? error_set(err, DEFERRED_ECONFIG, "shard",
-					 "its database is number %d\ncorrect number or conninfo", found->number)
+					 "its database is number %d\ncorrect number or conninfo", (int)found->shard)
 			     : error_set(err, DEFERRED_ECONFIG, "shard",
 					 "its database has no number yet: deferred migrate --shard %s", shard->name);
 	pg_close(one.pg);
 	return rc;
 }
 
-static void print_one_json(const struct config_shard *shard, const struct store_shard *found,
+static void print_one_json(const struct config_shard *shard, const struct shard_look_row *found,
 			   const struct deferred_error *err, bool first)
 {
 	struct params_text t = { 0 };
@@ -80,7 +80,7 @@ static int shard_ls(struct cli *cli, int argc, char **argv)
 		table_begin(&t, headers, 6);
 	for (size_t i = 0; i < len; i++) {
 		struct deferred_error err = { 0 };
-		struct store_shard found = { 0 };
+		struct shard_look_row found = { 0 };
 
 		if (shard_look(cli, &shards[i], &found, &err) < 0)
 			exit_code = EX_UNAVAILABLE;
@@ -95,7 +95,7 @@ static int shard_ls(struct cli *cli, int argc, char **argv)
 			table_cell(&t, "%s", "");
 			table_cell(&t, "%s", "");
 		} else {
-			table_cell(&t, "%" PRId64 "%s", found.ready, found.ready == STORE_SHARD_READY_MAX ? "+" : "");
+			table_cell(&t, "%" PRId64 "%s", found.ready, found.ready == CLI_SHARD_READY_MAX ? "+" : "");
 			table_cell(&t, "%" PRId64, found.workers);
 		}
 		table_cell(&t, "%s", err.message);

@@ -163,17 +163,17 @@ static void spans_remember(struct spans *s, int64_t now)
 
 static int spans_follow(struct spans *s, struct deferred_error *err)
 {
-	struct store_spans_now now;
+	struct spans_now_row now;
 	int rc = 0;
 
 	while (rc == 0 && !ended && !output_ends()) {
 		struct pollfd out = { .fd = STDOUT_FILENO };
 
-		rc = store_spans_now(s->cli->pg, NULL, 0, &now, err);
+		rc = spans_now_one(s->cli->pg, NULL, 0, &now, err);
 		for (size_t i = 0; rc == 0 && i < PASSES; i++)
-			if (now.now_us - passes[i].age - s->at[i] >= passes[i].every)
-				rc = read_to(s, &s->at[i], now.now_us - passes[i].age, err);
-		spans_remember(s, now.now_us);
+			if (now.now - passes[i].age - s->at[i] >= passes[i].every)
+				rc = read_to(s, &s->at[i], now.now - passes[i].age, err);
+		spans_remember(s, now.now);
 		if (rc == 0 && !ended && !output_ends())
 			poll(&out, 1, POLL_MS);
 	}
@@ -193,16 +193,16 @@ static void tell_end(const struct spans *s)
 			text);
 }
 
-static int spans_read_all(struct spans *s, const struct store_spans_now *now, struct deferred_error *err)
+static int spans_read_all(struct spans *s, const struct spans_now_row *now, struct deferred_error *err)
 {
-	int64_t since_us = now->since_us > 0 ? now->since_us : 0; /* no attempt ended before 2000 */
+	int64_t since_us = now->since > 0 ? now->since : 0; /* no attempt ended before 2000 */
 
-	s->errors = now->errors;
-	s->turned = now->now_us;
+	s->errors = now->may_read;
+	s->turned = now->now;
 	s->at[0] = since_us;
 	for (size_t i = 1; i < PASSES; i++)
-		s->at[i] = since_us > now->now_us - passes[i].age ? since_us : now->now_us - passes[i].age;
-	return s->follow ? spans_follow(s, err) : read_to(s, &s->at[0], now->now_us, err);
+		s->at[i] = since_us > now->now - passes[i].age ? since_us : now->now - passes[i].age;
+	return s->follow ? spans_follow(s, err) : read_to(s, &s->at[0], now->now, err);
 }
 
 static int cmd_spans_run(struct cli *cli, int argc, char **argv)
@@ -215,7 +215,7 @@ static int cmd_spans_run(struct cli *cli, int argc, char **argv)
 	};
 	struct spans s = { .cli = cli, .slice = SLICE_FIRST };
 	struct deferred_error err = { 0 };
-	struct store_spans_now now;
+	struct spans_now_row now;
 	const char *since = NULL;
 	int64_t since_ms = SINCE_MS;
 	int c, rc;
@@ -241,7 +241,7 @@ static int cmd_spans_run(struct cli *cli, int argc, char **argv)
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	catch_signals();
-	rc = store_spans_now(cli->pg, since, since_ms, &now, &err);
+	rc = spans_now_one(cli->pg, since, since_ms, &now, &err);
 	if (rc < 0 && since)
 		return cli_fail_time(cli, "--since", since, &err);
 	if (rc == 0)

@@ -2,8 +2,8 @@
 #include "search.h"
 
 #include "port/config.h"
+#include "rows/admin.h"
 #include "rows/job.h"
-#include "store/index.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,12 +231,15 @@ static const char *params_term(struct web_request *r, const struct search *s)
 
 int search_indexes(struct web_request *r, struct search *s, struct deferred_error *err)
 {
+	struct index_usable_row label = { 0 }, value = { 0 };
 	int rc = 0;
 
 	if (s->filter.label && !s->more.part)
-		rc = store_index_usable(r->pg, "label", &s->filter.label_index, err);
+		rc = index_usable_one(r->pg, "label", &label, err);
 	if (rc == 0 && s->more.path_len > 0)
-		rc = store_index_usable(r->pg, params_term(r, s), &s->more.value_index, err);
+		rc = index_usable_one(r->pg, params_term(r, s), &value, err);
+	s->filter.label_index = label.usable;
+	s->more.value_index = value.usable;
 	return rc;
 }
 
