@@ -177,7 +177,7 @@ lint: all
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
 		-D_GNU_SOURCE --suppress=missingIncludeSystem \
 		--suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
-		--suppress=invalidFunctionArgBool:lib/port/pg.c --suppress=arrayIndexThenCheck \
+		--suppress=invalidFunctionArgBool:lib/port/pg_args.c --suppress=arrayIndexThenCheck \
 		-Ilib/include -Ilib -Ibin/deferred -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 

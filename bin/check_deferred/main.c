@@ -2,13 +2,15 @@
 /*
  * check_deferred - what cron starts: take the pidfile, ask whether there is work, and if so do it.
  *
- * The way through the code: main -> worker_run (lib/engine/worker.c) -> store_cycle_claim (lib/store/cycle.c,
- * sql/queries/claim/job_claim.sql) -> pool_dispatch (lib/run/pool.c) -> runner_send (lib/run/runner.c) -> call_run
- * (bin/deferred_runner/call.c) -> store_cycle_record (sql/queries/claim/job_finish.sql).
+ * The way through the code: main -> worker_run (lib/engine/worker.c) -> store_cycle_claim
+ * (lib/store/cycle/cycle_claim.c, sql/queries/claim/job_claim.sql) -> pool_dispatch (lib/run/pool/pool_dispatch.c) ->
+ * runner_send (lib/run/runner.c) -> call_run (bin/deferred_runner/call.c) -> store_cycle_record
+ * (lib/store/cycle/cycle_record.c, sql/queries/claim/job_finish.sql).
  */
 #include "port/config.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text/names.h"
 #include "base/text/plural.h"
 #include "program/notify.h"
 #include "run/cgroup.h"
@@ -132,15 +134,6 @@ static bool given_as_option(const struct settings *s, const char *setting)
 	return false;
 }
 
-/* The rule is that of the database, where it stands in deferred.defer(). */
-static bool main_is_queue_name(const char *name)
-{
-	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-	size_t len = strspn(name, letters);
-
-	return len > 0 && len <= 88 && name[len] == '\0' && name[0] != '.' && name[0] != '-';
-}
-
 static char *trim(char *text)
 {
 	char *end;
@@ -168,7 +161,7 @@ static int split_queues(struct settings *s, struct deferred_error *err)
 	}
 	for (char *q = strtok_r(s->queues_text, ",", &save); q; q = strtok_r(NULL, ",", &save)) {
 		q = trim(q);
-		if (!main_is_queue_name(q)) {
+		if (!names_is_queue(q)) {
 			error_set(err, DEFERRED_ECONFIG, "config", "setting 'queue': queue name '%.100s' is invalid",
 				  q);
 			error_hint(err, "a name has 1 to 88 letters, digits, '_', '.' and '-'; several are "
@@ -445,7 +438,7 @@ static int before_work(void *data, struct deferred_error *err)
 	if (run.worker.signal_fd < 0)
 		return error_errno(err, DEFERRED_ESYSTEM, "signalfd",
 				   "cannot watch signals\nraise the limit of open files (ulimit -n)");
-	runner_init_process();
+	orphan_init();
 	if (run.pidfile.unclean || run.pidfile.replaced)
 		orphan_sweep_instance(run.instance);
 	use_cgroups(config_text(run.settings->config, "cgroup"));
@@ -553,7 +546,7 @@ static int run_with_pidfile(void)
 	run.pidfile.path = path;
 	name_instance(pidfile);
 	run.runners.config = config;
-	run.runners.program = runner_program(run.program);
+	run.runners.program = runner_setup_program(run.program);
 	run.runners.instance = run.instance;
 	run.worker = (struct worker_setup){
 		.config = config,

@@ -4,6 +4,7 @@
 #include "port/params.h"
 #include "port/pg.h"
 #include "base/span.h"
+#include "base/text/utf8.h"
 #include "base/text/visible.h"
 
 #include <inttypes.h>
@@ -30,19 +31,9 @@ void table_begin(struct table *t, const char *const *headers, int cols)
 	t->cols = cols;
 }
 
-/* Characters, taking each as one column wide. */
-static size_t width_of(const char *s)
-{
-	size_t n = 0;
-
-	for (; *s; s++)
-		n += ((unsigned char)*s & 0xc0) != 0x80;
-	return n;
-}
-
 char *table_clean(const char *text, size_t max, int indent)
 {
-	size_t lines = 0, n = 0, len = width_of(text);
+	size_t lines = 0, n = 0, len = utf8_count(text);
 	char *copy, *q, shown[VISIBLE_MAX];
 
 	for (const char *p = text; *p; p++)
@@ -96,7 +87,7 @@ void table_number(struct table *t, bool known, int64_t n)
 /* Blanks are owed until something follows them, so that no line ends in blanks. */
 static void print_cell(const char *text, size_t width, int right, size_t *owed)
 {
-	size_t pad = width - width_of(text);
+	size_t pad = width - utf8_count(text);
 
 	if (text[0]) {
 		printf("%*s%s", (int)(*owed + (right ? pad : 0)), "", text);
@@ -112,9 +103,9 @@ void table_end(struct table *t)
 	size_t *widths = must(calloc((size_t)t->cols, sizeof(*widths))), owed = 0;
 
 	for (int c = 0; c < t->cols; c++)
-		widths[c] = width_of(t->headers[c]) - (t->headers[c][0] == '>');
+		widths[c] = utf8_count(t->headers[c]) - (t->headers[c][0] == '>');
 	for (size_t i = 0; i < t->len; i++) {
-		size_t w = width_of(t->cells[i]);
+		size_t w = utf8_count(t->cells[i]);
 
 		if (w > widths[i % (size_t)t->cols])
 			widths[i % (size_t)t->cols] = w;

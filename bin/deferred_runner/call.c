@@ -4,6 +4,7 @@
 #include "port/beneath.h"
 #include "base/clock.h"
 #include "base/job.h"
+#include "base/text/names.h"
 #include "port/params.h"
 #include "run/orphan.h"
 
@@ -139,7 +140,7 @@ static int host_defer(const struct deferred_call *call, const char *fn, const ch
 		params = "{}";
 	if (!opts)
 		opts = "";
-	if (!plugin_function_name_ok(fn) || strlen(params) + strlen(opts) + 1024 > FRAME_FROM_RUNNER_MAX ||
+	if (!names_is_function(fn) || strlen(params) + strlen(opts) + 1024 > FRAME_FROM_RUNNER_MAX ||
 	    params_check(params, strlen(params), NULL) < 0 || (*opts && !is_object(opts)))
 		return -1;
 	parts[0] = (struct frame_part){ fn, strlen(fn) + 1 };

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "port/trusted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,7 +118,7 @@ static void send_command(const struct command *c)
 	struct deferred_error err = { 0 };
 	char text[512];
 
-	if (plugin_command_check(c->argv[0], state.start.owner_uid, &err) < 0) {
+	if (trusted_check_program(c->argv[0], state.start.owner_uid, &err) < 0) {
 		snprintf(text, sizeof(text), "function '%s': %.300s", c->name, err.message);
 		on_clash(NULL, c->name, text);
 	} else if (catalog.plugins && plugin_find(catalog.plugins, c->name)) {

@@ -3,6 +3,7 @@
 
 #include "base/job.h"
 #include "base/span.h"
+#include "port/trusted.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -319,7 +320,7 @@ int command_run(const struct command *command, const struct deferred_call *call,
 	struct rusage used;
 	pid_t self = getpid(), pid = -1;
 
-	if (plugin_command_check(command->argv[0], state.start.owner_uid, &refusal) < 0) {
+	if (trusted_check_program(command->argv[0], state.start.owner_uid, &refusal) < 0) {
 		call->host->error(call, refusal.message, strlen(refusal.message));
 		rc = DEFERRED_UNREADY;
 		goto done;

@@ -3,7 +3,7 @@
  * deferred_send_mail(): a mail becomes params of the function send_mail; those become a job, or the plugin
  * is called with them here and now.
  */
-#include "api/client.h"
+#include "api/defer_check.h"
 #include "base/text/base64.h"
 #include "base/mail_rules.h"
 #include "port/beneath.h"
@@ -490,7 +490,7 @@ int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, con
 	call = (struct deferred_call_spec){ "send_mail", params, &all };
 	if (rc == 0 && config_flag(config, "mail.defer")) {
 		rc = defer_params(d, params, &all, id, err);
-	} else if (rc == 0 && (rc = client_check(&call, 0, err)) == 0) {
+	} else if (rc == 0 && (rc = defer_check(&call, 0, err)) == 0) {
 		/* Checked although it may need no job: what is refused for its options must not have been sent. */
 		rc = send_now(d, config, params, &all, err);
 		if (rc == 0 && id)

@@ -146,7 +146,6 @@ struct deferred;
  *
  * Returns 0, or DEFERRED_ECONNECT, DEFERRED_ESCHEMA, DEFERRED_EDB (sqlstate 42501: the role lacks the rights of
  * deferred_producer), DEFERRED_ECONFIG, DEFERRED_ENOMEM.
- * Source: lib/api/client.c.
  */
 DEFERRED_API int deferred_open(struct deferred **d, const char *conninfo, struct deferred_error *err);
 
@@ -175,7 +174,7 @@ struct deferred_open_opts {
  *
  * A limit of locks costs two more round trips a call, for it is set in a transaction, where a pooler may be in between.
  * Nothing is asked of the server at the start of a session.
- * Returns as deferred_open(), and DEFERRED_EINVAL. Source: lib/api/client.c.
+ * Returns as deferred_open(), and DEFERRED_EINVAL.
  */
 DEFERRED_API int deferred_open_with(struct deferred **d, const char *conninfo, const struct deferred_open_opts *opts,
 				    struct deferred_error *err);
@@ -188,7 +187,7 @@ DEFERRED_API int deferred_open_with(struct deferred **d, const char *conninfo, c
  *
  * A route keeps its shard while the same shards accept jobs. Adding or removing a shard moves only its share of the
  * routes. deferred(3) describes the computation for programs in other languages. Returns 0, DEFERRED_ENOTFOUND (no
- * shard accepts jobs), DEFERRED_EINVAL, DEFERRED_ECONFIG, DEFERRED_ENOMEM. Source: lib/api/client.c.
+ * shard accepts jobs), DEFERRED_EINVAL, DEFERRED_ECONFIG, DEFERRED_ENOMEM.
  */
 DEFERRED_API int deferred_shard_for(const char *route, char *name, size_t size, struct deferred_error *err);
 
@@ -486,7 +485,6 @@ DEFERRED_API int deferred_send_mail(struct deferred *d, const struct deferred_ma
  *
  * The mail always becomes a job, whatever `defer` in section [mail] says, because a sent mail cannot be rolled back. No
  * config file is read. Returns 0, DEFERRED_EINVAL as deferred_send_mail(), or any code of deferred_defer_conn().
- * Source: lib/api/mail.c.
  */
 DEFERRED_API int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail,
 					 const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);

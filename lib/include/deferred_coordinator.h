@@ -62,7 +62,7 @@ struct deferred_track {
  * c      receives it; freed with deferred_coordinator_free().
  * range  steps of a round, 1 to DEFERRED_RANGE_MAX.
  *
- * Returns 0, DEFERRED_EINVAL, DEFERRED_ENOMEM or DEFERRED_ESYSTEM. Source: lib/api/coordinator.c.
+ * Returns 0, DEFERRED_EINVAL, DEFERRED_ENOMEM or DEFERRED_ESYSTEM.
  */
 DEFERRED_API int deferred_coordinator_new(struct deferred_coordinator **c, int64_t range, struct deferred_error *err);
 

@@ -13,6 +13,7 @@
 #include "port/secret_file.h"
 
 #include "base/shard_route.h"
+#include "base/text/names.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -304,8 +305,7 @@ static int end_function(struct reader *r, const struct config_section *s)
 {
 	const char *command = config_section_get(s, "command"), *gains = config_section_get(s, "new_privileges");
 
-	if (!(isalpha((unsigned char)s->name[0]) || s->name[0] == '_') || strlen(s->name) > 127 ||
-	    s->name[strspn(s->name, LETTERS ".")])
+	if (!names_is_function(s->name))
 		return fail(r, r->line,
 			    "function '%.64s': a name has 1 to 127 letters, digits, '_' and '.', "
 			    "and begins with a letter or '_'",

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg - connections, parameters and results; with pg_connect.c and answer.c the only file to include libpq. The
- * store_*.c files above it send the statements of sql/queries through it; nothing else does.
+ * pg - connections, parameters and results. Only these files include libpq:
+ *
+ *     pg.c           connections; pg_connect.c makes them
+ *     pg_args.c      parameters
+ *     pg_exec.c      statements, one at a time; pg_copy.c: COPY; pg_pipeline.c: several in one round trip
+ *     pg_answer.c    what the server answers, and what that means; answer.c waits for it
+ *     pg_result.c    columns of results
+ *
+ * lib/store and the generated functions of build/gen/rows/NAME.h send the statements of sql/queries through it.
  *
  * Order of calls: pg_open() or pg_borrow(); for each statement pg_args_init(), pg_arg_...() in the order
  * of $1.., pg_exec(), read the result, pg_result_free(), pg_args_clear(); pg_close().

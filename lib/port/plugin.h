@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * plugin - load plugins, check their ABI, find a function; the only file to include dlfcn.h.
+ * plugin - load plugins, check their ABI, and find a function.
+ *
+ *     plugin.c        the folder: which files are opened and loaded
+ *     plugin_file.c   one file, its copy and its table; only it and plugin.c include dlfcn.h
+ *     plugin_names.c  the names of all functions
  *
  * A plugin is trusted code, so a file is loaded only if nobody but root and we could have written it:
  * the folder and everything above it, and the file itself, belong to root or to our user and are
@@ -35,10 +39,6 @@ typedef bool plugin_loading_fn(void *data, const char *file);
  */
 int plugin_dir_check(const char *dir, unsigned int owner_uid, struct deferred_error *err);
 
-/* The same of a program, of the folders above it and of the links on the way. One that is not there passes: executing
- * it says so. */
-int plugin_command_check(const char *path, unsigned int owner_uid, struct deferred_error *err);
-
 /*
  * Open every *.so of the folder and check it, but load none: what is loaded later is what was checked, whatever
  * has been put into its place. Files that cannot be opened are reported by refused() and left out. Returns 0;
@@ -72,9 +72,6 @@ void plugin_each_changed(struct plugin_set *set, void (*f)(void *data, const cha
 void *plugin_symbol(const struct plugin_set *set, const char *name);
 
 void plugin_set_free(struct plugin_set *set); /* unloads; NULL is accepted */
-
-/* [A-Za-z_][A-Za-z0-9_.]*, 1 to 127 bytes: may a function have this name? NULL: no. */
-bool plugin_function_name_ok(const char *name);
 
 /* A function as loaded: the newest members of the table are zero for a plugin built with an older header. */
 struct plugin_function {

@@ -13,7 +13,7 @@
  *
  * Plugins run in the runner and may scribble here. What stands here is therefore what the runner claims, no more: which
  * calls it was given, in which order, and since when the first of them can have begun, the parent knows by itself
- * (runner.c). A function in a process of its own does not get the board at all, but a page that lives as long as its
+ * (calls.c). A function in a process of its own does not get the board at all, but a page that lives as long as its
  * call.
  */
 #ifndef BOARD_H

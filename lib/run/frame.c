@@ -58,6 +58,13 @@ int frame_put(struct frame_buf *buf, enum frame_type type, unsigned int slot, co
 	return 0;
 }
 
+int frame_put_texts(struct frame_buf *buf, enum frame_type type, const char *a, const char *b)
+{
+	struct frame_part parts[] = { { a, strlen(a) + 1 }, { b ? b : "", b ? strlen(b) + 1 : 0 } };
+
+	return frame_put(buf, type, 0, parts, 2);
+}
+
 int frame_take(struct frame_buf *buf, struct frame_head *head, char **payload, size_t max)
 {
 	size_t have = buf->len - buf->at;

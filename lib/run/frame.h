@@ -84,7 +84,7 @@ struct frame_function {
 
 struct frame_call {
 	int64_t id, created_at_us, ready_at_us, tick_us, previous_tick_us, timeout_ms;
-	uint32_t plain_crash; /* a crash is told without symbols, see pool_note_crash() */
+	uint32_t plain_crash; /* report a crash without symbols, see crashes.h */
 	int64_t token; /* of this job's claim (token.h); the receipt, which holds other jobs too, never gets here */
 	int32_t attempt;
 	uint32_t params_len, parents_len;
@@ -105,6 +105,9 @@ struct frame_part {
 	size_t len;
 };
 int frame_put(struct frame_buf *buf, enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n);
+
+/* The same for one or two texts, each with its NUL. b may be NULL. */
+int frame_put_texts(struct frame_buf *buf, enum frame_type type, const char *a, const char *b);
 
 /* Take the next whole frame. payload points into buf until the next frame_fill(); it is moved over its head,
  * which makes room for a NUL of ours behind it, so that text can be read as a string.

@@ -4,7 +4,7 @@
 #ifndef RUNNER_USER_H
 #define RUNNER_USER_H
 
-#include "run/runner.h"
+#include "run/runner_setup.h"
 
 /*
  * Fill in switch_user and what belongs to it, by the settings `user` and `allow_root` where this process is root, else

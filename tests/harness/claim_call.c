@@ -22,7 +22,7 @@
  * as it looked.
  * The first line, before any was read, has the worker's id. Exit: 0 at the end of input, 1 failure, 2 usage.
  */
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 #include "store/worker.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* client.c and store_client.c against a real server: a migrated database named by DEFERRED_TEST_DB. */
+/* What applications call, against a real server: a migrated database that DEFERRED_TEST_DB names. */
 #include "deferred.h"
 
 #include <errno.h>

@@ -53,7 +53,7 @@ static void what_was_sent_within_the_hour_is_not_sent_again(void **state)
 
 	(void)state;
 	assert_int_equal(offer_run(&o, NULL, &pool, "host", NOW + 1, NULL), 0); /* no runner has reported any yet */
-	pool.functions_known = true;
+	pool.functions.known = true;
 	assert_int_equal(offer_run(&o, NULL, &pool, "host", NOW, NULL), 0);
 	offer_forget(&o); /* the worker has registered again */
 	assert_int_equal(o.again_ns, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Cycles against the server that DEFERRED_TEST_DB names: two transactions, each with its own end. */
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 #include "store/worker.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a worker asks and is answered, one statement at a time, against the server that DEFERRED_TEST_DB names. */
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 #include "store/worker.h"
 
 #include "base/clock.h"

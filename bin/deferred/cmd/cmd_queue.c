@@ -4,6 +4,7 @@
 #include "settings.h"
 #include "store/admin.h"
 #include "table.h"
+#include "base/text/names.h"
 #include "base/text/plural.h"
 
 #include <inttypes.h>
@@ -233,13 +234,6 @@ struct line {
 	int least, most; /* queues */
 };
 
-/* A name that could not be one is wrong usage; whether there is such a queue only the database knows. */
-static bool queue_is_queue_name(const char *s)
-{
-	return s[0] && strlen(s) <= 88 && s[0] != '.' && s[0] != '-' &&
-	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == '\0';
-}
-
 /* False: the word ends with *rc. */
 static bool queue_read_line(struct cli *cli, int argc, char **argv, const struct program_option *options,
 			    struct line *line, int *rc)
@@ -266,7 +260,7 @@ static bool queue_read_line(struct cli *cli, int argc, char **argv, const struct
 		return false;
 	}
 	for (int i = optind; i < argc; i++)
-		if (!queue_is_queue_name(argv[i])) {
+		if (!names_is_queue(argv[i])) {
 			cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
 				   "queue name '%.64s' is invalid", argv[i]);
 			return false;

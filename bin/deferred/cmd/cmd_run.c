@@ -5,7 +5,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "port/params.h"
-#include "run/pool.h"
+#include "run/orphan.h"
+#include "run/pool/pool.h"
 #include "run/user.h"
 #include "table.h"
 
@@ -98,8 +99,8 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		rc = run_report(cli, a);
 		for (const struct runner_path *p = a->remove; p && a->outcome == JOB_OK; p = p->next)
 			pool_remove_file(pool, p->path);
-	} else if (unknown && pool_clash(pool, fn)) {
-		run_complain("%s: refused", pool_clash(pool, fn));
+	} else if (unknown && functions_clash(&pool->functions, fn)) {
+		run_complain("%s: refused", functions_clash(&pool->functions, fn));
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
 		fprintf(stderr,
@@ -150,10 +151,10 @@ static int run_here(struct cli *cli, const char *fn, const char *params, const c
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	setup.config = cli->config;
-	setup.program = runner_program(program);
+	setup.program = runner_setup_program(program);
 	setup.plugin_dir = config_plugin_dir(cli->config);
 	setup.instance = "deferred run";
-	runner_init_process();
+	orphan_init();
 	if (signal_fd < 0 || pool_init(&pool, &setup, &err) < 0) {
 		error_errno(&err, DEFERRED_ESYSTEM, "run",
 			    "cannot start a runner\nraise the limits of open files and memory");

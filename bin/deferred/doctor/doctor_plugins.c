@@ -2,6 +2,7 @@
 #include "doctor_here.h"
 
 #include "port/plugin.h"
+#include "port/trusted.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -132,7 +133,7 @@ static void add_commands(struct doctor *d)
 			doctor_why(d, "it is not clear which of the two is meant, so neither is called");
 			doctor_do(d, "rename one of the two");
 		}
-		if (plugin_command_check(commands[i].argv[0], owner, &err) < 0) {
+		if (trusted_check_program(commands[i].argv[0], owner, &err) < 0) {
 			doctor_fail(d, "function '%s': %s", commands[i].name, err.message);
 			doctor_why(d, "users who can write it could run programs as the user of functions, so the "
 				      "function is refused");

@@ -37,3 +37,12 @@ size_t utf8_prefix(const char *text, size_t len)
 		i += n;
 	return i;
 }
+
+size_t utf8_count(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += ((unsigned char)*text & 0xc0) != 0x80;
+	return n;
+}

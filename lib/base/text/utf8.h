@@ -10,6 +10,9 @@
  * RFC 3629 has it (the shortest form, no surrogates, nothing above U+10FFFF), or a NUL. */
 size_t utf8_char(const char *text, size_t len, uint32_t *c);
 
+/* How many characters a text has, if it is valid. */
+size_t utf8_count(const char *text);
+
 /* Length of the longest prefix that is valid, and without NUL. */
 size_t utf8_prefix(const char *text, size_t len);
 

@@ -4,7 +4,7 @@
 #define ATTEMPT_LOG_H
 
 #include "base/attempt.h"
-#include "run/pool.h"
+#include "run/pool/pool.h"
 
 #define ATTEMPT_LOG_TEXTS 64
 

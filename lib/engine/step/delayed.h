@@ -3,7 +3,7 @@
 #ifndef DELAYED_H
 #define DELAYED_H
 
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 
 struct delayed {
 	int64_t from_us;   /* delayed jobs due from then on are looked for, on the server; INT64_MIN: all */

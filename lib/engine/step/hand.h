@@ -4,8 +4,8 @@
 #define HAND_H
 
 #include "engine/pure/ledger.h"
-#include "run/pool.h"
-#include "store/cycle.h"
+#include "run/pool/pool.h"
+#include "store/cycle/cycle.h"
 
 void hand_begin(struct pool *pool, struct job *jobs); /* to the runners */
 /* Jobs of a function, or of all for NULL, that have not begun. The next cycle gives them back. */

@@ -3,7 +3,7 @@
 #ifndef HOUSEKEEPING_H
 #define HOUSEKEEPING_H
 
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 
 struct housekeeping {
 	uint64_t ns;    /* the next one */

@@ -4,8 +4,8 @@
 #define LEASE_H
 
 #include "engine/pure/ledger.h"
-#include "run/pool.h"
-#include "store/cycle.h"
+#include "run/pool/pool.h"
+#include "store/cycle/cycle.h"
 
 struct lease {
 	bool ask_first;      /* leases are renewed before the next claim, which might take what we run */

@@ -4,7 +4,7 @@
 #define LISTENING_H
 
 #include "engine/pure/wake.h"
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 
 struct listening {
 	bool wanted;     /* the setting */

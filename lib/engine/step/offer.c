@@ -63,9 +63,9 @@ static struct runner_function *all_of(const struct pool *pool, size_t n, size_t 
 	struct runner_function *all = malloc((n + clashes + 1) * sizeof(*all));
 
 	for (size_t i = 0; all && i < n; i++)
-		all[i] = pool->functions[i];
+		all[i] = pool->functions.served[i];
 	for (size_t i = 0; all && i < clashes; i++)
-		all[n + i] = pool->clashes[i];
+		all[n + i] = pool->functions.clashes[i];
 	return all;
 }
 
@@ -109,15 +109,16 @@ void offer_forget(struct offer *o)
 int offer_run(struct offer *o, struct pg *pg, const struct pool *pool, const char *host, uint64_t now,
 	      struct deferred_error *err)
 {
-	size_t n = pool->functions_len < FUNCTIONS_MAX ? pool->functions_len : FUNCTIONS_MAX;
-	size_t clashes = pool->clashes_len < FUNCTIONS_MAX - n ? pool->clashes_len : FUNCTIONS_MAX - n;
-	bool compared = o->functions == pool->functions;
+	size_t n = pool->functions.served_len < FUNCTIONS_MAX ? pool->functions.served_len : FUNCTIONS_MAX;
+	size_t clashes =
+		pool->functions.clashes_len < FUNCTIONS_MAX - n ? pool->functions.clashes_len : FUNCTIONS_MAX - n;
+	bool compared = o->functions == pool->functions.served;
 	uint64_t pause_ns = AGAIN_NS;
 	struct runner_function *all;
 	int64_t catalog;
 	int rc = 0;
 
-	if (!pool->functions_known || (compared && now < o->again_ns))
+	if (!pool->functions.known || (compared && now < o->again_ns))
 		return 0;
 	all = all_of(pool, n, clashes);
 	if (!all)
@@ -137,7 +138,7 @@ int offer_run(struct offer *o, struct pg *pg, const struct pool *pool, const cha
 	if (pause_ns == AFTER_FAILURE_NS)
 		log_line(LOG_L_WARNING, "functions: cannot store what this worker offers, trying again in %d s: %s",
 			 (int)(pause_ns / NS_PER_S), err->message);
-	o->functions = pool->functions;
+	o->functions = pool->functions.served;
 	o->again_ns = now + pause_ns;
 	return rc;
 }

@@ -4,7 +4,7 @@
 #ifndef OFFER_H
 #define OFFER_H
 
-#include "run/pool.h"
+#include "run/pool/pool.h"
 #include "store/worker.h"
 
 #define OFFER_PLACE_MAX 1024

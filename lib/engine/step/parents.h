@@ -4,7 +4,7 @@
 #define PARENTS_H
 
 #include "engine/pure/ledger.h"
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 
 struct job *parents_take(struct ledger *ledger, struct job *jobs); /* into the ledger; returns the other jobs */
 int parents_add(const struct ledger *ledger, struct store_cycle *cycle, struct deferred_error *err);

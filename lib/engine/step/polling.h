@@ -5,7 +5,7 @@
 
 #include "deferred.h"
 #include "port/config.h"
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 
 struct polling {
 	struct deferred_backoff interval;

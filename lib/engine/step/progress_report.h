@@ -4,8 +4,8 @@
 #define PROGRESS_REPORT_H
 
 #include "engine/pure/ledger.h"
-#include "run/pool.h"
-#include "store/cycle.h"
+#include "run/pool/pool.h"
+#include "store/cycle/cycle.h"
 
 /* Counts new reports once a second; in between it returns 0. They go with the next cycle. */
 size_t progress_report_count(uint64_t *next_ns, const struct pool *pool, uint64_t now);

@@ -4,8 +4,8 @@
 #define RECORD_H
 
 #include "engine/pure/ledger.h"
-#include "run/pool.h"
-#include "store/cycle.h"
+#include "run/pool/pool.h"
+#include "store/cycle/cycle.h"
 
 #define RECORD_CRASHED_MAX 8 /* functions. The breaker finds the crashes of others in the sums. */
 

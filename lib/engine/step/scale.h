@@ -4,8 +4,8 @@
 #define SCALE_H
 
 #include "port/config.h"
-#include "run/pool.h"
-#include "store/cycle.h"
+#include "run/pool/pool.h"
+#include "store/cycle/cycle.h"
 
 struct scale {
 	size_t min, max;      /* equal: the number is fixed */

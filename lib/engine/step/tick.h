@@ -3,7 +3,7 @@
 #ifndef TICK_H
 #define TICK_H
 
-#include "store/cycle.h"
+#include "store/cycle/cycle.h"
 
 struct tick {
 	uint64_t ns;       /* the next tick of a schedule; UINT64_MAX: none is known */

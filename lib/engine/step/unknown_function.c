@@ -8,7 +8,7 @@
 
 static void log_unknown(const struct pool *pool, const struct job *job)
 {
-	const char *clash = pool_clash(pool, job->fn);
+	const char *clash = functions_clash(&pool->functions, job->fn);
 
 	if (clash)
 		log_job(LOG_L_WARNING, job, "job %lld: %s; left for workers that offer one", (long long)job->id, clash);
@@ -61,10 +61,10 @@ void unknown_function_clear(struct unknown_function *u)
  * let somebody defer jobs of many unknown functions, and each claim would bring one more and nothing else. */
 const char **unknown_function_known(const struct unknown_function *u, const struct pool *pool, size_t *len)
 {
-	const char **names = u->len > 0 ? malloc((pool->functions_len + 1) * sizeof(*names)) : NULL;
+	const char **names = u->len > 0 ? malloc((pool->functions.served_len + 1) * sizeof(*names)) : NULL;
 
-	for (size_t i = 0; names && i < pool->functions_len; i++)
-		names[i] = pool->functions[i].name;
-	*len = names ? pool->functions_len : 0;
+	for (size_t i = 0; names && i < pool->functions.served_len; i++)
+		names[i] = pool->functions.served[i].name;
+	*len = names ? pool->functions.served_len : 0;
 	return names;
 }

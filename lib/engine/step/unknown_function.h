@@ -4,7 +4,7 @@
 #define UNKNOWN_FUNCTION_H
 
 #include "engine/pure/ledger.h"
-#include "run/pool.h"
+#include "run/pool/pool.h"
 
 struct unknown_function {
 	char **name;

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "run/board.h"
+#include "pool_members.h"
+
+#include <stdlib.h>
+
+#define PORTION_US 5000 /* a runner is given work for this time */
+
+/* How many jobs a runner should have, so that it never waits for us and no job waits long for it. */
+static size_t portion_of(const struct pool *pool)
+{
+	double n;
+
+	if (pool->run_us < 0)
+		return 1;
+	n = PORTION_US / (pool->run_us < 1 ? 1 : pool->run_us);
+	return n < 1 ? 1 : n > BOARD_SLOTS / 2 ? BOARD_SLOTS / 2 : (size_t)n;
+}
+
+/* The claim does not know the limit that a function sets itself. So a job whose attempts were interrupted comes here
+ * once too often. */
+static void end_unrun(struct pool *pool, struct job *job, const char *plugin)
+{
+	struct attempt *a = calloc(1, sizeof(*a));
+
+	if (!a) {
+		job_list_push(&pool->abandoned, job); /* it comes here again when its lease has ended */
+		return;
+	}
+	a->job = job;
+	a->plugin = plugin;
+	a->outcome = JOB_FAILED;
+	a->dead = true;
+	a->retry_after_ms = -1;
+	a->exit_code = -1;
+	a->started_ns = a->finished_ns = clock_ns();
+	attempt_set_error(a, "not run: earlier attempts, interrupted or lost, have used up those the function allows");
+	pool_add_ended(pool, a);
+}
+
+int64_t pool_limit_ms(const struct pool *pool, const struct job *job)
+{
+	const struct runner_function *f = functions_find(&pool->functions, job->fn);
+
+	if (job->timeout_ms > 0)
+		return job->timeout_ms;
+	return f && f->timeout_ms > 0 ? f->timeout_ms : pool->default_timeout_ms;
+}
+
+/* Returns false when the runner takes no more. */
+static bool give_next_job(struct pool *pool, struct runner *runner)
+{
+	struct job *job = pool_next_pending(pool);
+	const struct runner_function *f = functions_find(&pool->functions, job->fn);
+
+	if (job->gone) { /* it went away while a runner that has died had it */
+		free(job);
+		return true;
+	}
+	if (!f) {
+		job->next = pool->unknown;
+		pool->unknown = job;
+		return true;
+	}
+	if (job->start_by_ns && clock_ns() > job->start_by_ns) {
+		job_list_push(&pool->late, job);
+		return true;
+	}
+	if (job->max_attempts == 0)
+		job->max_attempts = f->max_attempts;
+	if (job->max_attempts > 0 && job->attempt - job->attempt_base > job->max_attempts) {
+		end_unrun(pool, job, f->plugin);
+		return true;
+	}
+	if ((!job->alone || !pool->begun || begun_mark(pool->begun, job->receipt)) &&
+	    runner_send(runner, job, pool_limit_ms(pool, job), f->plugin, crashes_have(&pool->crashes, job->fn)))
+		return true;
+	pool_add_first(pool, job);
+	return false;
+}
+
+/* Jobs that were handed out as short ones may turn out to be long. They must not wait for one runner while another is
+ * idle. */
+static void level_load(struct pool *pool, size_t each)
+{
+	bool idle = pool->alive < pool->runners_max;
+
+	for (size_t i = 0; i < pool->places && !idle; i++) {
+		const struct pool_member *m = &pool->member[i];
+
+		idle = m->runner && !m->retired && runner_ready(m->runner) && runner_load(m->runner) == 0;
+	}
+	for (size_t i = 0; i < pool->places && idle; i++)
+		if (pool->member[i].runner && runner_load(pool->member[i].runner) > each + 1)
+			pool_add_first(pool, runner_recall(pool->member[i].runner));
+}
+
+void pool_dispatch(struct pool *pool)
+{
+	size_t each = portion_of(pool), idle = 0;
+	uint64_t now = clock_ns();
+
+	if (!pool->stopping && !pool->fatal.code && pool->pending_len == 0)
+		level_load(pool, each);
+
+	if (pool->stopping || pool->fatal.code || pool->pending_len == 0)
+		return;
+	for (size_t i = 0; i < pool->places; i++) {
+		struct runner *r = pool->member[i].runner;
+
+		if (r && !pool->member[i].retired && !runner_killed(r) && runner_load(r) == 0)
+			idle++;
+	}
+	for (size_t i = 0; i < pool->places && pool->pending_len > 0; i++) {
+		struct pool_member *m = &pool->member[i];
+
+		if (!m->runner) {
+			/* One more runner only for a job that no idle one will take. */
+			if (idle < pool->pending_len && pool->alive < pool->runners_max) {
+				pool_spawn(pool, m);
+				idle++;
+			}
+			continue;
+		}
+		if (m->retired || !runner_ready(m->runner))
+			continue;
+		if (pool_is_stuck(m->runner, now))
+			continue;
+		/* Adding jobs one by one would cost a message per job: wait until half of them are done. */
+		if (runner_load(m->runner) > each / 2)
+			continue;
+		/* A job that must start at once waits for a runner that has no other job. */
+		while (pool->pending_len > 0 && runner_load(m->runner) < each &&
+		       !((pool->pending->start_by_ns || pool->pending->alone) && runner_load(m->runner) > 0) &&
+		       give_next_job(pool, m->runner))
+			;
+		runner_flush(m->runner);
+	}
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "run/runner_setup.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *runner_setup_program(char path[static PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 32);
+	char *slash;
+
+	if (n > 0) {
+		path[n] = '\0';
+		slash = strrchr(path, '/');
+		strcpy(slash + 1, "deferred_runner");
+		if (access(path, X_OK) == 0)
+			return path;
+	}
+	snprintf(path, PATH_MAX, "%s/deferred_runner", DEFERRED_LIBEXECDIR);
+	return path;
+}
+
+static int put_setting(void *data, const char *name, const char *value)
+{
+	return frame_put_texts(data, FRAME_SETTING, name, value ? value : "");
+}
+
+static int put_command(struct frame_buf *out, const struct config_command *c)
+{
+	struct frame_function fixed = { c->timeout_ms, c->max_attempts, c->new_privileges ? FRAME_NEW_PRIVILEGES : 0 };
+	struct frame_part parts[66] = { { &fixed, sizeof(fixed) }, { c->name, strlen(c->name) + 1 } };
+	size_t n = 2;
+
+	for (size_t i = 0; c->argv[i]; i++) {
+		if (n == sizeof(parts) / sizeof(parts[0]))
+			return -1;
+		parts[n++] = (struct frame_part){ c->argv[i], strlen(c->argv[i]) + 1 };
+	}
+	return frame_put(out, FRAME_COMMAND, 0, parts, n);
+}
+
+int runner_setup_send(const struct runner_setup *setup, struct frame_buf *out)
+{
+	const struct config *config = setup->config;
+	struct frame_start start = {
+		.owner_uid = (uint32_t)(setup->switch_user ? setup->uid : geteuid()),
+		.isolate_job = strcmp(config_text(config, "isolate"), "job") == 0,
+		.cpu_ms = config_int(config, "cpu_limit"),
+		.memory_bytes = config_int(config, "memory_limit"),
+		.files = config_int(config, "files_limit"),
+		.processes = config_int(config, "processes_limit"),
+	};
+	const char *dir = setup->plugin_dir ? setup->plugin_dir : "";
+	struct frame_part parts[] = { { &start, sizeof(start) }, { dir, strlen(dir) + 1 } };
+	const struct config_command *commands;
+	size_t n;
+
+	if (config_each_public(config, put_setting, out) < 0)
+		return -1;
+	commands = config_commands(config, &n);
+	for (size_t i = 0; i < n; i++)
+		if (put_command(out, &commands[i]) < 0)
+			return -1;
+	for (size_t i = 0; i < setup->passed_over.len; i++)
+		if (setup->passed_over.plugin[i].until_ns > clock_ns() &&
+		    frame_put_texts(out, FRAME_PASS_OVER, setup->passed_over.plugin[i].file, NULL) < 0)
+			return -1;
+	return frame_put(out, FRAME_START, 0, parts, 2);
+}

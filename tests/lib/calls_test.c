@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* A runner gets its jobs in a ring, and whatever a function writes to the board, no job is lost or gains time. */
+#include "run/calls.h"
+
+#include "base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+static struct board board;
+static struct calls calls;
+
+static int fresh(void **state)
+{
+	(void)state;
+	memset(&board, 0, sizeof(board));
+	memset(&calls, 0, sizeof(calls));
+	calls.board = &board;
+	return 0;
+}
+
+static int drop_jobs(void **state)
+{
+	(void)state;
+	job_list_free(calls_recall(&calls, true));
+	return 0;
+}
+
+static void add_jobs(int64_t from, int64_t to)
+{
+	for (int64_t id = from; id <= to; id++) {
+		struct job *job = job_new("q", "f", "", "{}", 2);
+
+		job->id = id;
+		job->claimed_ns = clock_ns();
+		calls_add(&calls, job, 0, "plugin");
+	}
+}
+
+static void set_state(unsigned int i, uint32_t state)
+{
+	atomic_store(&board.slot[calls_slot(&calls, i)].state, state);
+}
+
+static void jobs_that_have_not_begun_come_back_but_the_first_one_of_a_living_runner(void **state)
+{
+	struct job *list;
+	int64_t id = 2;
+
+	(void)state;
+	add_jobs(1, 5);
+	list = calls_recall(&calls, false);
+	for (const struct job *job = list; job; job = job->next)
+		assert_int_equal(job->id, id++);
+	assert_int_equal(id, 6);
+	assert_int_equal(calls.load, 1);
+	assert_int_equal(calls.used, 5); /* the runner has still to skip their frames */
+	job_list_free(list);
+	list = calls_recall(&calls, true);
+	assert_int_equal(list->id, 1);
+	job_list_free(list);
+}
+
+static void a_job_that_the_runner_has_taken_is_not_recalled(void **state)
+{
+	struct job *list;
+
+	(void)state;
+	add_jobs(1, 4);
+	set_state(0, BOARD_DONE);
+	set_state(1, BOARD_RUNNING);
+	list = calls_recall(&calls, false);
+	assert_int_equal(list->id, 3);
+	assert_int_equal(list->next->id, 4);
+	assert_null(list->next->next);
+	assert_false(calls_are_forged(&calls));
+	job_list_free(list);
+}
+
+static void a_board_on_which_a_later_job_runs_before_an_earlier_one_is_forged(void **state)
+{
+	(void)state;
+	add_jobs(1, 4);
+	set_state(2, BOARD_RUNNING);
+	job_list_free(calls_recall(&calls, false));
+	assert_true(calls_are_forged(&calls));
+}
+
+static void a_board_on_which_the_first_job_is_in_no_state_it_can_have_is_forged(void **state)
+{
+	static const uint32_t states[] = { BOARD_FREE, BOARD_RECALLED, 77 };
+
+	(void)state;
+	add_jobs(1, 1);
+	assert_false(calls_are_forged(&calls));
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		set_state(0, states[i]);
+		assert_true(calls_are_forged(&calls));
+	}
+	set_state(0, BOARD_QUEUED);
+}
+
+static void a_recalled_job_is_never_the_one_that_runs(void **state)
+{
+	(void)state;
+	add_jobs(1, 3);
+	set_state(0, BOARD_DONE);
+	job_list_free(calls_recall(&calls, false));
+	for (uint32_t forged = 0; forged < 6; forged++) {
+		set_state(1, forged);
+		set_state(2, forged);
+		assert_null(calls_running_job(&calls));
+	}
+	set_state(1, BOARD_RECALLED);
+	set_state(2, BOARD_RECALLED);
+}
+
+static void a_job_counts_as_begun_within_what_is_possible(void **state)
+{
+	static const uint64_t said[] = { 0, 1, UINT64_MAX };
+	int64_t timeout_ms;
+	uint64_t started;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		uint64_t before = clock_ns();
+
+		fresh(NULL);
+		add_jobs(1, 1);
+		board.slot[0].started_ns = said[i];
+		set_state(0, BOARD_RUNNING);
+		assert_int_equal(calls_running(&calls, &started, &timeout_ms)->id, 1);
+		assert_true(started >= before && started <= clock_ns());
+		/* It is believed once. */
+		board.slot[0].started_ns = clock_ns() + 100 * NS_PER_S;
+		before = started;
+		calls_running(&calls, &started, &timeout_ms);
+		assert_true(started == before);
+		drop_jobs(NULL);
+	}
+}
+
+static void the_ring_goes_round(void **state)
+{
+	(void)state;
+	for (int64_t id = 1; id <= 3 * BOARD_SLOTS; id++) {
+		add_jobs(id, id);
+		assert_int_equal(calls_first(&calls)->job->id, id);
+		set_state(0, BOARD_DONE);
+		assert_int_equal(calls_over(&calls), 1);
+		free(calls_take_job(&calls, calls_first(&calls)));
+		calls_drop_first(&calls, clock_ns());
+	}
+	assert_int_equal(calls.load, 0);
+	assert_int_equal(calls.used, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, drop_jobs)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(jobs_that_have_not_begun_come_back_but_the_first_one_of_a_living_runner),
+		TEST(a_job_that_the_runner_has_taken_is_not_recalled),
+		TEST(a_board_on_which_a_later_job_runs_before_an_earlier_one_is_forged),
+		TEST(a_board_on_which_the_first_job_is_in_no_state_it_can_have_is_forged),
+		TEST(a_recalled_job_is_never_the_one_that_runs),
+		TEST(a_job_counts_as_begun_within_what_is_possible),
+		TEST(the_ring_goes_round),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("calls", tests, NULL, NULL);
+}
