@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "runner.h"
+#include "runner_process.h"
 
 #include "base/job.h"
 #include "base/span.h"

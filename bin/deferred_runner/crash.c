@@ -6,7 +6,7 @@
  * allocated, locked or looked up but in a table made before. Where that process cannot be started or does not come to
  * its end, they are told without symbols.
  */
-#include "runner.h"
+#include "runner_process.h"
 
 #include <errno.h>
 #include <execinfo.h>

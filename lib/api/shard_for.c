@@ -28,7 +28,7 @@ static int choose_shard(const struct config *config, const char *route, char *na
 	for (size_t i = 0; i < len; i++)
 		if (shards[i].accepting)
 			names[n++] = shards[i].name;
-	best = n == 0 ? 0 : route ? shard_for(names, n, route) : random_index(n);
+	best = n == 0 ? 0 : route ? shard_route_for(names, n, route) : random_index(n);
 	if (n > 0 && strlen(names[best]) < size)
 		strcpy(name, names[best]);
 	free(names);

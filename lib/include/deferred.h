@@ -266,7 +266,7 @@ DEFERRED_API int deferred_defer_flow_conn(struct pg_conn *conn, const char *flow
  * flow  as of deferred_defer_flow(), but that "jobs" may be left out: "{}" at least. Borrowed.
  * id    receives the id of the flow (> 0) on success; may be NULL.
  *
- * Returns as deferred_defer(). Source: sql/queries/flow/flow_open.sql.
+ * Returns as deferred_defer(). Source: sql/queries/flow/admin_flow_open.sql.
  */
 DEFERRED_API int deferred_flow_open(struct deferred *d, const char *flow, int64_t *id, struct deferred_error *err);
 
@@ -279,7 +279,7 @@ DEFERRED_API int deferred_flow_open_conn(struct pg_conn *conn, const char *flow,
  * closed already stays so.
  *
  * Returns 0, or as deferred_defer(); DEFERRED_EDB with sqlstate 22023 where there is no such flow. Source:
- * sql/queries/flow/flow_close.sql.
+ * sql/queries/flow/admin_flow_close.sql.
  */
 DEFERRED_API int deferred_flow_close(struct deferred *d, int64_t id, struct deferred_error *err);
 

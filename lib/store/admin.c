@@ -284,8 +284,8 @@ int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error
 
 int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err)
 {
-	struct maintain_row r;
-	int rc = maintain_one(pg, &r, err);
+	struct maintain_partitions_row r;
+	int rc = maintain_partitions_one(pg, &r, err);
 
 	if (rc == 0)
 		*added = r.added;

@@ -118,7 +118,7 @@ int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, i
 /* Source: admin_queue_rm.sql. */
 int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err);
 
-/* Add the partitions the next weeks need. Source: maintain.sql. */
+/* Add the partitions the next weeks need. Source: maintain_partitions.sql. */
 int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err);
 
 /* Steps of a purge, each a short transaction. Times in milliseconds. dead_ms: of dead jobs; below 0: they stay. */

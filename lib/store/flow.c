@@ -19,8 +19,8 @@ int store_flow_add(struct pg *pg, const char *flow, int64_t *id, struct deferred
 
 int store_flow_open(struct pg *pg, const char *flow, int64_t *id, struct deferred_error *err)
 {
-	struct flow_open_row r;
-	int rc = flow_open_one(pg, flow, &r, err);
+	struct admin_flow_open_row r;
+	int rc = admin_flow_open_one(pg, flow, &r, err);
 
 	if (rc == 0 && id)
 		*id = r.flow;
@@ -34,14 +34,14 @@ int store_flow_ls(struct pg *pg, int most, int64_t before, struct pg_result **re
 
 int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct deferred_error *err)
 {
-	struct flow_cancel_row r = { 0 };
+	struct admin_flow_cancel_row r = { 0 };
 	int rc;
 
 	*cancelled = 0;
 	do {
 		int64_t before = r.next;
 
-		rc = flow_cancel_one(pg, flow, before > 0 ? &before : NULL, store_admin_user(), &r, err);
+		rc = admin_flow_cancel_one(pg, flow, before > 0 ? &before : NULL, store_admin_user(), &r, err);
 		*cancelled += r.cancelled;
 	} while (rc == 0 && r.next > 0);
 	return rc;
@@ -49,8 +49,8 @@ int store_flow_cancel(struct pg *pg, int64_t flow, int64_t *cancelled, struct de
 
 int store_flow_close(struct pg *pg, int64_t flow, bool *closed, struct deferred_error *err)
 {
-	struct flow_close_row r;
-	int rc = flow_close_one(pg, flow, &r, err);
+	struct admin_flow_close_row r;
+	int rc = admin_flow_close_one(pg, flow, &r, err);
 
 	*closed = r.closed;
 	return rc;
@@ -58,8 +58,8 @@ int store_flow_close(struct pg *pg, int64_t flow, bool *closed, struct deferred_
 
 int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_error *err)
 {
-	struct flow_retry_row r;
-	int rc = flow_retry_one(pg, flow, store_admin_user(), &r, err);
+	struct admin_flow_retry_row r;
+	int rc = admin_flow_retry_one(pg, flow, store_admin_user(), &r, err);
 
 	*noted = r.noted;
 	return rc;
@@ -67,8 +67,8 @@ int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_e
 
 int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err)
 {
-	struct flow_release_row r;
-	int rc = flow_release_one(pg, job, &r, err);
+	struct admin_flow_release_row r;
+	int rc = admin_flow_release_one(pg, job, &r, err);
 
 	return rc == 0 && !r.released ? error_not_there(err, "job", job) : rc;
 }

@@ -19,8 +19,8 @@ int store_crontab(struct pg *pg, const char *rule, struct crontab_when *when, st
 int store_schedule_backfill(struct pg *pg, const char *name, const char *from, const char *to, bool dry, int64_t *ticks,
 			    struct deferred_error *err)
 {
-	struct schedule_backfill_row r;
-	int rc = schedule_backfill_one(pg, name, from, to, dry ? "true" : "false", &r, err);
+	struct admin_schedule_backfill_row r;
+	int rc = admin_schedule_backfill_one(pg, name, from, to, dry ? "true" : "false", &r, err);
 
 	if (rc == 0)
 		*ticks = r.jobs;
@@ -31,19 +31,19 @@ int store_schedule_do(struct pg *pg, enum store_schedule_what what, const char *
 		      struct deferred_error *err)
 {
 	const char *user = store_admin_user();
-	struct schedule_run_row run;
+	struct admin_schedule_run_row run;
 	int rc;
 
 	*job = 0;
 	switch (what) {
 	case STORE_SCHEDULE_PAUSE:
-		return schedule_pause_one(pg, name, user, &(struct schedule_pause_row){ 0 }, err);
+		return admin_schedule_pause_one(pg, name, user, &(struct admin_schedule_pause_row){ 0 }, err);
 	case STORE_SCHEDULE_RESUME:
-		return schedule_resume_one(pg, name, user, &(struct schedule_resume_row){ 0 }, err);
+		return admin_schedule_resume_one(pg, name, user, &(struct admin_schedule_resume_row){ 0 }, err);
 	case STORE_SCHEDULE_REMOVE:
 		return schedule_remove_exec(pg, name, user, err);
 	default:
-		rc = schedule_run_one(pg, name, user, &run, err);
+		rc = admin_schedule_run_one(pg, name, user, &run, err);
 		*job = run.job;
 		return rc;
 	}

@@ -393,7 +393,7 @@ int store_maintain(struct pg *pg, struct deferred_error *err)
 	struct pg_args args;
 
 	pg_args_init(&args);
-	return store_run(pg, &sql_maintain, &args, TAG_IGNORE, NULL, NULL, err);
+	return store_run(pg, &sql_maintain_partitions, &args, TAG_IGNORE, NULL, NULL, err);
 }
 
 struct recorded {

@@ -9,6 +9,7 @@
 - The Makefile has at most 250 lines.
 - Columns of a result are read by name.
 - No two C files define a static function of one name, except as often as SHARED_NAMES_MAX says.
+- No two files of lib, bin and sql have the same name, except main.c and those in SAME_NAME.
 """
 
 import collections
@@ -34,6 +35,10 @@ LIB = {
     "plugins": ("base", "port"),
 }
 FILES_MAX, MAKEFILE_MAX = 40, 250
+# Names that still occur twice. The list may only shrink.
+SAME_NAME = {
+    "cycle.c", "link.c", "listen.c", "route.c", "route.h", "table.c", "table.h", "worker.c", "worker.h"
+}  # fmt: skip
 NUMBERED = re.compile(r"\bpg_(?:int|text|bool|null|float|tid)\([^;]*?, *\d+(?:, NULL)?\)")
 # How many static functions of a folder have a name that another file uses too. A number may only fall.
 SHARED_NAMES_MAX = {
@@ -134,6 +139,21 @@ def crowded():
             yield f"Makefile: has {lines} lines; at most {MAKEFILE_MAX} are allowed"
 
 
+def namesakes():
+    """Names of more than one file, and names of SAME_NAME that are unique by now."""
+    paths = collections.defaultdict(list)
+    for folder in ("lib", "bin", "sql"):
+        for kind in ("c", "h", "sql"):
+            for path in sorted(glob.glob(os.path.join(TOP, folder, "**", f"*.{kind}"), recursive=True)):
+                paths[os.path.basename(path)].append(os.path.relpath(path, TOP))
+    for name, those in sorted(paths.items()):
+        if len(those) > 1 and name not in ("main.c", *SAME_NAME):
+            yield f"{those[0]}: has the name of {', '.join(those[1:])}"
+    for name in sorted(SAME_NAME):
+        if len(paths[name]) < 2:
+            yield f"tests/harness/floors.py: {name} occurs once; take it out of SAME_NAME"
+
+
 def numbered():
     """Columns of results that are read by number, where a row by name exists."""
     for folder in ("lib", "bin"):
@@ -167,6 +187,7 @@ def main():
         *wrong("bin/deferred_http", HTTP, HTTP),
         *untested(),
         *misnamed(),
+        *namesakes(),
         *numbered(),
         *same_names(),
     ]

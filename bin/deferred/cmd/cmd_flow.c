@@ -47,7 +47,7 @@ static int flow_make(struct cli *cli, const char *flow, store_make_fn *store)
 		printf("%" PRId64 "\n", id);
 		return EX_OK;
 	}
-	if (flow_jobs_exec(cli->pg, id, &jobs, &err) < 0)
+	if (admin_flow_jobs_exec(cli->pg, id, &jobs, &err) < 0)
 		return cli_fail(cli, &err);
 	printf("{\"id\": %" PRId64 ", \"jobs\": ", id);
 	cli_print_json_array(jobs);

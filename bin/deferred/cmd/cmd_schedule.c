@@ -149,14 +149,14 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 	zone = timezone;
 	if (!zone && strpbrk(argv[optind], " @")) /* a rule, not the name of a schedule */
 		timezone = config_text(cli->config, "timezone");
-	if (schedule_next_exec(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
+	if (admin_schedule_next_exec(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
 		return schedule_fail(cli, zone, &err);
 	if (cli->json) {
 		cli_print_json_array(res);
 		putchar('\n');
 	}
 	for (size_t i = 0; !cli->json && i < pg_rows(res); i++) {
-		struct schedule_next_row r = schedule_next_row(res, i);
+		struct admin_schedule_next_row r = admin_schedule_next_row(res, i);
 
 		printf("%s  %s\n", r.local, r.utc);
 	}

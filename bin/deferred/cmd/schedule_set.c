@@ -68,7 +68,7 @@ static int schedule_set_store(struct cli *cli, char **argv, const char *params, 
 	if (rc != 0)
 		return rc;
 	if (schedule_set_exec(cli->pg, argv[0], argv[1], argv[2], params, opts, &res, &err) < 0 ||
-	    schedule_next_exec(cli->pg, argv[0], SHOWN, NULL, &next, &err) < 0) {
+	    admin_schedule_next_exec(cli->pg, argv[0], SHOWN, NULL, &next, &err) < 0) {
 		pg_result_free(res);
 		return schedule_fail(cli, zone, &err);
 	}
@@ -80,7 +80,7 @@ static int schedule_set_store(struct cli *cli, char **argv, const char *params, 
 	} else {
 		printf("%s %s\n", argv[0], r.what);
 		for (size_t i = 0; i < pg_rows(next); i++) {
-			struct schedule_next_row next_tick = schedule_next_row(next, i);
+			struct admin_schedule_next_row next_tick = admin_schedule_next_row(next, i);
 
 			printf("%s  %s\n", next_tick.local, next_tick.utc);
 		}

@@ -113,7 +113,7 @@ int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope,
 	if (rc == 0)
 		rc = store_cycle_next_due(cycle, worker, from_us, err);
 	if (rc == 0)
-		rc = cycle_add_simple(cycle, &sql_maintain, TAG_IGNORE, err);
+		rc = cycle_add_simple(cycle, &sql_maintain_partitions, TAG_IGNORE, err);
 	return rc == 0 ? cycle_add_simple(cycle, &sql_fold_kept, TAG_FOLD, err) : rc;
 }
 

@@ -1,4 +1,4 @@
--- schedule_next: coming ticks of a schedule, or of a rule.
+-- admin_schedule_next: coming ticks of a schedule, or of a rule.
 -- params: rule text, ticks_max int4, zone text
 -- returns: local text, utc text, json json
 -- $1 name or rule. $3 NULL: that of the schedule; UTC for a rule

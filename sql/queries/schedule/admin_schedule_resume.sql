@@ -1,4 +1,4 @@
--- schedule_resume: a paused schedule has ticks again, from now on.
+-- admin_schedule_resume: a paused schedule has ticks again, from now on.
 -- params: name text, user text
 -- returns: resumed bool
 -- locks: the row of the schedule, until the transaction ends

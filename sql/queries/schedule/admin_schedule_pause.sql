@@ -1,4 +1,4 @@
--- schedule_pause: a schedule has no ticks until it is resumed.
+-- admin_schedule_pause: a schedule has no ticks until it is resumed.
 -- params: name text, user text
 -- returns: paused bool
 -- locks: the row of the schedule, until the transaction ends

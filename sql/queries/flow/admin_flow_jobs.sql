@@ -1,4 +1,4 @@
--- flow_jobs: the jobs of a flow of one's own by name.
+-- admin_flow_jobs: the jobs of a flow of one's own by name.
 -- params: flow int8
 -- returns: id int8, name text?, json text
 -- rows: in the order in which they were given

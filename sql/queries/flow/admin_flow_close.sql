@@ -1,4 +1,4 @@
--- flow_close: have a flow end with the last of its jobs.
+-- admin_flow_close: have a flow end with the last of its jobs.
 -- params: flow int8
 -- returns: closed bool
 -- locks: the row of the flow, which who adds to it does not wait for. Index: primary keys of

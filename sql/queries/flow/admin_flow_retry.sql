@@ -1,4 +1,4 @@
--- flow_retry: have workers run again what ended badly of a flow.
+-- admin_flow_retry: have workers run again what ended badly of a flow.
 -- params: flow int8, user text
 -- returns: noted bool
 -- rows: one row: false if it is being retried already

@@ -1,4 +1,4 @@
--- flow_cancel: cancel what is left of the last 1,000 jobs of a flow.
+-- admin_flow_cancel: cancel what is left of the last 1,000 jobs of a flow.
 -- params: flow int8, before int8?, user text
 -- returns: cancelled int8, next int8?, noted bool
 -- $2 NULL: all

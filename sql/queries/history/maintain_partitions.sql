@@ -1,5 +1,5 @@
--- maintain: add the partitions that the next weeks need, and drop what attempts that were cut off
--- said of their progress.
+-- maintain_partitions: add the partitions that the next weeks need, and drop what attempts that
+-- were cut off said of their progress.
 -- params: none
 -- returns: added int4
 -- locks: none when there is nothing to do; else briefly the parents and their net partitions. Gives

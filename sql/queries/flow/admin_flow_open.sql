@@ -1,4 +1,4 @@
--- flow_open: begin a flow to which jobs are added until it has ended.
+-- admin_flow_open: begin a flow to which jobs are added until it has ended.
 -- params: flow json
 -- returns: flow int8
 -- $1 the flow, as deferred.flow_open() takes it; texts reach the table as they stand.

@@ -1,4 +1,4 @@
--- flow_release: have a job that waits for others run now, whatever becomes of them.
+-- admin_flow_release: have a job that waits for others run now, whatever becomes of them.
 -- params: job int8
 -- returns: released bool
 -- locks: the hot row. Index: primary keys of __deferred, __deferred_hot and __deferred_wait

@@ -1,4 +1,4 @@
--- schedule_run: a job of a schedule now, outside of its rule.
+-- admin_schedule_run: a job of a schedule now, outside of its rule.
 -- params: name text, user text
 -- returns: job int8?, noted bool
 -- rows: one row. NULL: the queue is full and drops jobs
