@@ -412,9 +412,9 @@ int cli_connect(struct cli *cli, bool check_schema)
 void cli_warn_unoffered(struct cli *cli, const char *fn)
 {
 	struct deferred_error err = { 0 };
-	bool unoffered;
+	struct function_unoffered_row r;
 
-	if (store_admin_function_unoffered(cli->pg, fn, &unoffered, &err) == 0 && unoffered)
+	if (function_unoffered_one(cli->pg, fn, &r, &err) == 0 && r.unoffered)
 		fprintf(stderr,
 			"deferred: function '%.64s': no worker offers it\n"
 			"hint: deferred functions lists those that workers offer\n",

@@ -41,13 +41,13 @@ static void explain_failure(const struct pg *pg, struct deferred_error *err)
 
 /* ---- the connection --------------------------------------------------------------------------- */
 
-static void close_connection(struct deferred *d)
+static void context_close(struct deferred *d)
 {
 	pg_close(d->pg);
 	d->pg = NULL;
 }
 
-static int open_connection(struct deferred *d, struct deferred_error *err)
+static int context_connect(struct deferred *d, struct deferred_error *err)
 {
 	int rc = pg_open(&d->pg, d->conninfo, "libdeferred", err);
 
@@ -59,7 +59,7 @@ static int open_connection(struct deferred *d, struct deferred_error *err)
 		rc = migrate_check(d->pg, err);
 	if (rc < 0) {
 		explain_failure(d->pg, err);
-		close_connection(d);
+		context_close(d);
 	}
 	return rc;
 }
@@ -75,12 +75,12 @@ static bool has_hung_up(const struct pg *pg)
 	return pg_broken(pg) || poll(&p, 1, 0) > 0;
 }
 
-static int check_connection(struct deferred *d, struct deferred_error *err)
+static int context_check(struct deferred *d, struct deferred_error *err)
 {
 	if (d->pg && !has_hung_up(d->pg))
 		return 0;
-	close_connection(d);
-	return open_connection(d, err);
+	context_close(d);
+	return context_connect(d, err);
 }
 
 /* Prepare to send again what the server refused as a whole. False: it would be refused again. */
@@ -91,7 +91,7 @@ static bool may_send_again(struct deferred *d, const char *sqlstate)
 		pg_set_unnamed(d->pg);
 		return true;
 	case ERROR_READ_ONLY:
-		close_connection(d);
+		context_close(d);
 		return true;
 	case ERROR_TRANSIENT:
 		return strncmp(sqlstate, "40", 2) == 0;
@@ -107,7 +107,7 @@ int context_run(struct deferred *d, context_fn *operation, void *arg, struct def
 
 	for (int try = 1;; try++) {
 		error_clear(&why);
-		rc = check_connection(d, &why);
+		rc = context_check(d, &why);
 		if (rc == 0)
 			rc = operation(d->pg, arg, &why);
 		explain_failure(d->pg, &why);
@@ -207,7 +207,7 @@ int context_open(struct deferred **out, const char *conninfo, const struct defer
 		d->answer_ms = limit_ms(opts->answer_ms, config, "database.answer_timeout");
 		d->lock_ms = limit_ms(opts->lock_ms, config, "database.lock_timeout");
 		d->pid = getpid();
-		rc = d->conninfo ? open_connection(d, err) : error_set(err, DEFERRED_ENOMEM, "open", "out of memory");
+		rc = d->conninfo ? context_connect(d, err) : error_set(err, DEFERRED_ENOMEM, "open", "out of memory");
 	}
 	config_free(config);
 	if (rc < 0)

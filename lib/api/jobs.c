@@ -128,7 +128,7 @@ static int64_t monotonic_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void sleep_ms(int64_t ms)
+static void wait_sleep_ms(int64_t ms)
 {
 	struct timespec pause = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
 
@@ -164,7 +164,7 @@ int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct def
 					 "job %lld has not ended after %lld ms\nwait longer; deferred why ID says why "
 					 "a job waits",
 					 (long long)id, (long long)timeout_ms);
-		sleep_ms(interval < w.left_ms ? interval : w.left_ms);
+		wait_sleep_ms(interval < w.left_ms ? interval : w.left_ms);
 		interval = interval * 2 < WAIT_CEILING_MS ? interval * 2 : WAIT_CEILING_MS;
 	}
 }

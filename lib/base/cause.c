@@ -108,8 +108,8 @@ void cause_say_unknown_function(struct cause *c, const char *fn, const char *hos
 	}
 	SAY(why, "no worker offers function %s", fn);
 	SAY(mend,
-	    "install its plugin on a host that runs check_deferred, unless its log says why the plugin is not loaded; "
-	    "or, where the name is wrong: deferred cancel --fn %s",
+	    "if the name is wrong: deferred cancel --fn %s; "
+	    "if it is right: install the plugin where check_deferred runs, and read its log",
 	    fn);
 }
 
@@ -181,8 +181,8 @@ void cause_add_broken(struct cause_list *list, const char *fn, int64_t for_s)
 	struct cause *c = cause_add(list, CAUSE_BREAKER);
 
 	SAY(why,
-	    "function %s is paused: its last attempts all crashed; one of its jobs is tried now and then, "
-	    "and when that does not crash the pause is over",
+	    "function %s is paused: its last attempts all crashed; a single job is tried now and then, "
+	    "until one does not crash",
 	    fn);
 	SAY(figure, "paused for %s", AGE(for_s));
 	SAY(mend, "deferred ls --fn %s; after the fix: deferred function resume %s", fn, fn);

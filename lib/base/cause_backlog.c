@@ -15,7 +15,7 @@ struct sums {
 	const struct cause_queue *oldest; /* the queue whose first job has waited longest; not a paused one */
 };
 
-static struct sums sum_queues(const struct cause_backlog *b)
+static struct sums backlog_sum_queues(const struct cause_backlog *b)
 {
 	struct sums s = { .oldest_s = -1 };
 
@@ -33,7 +33,7 @@ static struct sums sum_queues(const struct cause_backlog *b)
 	return s;
 }
 
-static void add_queues(struct cause_list *list, const struct cause_backlog *b)
+static void backlog_add_queues(struct cause_list *list, const struct cause_backlog *b)
 {
 	struct cause *c;
 	char many[48];
@@ -84,7 +84,7 @@ static void add_queues(struct cause_list *list, const struct cause_backlog *b)
 	}
 }
 
-static void add_attempts(struct cause_list *list, const struct cause_backlog *b)
+static void backlog_add_attempts(struct cause_list *list, const struct cause_backlog *b)
 {
 	const struct cause_rates *r = &b->rates;
 	struct cause *c;
@@ -163,7 +163,7 @@ static bool commits_wait(const struct cause_backlog *b)
 	return b->commits > 0 && b->commits_s >= COMMIT_S;
 }
 
-static void add_database(struct cause_list *list, const struct cause_backlog *b)
+static void backlog_add_database(struct cause_list *list, const struct cause_backlog *b)
 {
 	struct cause *c;
 
@@ -199,7 +199,7 @@ static void add_database(struct cause_list *list, const struct cause_backlog *b)
 }
 
 /* Nothing is wrong. */
-static void add_under_way(struct cause_list *list, const struct cause_backlog *b, const struct sums *s)
+static void backlog_add_under_way(struct cause_list *list, const struct cause_backlog *b, const struct sums *s)
 {
 	const struct cause_rates *r = &b->rates;
 	double a_minute = r->minutes > 0 ? (double)r->ended / r->minutes : 0;
@@ -218,7 +218,7 @@ static void add_under_way(struct cause_list *list, const struct cause_backlog *b
 		SAY(figure, "the first for %s", AGE(s->oldest_s));
 }
 
-static void add_schedule(struct cause_list *list, const struct cause_backlog *b)
+static void backlog_add_schedule(struct cause_list *list, const struct cause_backlog *b)
 {
 	struct cause *c = cause_add(list, CAUSE_SCHEDULE);
 	bool failed = strcmp(b->schedule_what, "failed") == 0, dead = strcmp(b->schedule_what, "dead") == 0;
@@ -247,7 +247,7 @@ static void add_schedule(struct cause_list *list, const struct cause_backlog *b)
 		SAY(figure, "the last tick was %s ago%s", AGE(b->schedule_s), others);
 }
 
-static void add_absent(struct cause_list *list, const struct cause_absent *a)
+static void backlog_add_absent(struct cause_list *list, const struct cause_absent *a)
 {
 	struct cause *c = cause_add(list, CAUSE_ABSENT);
 	char others[64] = "";
@@ -265,7 +265,7 @@ static void add_absent(struct cause_list *list, const struct cause_absent *a)
 	SAY(mend, "run deferred doctor on that host; look at the crontab line or the unit, and its log");
 }
 
-static void add_gone(struct cause_list *list, const struct cause_gone *g)
+static void backlog_add_gone(struct cause_list *list, const struct cause_gone *g)
 {
 	struct cause *c = cause_add(list, CAUSE_VANISHED);
 	char many[48];
@@ -280,7 +280,7 @@ static void add_gone(struct cause_list *list, const struct cause_gone *g)
 size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSES_MAX])
 {
 	struct cause_list list = { causes, 0 };
-	struct sums s = sum_queues(b);
+	struct sums s = backlog_sum_queues(b);
 	bool paused = b->schedule && strcmp(b->schedule_what, "paused") == 0;
 	struct cause *c;
 
@@ -290,21 +290,21 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	}
 	if (s.ready == 0) {
 		if (b->schedule && !paused)
-			add_schedule(&list, b);
+			backlog_add_schedule(&list, b);
 		if (b->absent.n > 0)
-			add_absent(&list, &b->absent);
+			backlog_add_absent(&list, &b->absent);
 		if (b->gone.jobs > 0)
-			add_gone(&list, &b->gone);
+			backlog_add_gone(&list, &b->gone);
 		c = cause_add(&list, CAUSE_NOTHING_WAITS);
 		SAY(why, b->queue ? "nothing waits in queue %s" : "nothing waits", b->queue);
 		SAY(figure, "0 jobs are ready, workers have claimed %" PRId64, s.running);
 		if (paused)
-			add_schedule(&list, b);
+			backlog_add_schedule(&list, b);
 		return list.n;
 	}
 	if (b->read_only || commits_wait(b))
-		add_database(&list, b);
-	add_queues(&list, b);
+		backlog_add_database(&list, b);
+	backlog_add_queues(&list, b);
 	if (b->unknown_fn) {
 		c = cause_add(&list, CAUSE_UNKNOWN_FUNCTION);
 		cause_say_unknown_function(c, b->unknown_fn, NULL, NULL);
@@ -314,15 +314,15 @@ size_t cause_of_backlog(const struct cause_backlog *b, struct cause causes[CAUSE
 	if (b->broken_fn)
 		cause_add_broken(&list, b->broken_fn, b->broken_s);
 	if (b->gone.jobs > 0)
-		add_gone(&list, &b->gone);
-	add_attempts(&list, b);
+		backlog_add_gone(&list, &b->gone);
+	backlog_add_attempts(&list, b);
 	if (!b->read_only && !commits_wait(b))
-		add_database(&list, b);
+		backlog_add_database(&list, b);
 	if (b->absent.n > 0)
-		add_absent(&list, &b->absent);
+		backlog_add_absent(&list, &b->absent);
 	if (list.n == 0)
-		add_under_way(&list, b, &s);
+		backlog_add_under_way(&list, b, &s);
 	if (b->schedule)
-		add_schedule(&list, b);
+		backlog_add_schedule(&list, b);
 	return list.n;
 }

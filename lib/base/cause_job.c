@@ -5,7 +5,7 @@
 
 #define SERVICE_PATIENCE_S 150 /* a service reports every 30 s that it is alive */
 
-static void add_not_there(struct cause_list *list, const struct cause_job *j)
+static void job_add_not_there(struct cause_list *list, const struct cause_job *j)
 {
 	struct cause *c;
 
@@ -43,7 +43,7 @@ static void add_not_there(struct cause_list *list, const struct cause_job *j)
 	SAY(mend, "defer it again, in a transaction that commits");
 }
 
-static void add_ended(struct cause_list *list, const struct cause_job *j)
+static void job_add_ended(struct cause_list *list, const struct cause_job *j)
 {
 	struct cause *c = cause_add(list, CAUSE_ENDED);
 	bool dead = strcmp(j->state, "dead") == 0;
@@ -85,7 +85,7 @@ static const char *vanished_text(const struct cause_job *j)
 	return NULL;
 }
 
-static void add_held(struct cause_list *list, const struct cause_job *j)
+static void job_add_held(struct cause_list *list, const struct cause_job *j)
 {
 	const char *gone = vanished_text(j);
 	struct cause *c;
@@ -135,7 +135,7 @@ static void add_held(struct cause_list *list, const struct cause_job *j)
 	SAY(mend, "deferred cancel %" PRId64, j->id);
 }
 
-static void add_delayed(struct cause_list *list, const struct cause_job *j)
+static void job_add_delayed(struct cause_list *list, const struct cause_job *j)
 {
 	struct cause *c = cause_add(list, CAUSE_DELAYED);
 
@@ -154,7 +154,7 @@ static void add_delayed(struct cause_list *list, const struct cause_job *j)
 		SAY(mend, "deferred retry %" PRId64, j->id);
 }
 
-static void add_waiting(struct cause_list *list, const struct cause_job *j)
+static void job_add_waiting(struct cause_list *list, const struct cause_job *j)
 {
 	struct cause *c = cause_add(list, CAUSE_WAITING);
 
@@ -171,7 +171,7 @@ static void add_waiting(struct cause_list *list, const struct cause_job *j)
 	SAY(mend, "select * from deferred.parents(%" PRId64 ")", j->id);
 }
 
-static void add_limits(struct cause_list *list, const struct cause_job *j)
+static void job_add_limits(struct cause_list *list, const struct cause_job *j)
 {
 	struct cause *c;
 	char rate[32], more[32];
@@ -214,7 +214,7 @@ static void add_limits(struct cause_list *list, const struct cause_job *j)
 	}
 }
 
-static void add_expires_first(struct cause_list *list, const struct cause_job *j, double turn_s)
+static void job_add_expires_first(struct cause_list *list, const struct cause_job *j, double turn_s)
 {
 	struct cause *c;
 
@@ -226,7 +226,7 @@ static void add_expires_first(struct cause_list *list, const struct cause_job *j
 	SAY(mend, "let more run: check_deferred --cnt 0 --runners N; or defer with a higher --priority");
 }
 
-static void add_turn(struct cause_list *list, const struct cause_job *j)
+static void job_add_turn(struct cause_list *list, const struct cause_job *j)
 {
 	const struct cause_rates *r = &j->rates;
 	double a_minute = r->minutes > 0 ? (double)r->ended / r->minutes : 0, turn_s;
@@ -237,7 +237,7 @@ static void add_turn(struct cause_list *list, const struct cause_job *j)
 		bool more = j->ahead >= j->ahead_counted;
 
 		turn_s = a_minute > 0 ? (double)j->ahead / a_minute * 60 : 0;
-		add_expires_first(list, j, turn_s);
+		job_add_expires_first(list, j, turn_s);
 		c = cause_add(list, CAUSE_BEHIND);
 		cause_jobs_text(many, sizeof(many), j->ahead, more);
 		SAY(why, "job %" PRId64 " waits for its turn: %s of queue %s come%s before it", j->id, many, j->queue,
@@ -251,7 +251,7 @@ static void add_turn(struct cause_list *list, const struct cause_job *j)
 		return;
 	}
 	if (j->serving.gap_s != CAUSE_UNKNOWN && j->serving.started_s != CAUSE_UNKNOWN && !j->serving.alive)
-		add_expires_first(list, j, (double)(j->serving.gap_s - j->serving.started_s));
+		job_add_expires_first(list, j, (double)(j->serving.gap_s - j->serving.started_s));
 	if (cause_is_unserved(&j->serving, j->ready_s) || cause_lacks_rights(&j->serving))
 		return;
 	c = cause_add(list, CAUSE_NEXT_START);
@@ -275,7 +275,7 @@ static void add_turn(struct cause_list *list, const struct cause_job *j)
 	SAY(mend, "check_deferred");
 }
 
-static void add_ready(struct cause_list *list, const struct cause_job *j)
+static void job_add_ready(struct cause_list *list, const struct cause_job *j)
 {
 	struct cause *c;
 	char many[48];
@@ -334,7 +334,7 @@ static void add_ready(struct cause_list *list, const struct cause_job *j)
 		c = cause_add(list, CAUSE_UNSERVED);
 		cause_say_unserved(c, &j->serving, j->queue);
 	}
-	add_limits(list, j);
+	job_add_limits(list, j);
 	if (j->step_group) {
 		c = cause_add(list, CAUSE_IN_STEP);
 		SAY(why, "the workers that serve queue %s are kept level, and wait for others of group %s", j->queue,
@@ -343,7 +343,7 @@ static void add_ready(struct cause_list *list, const struct cause_job *j)
 		SAY(mend,
 		    "look at what it runs: deferred ls --running; with a larger range in --balance they wait less");
 	}
-	add_turn(list, j);
+	job_add_turn(list, j);
 }
 
 size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
@@ -353,12 +353,12 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 	if (j->table.name) {
 		cause_add_table_locked(&list, &j->table);
 	} else if (!j->there) {
-		add_not_there(&list, j);
+		job_add_not_there(&list, j);
 	} else if (strcmp(j->state, "claimed") == 0 || (j->leased && j->lease_over)) {
-		add_held(&list, j);
+		job_add_held(&list, j);
 	} else if (strcmp(j->state, "ready") != 0 && strcmp(j->state, "delayed") != 0 &&
 		   strcmp(j->state, "waiting") != 0) {
-		add_ended(&list, j);
+		job_add_ended(&list, j);
 	} else {
 		if (j->expires && j->expires_in_s < 0) {
 			struct cause *c = cause_add(&list, CAUSE_EXPIRED);
@@ -368,11 +368,11 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 			SAY(mend, "defer it again, with a longer --expires");
 		}
 		if (strcmp(j->state, "waiting") == 0)
-			add_waiting(&list, j);
+			job_add_waiting(&list, j);
 		else if (strcmp(j->state, "delayed") == 0)
-			add_delayed(&list, j);
+			job_add_delayed(&list, j);
 		else
-			add_ready(&list, j);
+			job_add_ready(&list, j);
 	}
 	return list.n;
 }

@@ -22,16 +22,16 @@ void runner_functions_free(struct runner_function *functions, size_t len)
 	free(functions);
 }
 
-static int compare_names(const void *a, const void *b)
+static int functions_compare(const void *a, const void *b)
 {
 	return strcmp(((const struct runner_function *)a)->name, ((const struct runner_function *)b)->name);
 }
 
-static const struct runner_function *find_in(const struct runner_function *list, size_t len, const char *name)
+static const struct runner_function *functions_find_in(const struct runner_function *list, size_t len, const char *name)
 {
 	struct runner_function key = { .name = (char *)name };
 
-	return len == 0 ? NULL : bsearch(&key, list, len, sizeof(key), compare_names);
+	return len == 0 ? NULL : bsearch(&key, list, len, sizeof(key), functions_compare);
 }
 
 static bool are_served(const struct functions *functions, const struct runner_function *list, size_t len)
@@ -86,9 +86,9 @@ static void add_missing(const struct functions *functions, const struct passed_o
 	*list = all;
 	for (size_t b = 0; b < 2; b++)
 		for (size_t i = 0; i < len[b]; i++)
-			if (!find_in(all, known, before[b][i].name))
+			if (!functions_find_in(all, known, before[b][i].name))
 				*n += make_missing(&all[*n], before[b][i].name, skipped->plugin[0].file);
-	qsort(all, *n, sizeof(*all), compare_names);
+	qsort(all, *n, sizeof(*all), functions_compare);
 }
 
 /* Move the clashes out of the list. Returns how many functions are left. */
@@ -121,7 +121,7 @@ void functions_learn(struct functions *functions, struct runner_function *list, 
 	struct functions_old *old;
 
 	if (len > 1)
-		qsort(list, len, sizeof(*list), compare_names);
+		qsort(list, len, sizeof(*list), functions_compare);
 	add_missing(functions, skipped, &list, &len);
 	len = take_clashes(functions, list, len);
 	if (are_served(functions, list, len)) {
@@ -140,12 +140,12 @@ void functions_learn(struct functions *functions, struct runner_function *list, 
 
 const struct runner_function *functions_find(const struct functions *functions, const char *name)
 {
-	return find_in(functions->served, functions->served_len, name);
+	return functions_find_in(functions->served, functions->served_len, name);
 }
 
 const char *functions_clash(const struct functions *functions, const char *name)
 {
-	const struct runner_function *f = find_in(functions->clashes, functions->clashes_len, name);
+	const struct runner_function *f = functions_find_in(functions->clashes, functions->clashes_len, name);
 
 	return f ? f->plugin : NULL;
 }

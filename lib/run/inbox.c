@@ -12,7 +12,7 @@
 #define BUFFER_KEPT (1u << 20)         /* a larger buffer, which a large frame needed, is freed */
 #define CHANGES_MAX 1000               /* a runner that reports more changed plugins is hostile */
 
-static int add_function(struct inbox *inbox, bool clash, const char *payload, size_t len)
+static int inbox_add_function(struct inbox *inbox, bool clash, const char *payload, size_t len)
 {
 	struct frame_function fixed;
 	struct runner_function *bigger, *f;
@@ -41,7 +41,7 @@ static int add_function(struct inbox *inbox, bool clash, const char *payload, si
 	return f->name && f->plugin ? 0 : -1;
 }
 
-static void log_text(const struct job *job, const char *payload, size_t len)
+static void inbox_log_text(const struct job *job, const char *payload, size_t len)
 {
 	char *text = NULL;
 	int32_t level;
@@ -103,7 +103,7 @@ static int take_call_frame(struct call *c, const struct frame_head *head, const 
 		attempt_set_text(&c->error, &c->error_len, payload, head->len);
 		return 0;
 	case FRAME_LOG:
-		log_text(c->job, payload, head->len);
+		inbox_log_text(c->job, payload, head->len);
 		return 0;
 	case FRAME_FOLLOW:
 		return asks_add_call(&c->asks, payload, head->len);
@@ -114,8 +114,8 @@ static int take_call_frame(struct call *c, const struct frame_head *head, const 
 }
 
 /* Returns 0, -1 for nonsense, or DEFERRED_EPLUGIN or DEFERRED_ECONFIG with err. */
-static int take_frame(struct inbox *inbox, pid_t pid, struct calls *calls, const struct frame_head *head,
-		      const char *payload, struct deferred_error *err)
+static int inbox_take_frame(struct inbox *inbox, pid_t pid, struct calls *calls, const struct frame_head *head,
+			    const char *payload, struct deferred_error *err)
 {
 	if (head->type == FRAME_CHANGED)
 		return log_changed(inbox, pid, head, payload);
@@ -124,7 +124,7 @@ static int take_frame(struct inbox *inbox, pid_t pid, struct calls *calls, const
 	switch (inbox->ready ? 0 : head->type) { /* a runner that is ready has no news of these */
 	case FRAME_FUNCTION:
 	case FRAME_CLASH:
-		return add_function(inbox, head->type == FRAME_CLASH, payload, head->len);
+		return inbox_add_function(inbox, head->type == FRAME_CLASH, payload, head->len);
 	case FRAME_LOADING:
 		return note_loading(inbox, payload);
 	case FRAME_REFUSED:
@@ -139,15 +139,15 @@ static int take_frame(struct inbox *inbox, pid_t pid, struct calls *calls, const
 	return take_call_frame(&calls->call[head->slot], head, payload);
 }
 
-/* Returns 0, or as take_frame(). */
-static int take_frames(struct inbox *inbox, pid_t pid, struct calls *calls, struct deferred_error *err)
+/* Returns 0, or as inbox_take_frame(). */
+static int inbox_take_frames(struct inbox *inbox, pid_t pid, struct calls *calls, struct deferred_error *err)
 {
 	struct frame_head head;
 	char *payload;
 	int rc;
 
 	while ((rc = frame_take(&inbox->in, &head, &payload, FRAME_FROM_RUNNER_MAX)) == 1) {
-		rc = take_frame(inbox, pid, calls, &head, payload, err);
+		rc = inbox_take_frame(inbox, pid, calls, &head, payload, err);
 		if (rc < 0)
 			return rc;
 		inbox->bytes_received += sizeof(head) + head.len;
@@ -173,7 +173,7 @@ int inbox_read(struct inbox *inbox, struct child *child, struct calls *calls, st
 			child_close_socket(child);
 			break;
 		}
-		rc = take_frames(inbox, child->pid, calls, err);
+		rc = inbox_take_frames(inbox, child->pid, calls, err);
 		if (rc == DEFERRED_EPLUGIN || rc == DEFERRED_ECONFIG)
 			return rc;
 		if (rc < 0) {

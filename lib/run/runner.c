@@ -183,23 +183,23 @@ void runner_ask_cancelled(struct runner *r)
 
 /* ---- attempts --------------------------------------------------------------------------------- */
 
-static void add_ended(struct runner *r, struct attempt *a)
+static void runner_add_ended(struct runner *r, struct attempt *a)
 {
 	*r->ended_tail = a;
 	r->ended_tail = &a->next;
 }
 
 /* The first call is done, by the board. */
-static void take_done(struct runner *r)
+static void runner_take_done(struct runner *r)
 {
 	const struct board_slot said = r->child.board->slot[r->calls.first];
 	uint64_t received = r->inbox.bytes_received;
 	bool torn = r->inbox.broken || inbox_is_torn(&r->inbox, &r->child);
 
-	add_ended(r, ending_done(&r->calls, &r->output, &said,
-				 said.bytes_sent > received            ? ENDING_SHORT
-				 : torn && said.bytes_sent == received ? ENDING_TORN
-								       : ENDING_WHOLE));
+	runner_add_ended(r, ending_done(&r->calls, &r->output, &said,
+					said.bytes_sent > received            ? ENDING_SHORT
+					: torn && said.bytes_sent == received ? ENDING_TORN
+									      : ENDING_WHOLE));
 }
 
 /* The first call is done. Have all its texts come, or will no more of them come? */
@@ -215,7 +215,7 @@ static bool is_whole(const struct runner *r)
 
 /* Take up to `most` calls from the front that the runner has finished. A call whose texts may still be in the socket
  * waits for a later turn, and so do all calls behind it. */
-static void take_over(struct runner *r, unsigned int most)
+static void runner_take_over(struct runner *r, unsigned int most)
 {
 	for (; most > 0 && r->calls.used > 0 && calls_first_is_over(&r->calls); most--) {
 		struct call *c = calls_first(&r->calls);
@@ -223,7 +223,7 @@ static void take_over(struct runner *r, unsigned int most)
 		if (!c->job) {
 			calls_drop_first(&r->calls, clock_ns());
 		} else if (is_whole(r)) {
-			take_done(r);
+			runner_take_done(r);
 		} else {
 			if (!c->done_ns)
 				c->done_ns = clock_ns();
@@ -240,7 +240,7 @@ int runner_read(struct runner *r, struct deferred_error *err)
 
 	runner_output_read(&r->output, &r->child, &r->calls);
 	rc = inbox_read(&r->inbox, &r->child, &r->calls, err);
-	take_over(r, over);
+	runner_take_over(r, over);
 	if (rc == 0 && calls_are_forged(&r->calls))
 		rc = error_set(err, DEFERRED_EFAILED, "runner",
 			       "the shared memory of runner %d was overwritten\nfind the function that does so",
@@ -318,11 +318,11 @@ const char *runner_reaped(struct runner *r, int status)
 	r->child.reaped = true;
 	runner_read(r, NULL);
 	r->inbox.drained = true; /* nothing more can come */
-	take_over(r, r->calls.used);
+	runner_take_over(r, r->calls.used);
 	while (r->calls.used > 0 && !calls_first(&r->calls)->job)
 		calls_drop_first(&r->calls, clock_ns());
 	if (r->calls.used > 0 && was_begun(r))
-		add_ended(r, ending_died(&r->calls, &r->output, &r->kill, status));
+		runner_add_ended(r, ending_died(&r->calls, &r->output, &r->kill, status));
 	child_close_socket(&r->child);
 	return r->inbox.ready ? NULL : r->inbox.loading;
 }

@@ -181,36 +181,6 @@ int store_admin_some(struct pg *pg, enum store_admin_verb verb, const struct sto
 	return rc;
 }
 
-int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values,
-			  size_t n, const char *metadata, bool create, struct deferred_error *err)
-{
-	return admin_queue_set_exec(pg, queue, names, n, values, n, metadata, create, store_admin_user(), err);
-}
-
-int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values,
-			     size_t n, struct deferred_error *err)
-{
-	return admin_function_set_exec(pg, fn, names, n, values, n, store_admin_user(), err);
-}
-
-int store_admin_function_unoffered(struct pg *pg, const char *fn, bool *unoffered, struct deferred_error *err)
-{
-	struct function_unoffered_row r;
-	int rc = function_unoffered_one(pg, fn, &r, err);
-
-	*unoffered = r.unoffered;
-	return rc;
-}
-
-int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err)
-{
-	struct function_resume_row r;
-	int rc = function_resume_one(pg, fn, store_admin_user(), &r, err);
-
-	*paused = r.resumed;
-	return rc;
-}
-
 /* One step of many: adds to *done and moves *id on, to 0 when that was all. A deadlock with a worker costs a
  * repetition. */
 static int step(struct pg *pg, const char *queue, int64_t *id, int64_t last_id, int64_t *done,
@@ -277,36 +247,6 @@ int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_
 	return rc;
 }
 
-int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err)
-{
-	return admin_queue_rm_exec(pg, queue, store_admin_user(), err);
-}
-
-int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err)
-{
-	struct maintain_partitions_row r;
-	int rc = maintain_partitions_one(pg, &r, err);
-
-	if (rc == 0)
-		*added = r.added;
-	return rc;
-}
-
-int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but,
-				struct pg_result **res, struct deferred_error *err)
-{
-	return admin_purge_partition_exec(pg, older_ms, dead_ms < 0 ? NULL : &dead_ms, but, res, err);
-}
-
-int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct deferred_error *err)
-{
-	struct admin_purge_hold_row r;
-	int rc = admin_purge_hold_one(pg, aside, &r, err);
-
-	*mine = r.held;
-	return rc;
-}
-
 /* Whole numbers, which the log keeps as real: a large one would be written with an exponent. */
 static const char log_columns[] =
 	"job_id, finished_at, started_at, worker, receipt, attempt, deferred.__measure(wait_us) as wait_us, "
@@ -324,51 +264,4 @@ int store_admin_copy_out(struct pg *pg, const char *aside,
 	snprintf(sql, sizeof(sql), "copy (select %s from deferred.%s) to stdout (format csv, header)",
 		 is_log ? log_columns : "*", aside);
 	return pg_copy_out(pg, sql, row, data, rows, err);
-}
-
-int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t dead_ms, int64_t page,
-			  int32_t pages, int64_t *deleted, struct deferred_error *err)
-{
-	struct admin_purge_log_row r;
-	int rc = admin_purge_log_one(pg, part, older_ms, page, pages, dead_ms < 0 ? NULL : &dead_ms, &r, err);
-
-	if (rc == 0)
-		*deleted = r.deleted;
-	return rc;
-}
-
-int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but,
-			   int64_t *deleted, struct deferred_error *err)
-{
-	struct admin_purge_jobs_row r;
-	int rc = admin_purge_jobs_one(pg, older_ms, *id, batch, but, &r, err);
-
-	if (rc == 0) {
-		*deleted = r.purged;
-		*id = r.next_id;
-	}
-	return rc;
-}
-
-int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
-			      struct deferred_error *err)
-{
-	struct admin_purge_orphans_row r;
-	int rc = admin_purge_orphans_one(pg, older_ms, *id, batch, &r, err);
-
-	if (rc == 0) {
-		*deleted = r.purged;
-		*id = r.next_id;
-	}
-	return rc;
-}
-
-int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err)
-{
-	struct admin_purge_workers_row r;
-	int rc = admin_purge_workers_one(pg, older_ms, &r, err);
-
-	if (rc == 0)
-		*deleted = r.purged;
-	return rc;
 }

@@ -87,22 +87,6 @@ int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg
  * admin_functions_unknown.sql. */
 #define STORE_ADMIN_UNKNOWN_JOBS 10000
 
-/*
- * Change n settings, named as the columns and in their units; a value NULL goes back to the default. metadata: JSON,
- * NULL: not given. create: add the queue if it is not there; else DEFERRED_EDB with sqlstate 42704.
- * Source: admin_queue_set.sql, admin_function_set.sql.
- */
-int store_admin_queue_set(struct pg *pg, const char *queue, const char *const *names, const char *const *values,
-			  size_t n, const char *metadata, bool create, struct deferred_error *err);
-int store_admin_function_set(struct pg *pg, const char *fn, const char *const *names, const char *const *values,
-			     size_t n, struct deferred_error *err);
-
-/* End the pause that the breaker made of a function. *paused: there was one. Source: function_resume.sql. */
-int store_admin_function_resume(struct pg *pg, const char *fn, bool *paused, struct deferred_error *err);
-
-/* *unoffered: workers are known, and none of them has this function. Source: function_unoffered.sql. */
-int store_admin_function_unoffered(struct pg *pg, const char *fn, bool *unoffered, struct deferred_error *err);
-
 /* After limits changed, mark the jobs they are about: many short transactions. Source: admin_queue_mark.sql. */
 int store_admin_mark(struct pg *pg, int64_t *marked, struct deferred_error *err);
 
@@ -115,40 +99,9 @@ int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_
 int store_admin_queue_clear(struct pg *pg, const char *queue, int64_t last_id, int64_t *cancelled,
 			    struct deferred_error *err);
 
-/* Source: admin_queue_rm.sql. */
-int store_admin_queue_rm(struct pg *pg, const char *queue, struct deferred_error *err);
-
-/* Add the partitions the next weeks need. Source: maintain_partitions.sql. */
-int store_admin_maintain(struct pg *pg, int64_t *added, struct deferred_error *err);
-
-/* Steps of a purge, each a short transaction. Times in milliseconds. dead_ms: of dead jobs; below 0: they stay. */
-
-/*
- * Drop one partition. *res holds its name, NULL when none is left, and false if it is in use. It goes as a whole the
- * next time, so it is to be among those of `but` from then on: "{name,name}". Source: admin_purge_partition.sql.
- */
-int store_admin_purge_partition(struct pg *pg, int64_t older_ms, int64_t dead_ms, const char *but,
-				struct pg_result **res, struct deferred_error *err);
-
-int store_admin_purge_hold(struct pg *pg, const char *aside, bool *mine, struct deferred_error *err);
+/* Write a table that a purge has set aside as CSV. */
 int store_admin_copy_out(struct pg *pg, const char *aside,
 			 int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
 			 int64_t *rows, struct deferred_error *err);
-
-/* Delete attempts from pages [page, page + pages) of a partition. Source: admin_purge_log.sql. */
-int store_admin_purge_log(struct pg *pg, const char *part, int64_t older_ms, int64_t dead_ms, int64_t page,
-			  int32_t pages, int64_t *deleted, struct deferred_error *err);
-
-/* Delete some of the next `batch` jobs from *id on, and move *id on; 0 when all are done. Source: admin_purge_jobs.sql.
- * */
-int store_admin_purge_jobs(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, const char *but,
-			   int64_t *deleted, struct deferred_error *err);
-
-/* The same of what stands beside jobs that are gone, and of flows from *id on. Source: admin_purge_orphans.sql. */
-int store_admin_purge_orphans(struct pg *pg, int64_t older_ms, int64_t *id, int32_t batch, int64_t *deleted,
-			      struct deferred_error *err);
-
-/* Source: admin_purge_workers.sql. */
-int store_admin_purge_workers(struct pg *pg, int64_t older_ms, int64_t *deleted, struct deferred_error *err);
 
 #endif

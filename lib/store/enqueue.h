@@ -36,8 +36,7 @@ bool store_waits(const struct deferred_call_spec *call);
 /* The flow it is added to; 0: none. All calls of one statement are of one flow. */
 int64_t store_flow_of(const struct deferred_call_spec *call);
 
-/* Send job_enqueue_simple.sql; with options job_enqueue.sql; job_enqueue_after.sql if it waits for jobs or is added to
- * a flow. */
+/* Send job_enqueue_simple.sql, or with options job_enqueue.sql. */
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err);
 
 /* ids receives n ids in the order of calls; may be NULL. */

@@ -54,8 +54,8 @@ static int compare_queues(const void *a, const void *b)
 }
 
 /* List the queues the calls name, each once. Most calls in a row name the same one. */
-static int list_queues(const struct deferred_call_spec *calls, size_t n, struct queue **queues, size_t *len,
-		       struct deferred_error *err)
+static int copy_list_queues(const struct deferred_call_spec *calls, size_t n, struct queue **queues, size_t *len,
+			    struct deferred_error *err)
 {
 	struct queue *q = calloc(n, sizeof(*q));
 	size_t k = 0, unique = 0;
@@ -360,7 +360,7 @@ int store_enqueue_copy(struct pg *pg, const struct deferred_call_spec *calls, si
 		goto out;
 	}
 
-	rc = list_queues(calls, n, &queues, &len, err);
+	rc = copy_list_queues(calls, n, &queues, &len, err);
 	if (rc == 0)
 		rc = add_queues(pg, queues, len, limited, err);
 	if (rc < 0 || *limited)

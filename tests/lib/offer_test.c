@@ -48,7 +48,7 @@ static void a_place_is_text_that_the_server_accepts(void **state)
 static void what_was_sent_within_the_hour_is_not_sent_again(void **state)
 {
 	struct runner_function functions[] = { { 0 } };
-	struct pool pool = { .functions = functions, .functions_len = 1 };
+	struct pool pool = { .functions = { .served = functions, .served_len = 1 } };
 	struct offer o = { .functions = functions, .again_ns = NOW + 1 };
 
 	(void)state;

@@ -22,7 +22,7 @@ static void a_claim_is_limited_to_known_functions_once_an_unknown_one_was_met(vo
 {
 	char noop[] = "sample.noop", echo[] = "sample.echo";
 	struct runner_function functions[] = { { .name = noop }, { .name = echo } };
-	struct pool pool = { .functions = functions, .functions_len = 2 };
+	struct pool pool = { .functions = { .served = functions, .served_len = 2 } };
 	struct unknown_function u = { 0 };
 	struct ledger ledger;
 	const char **known;

@@ -69,7 +69,7 @@ static int feed(struct pg *pg, const char *aside, const char *command, const cha
 int archive_table(struct pg *pg, const char *aside, const char *command, char name[ARCHIVE_NAME_MAX], int64_t *rows,
 		  struct deferred_error *err)
 {
-	bool mine = false;
+	struct admin_purge_hold_row hold;
 	int rc;
 
 	/* It becomes part of a statement, and of a command line. */
@@ -80,8 +80,8 @@ int archive_table(struct pg *pg, const char *aside, const char *command, char na
 	snprintf(name, ARCHIVE_NAME_MAX, "%s", aside + strlen(PREFIX));
 	if ((rc = pg_begin(pg, "", err)) < 0)
 		return rc;
-	rc = store_admin_purge_hold(pg, aside, &mine, err);
-	if (rc == 0 && !mine)
+	rc = admin_purge_hold_one(pg, aside, &hold, err);
+	if (rc == 0 && !hold.held)
 		rc = error_set(err, DEFERRED_ESTALE, "archive",
 			       "table '%s' is being archived by another purge\nwait until that has ended", name);
 	if (rc == 0)

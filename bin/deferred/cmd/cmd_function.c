@@ -52,7 +52,7 @@ static int cmd_function_set(struct cli *cli, const char *fn, const struct settin
 {
 	struct deferred_error err = { 0 };
 	int64_t marked = 0;
-	int rc = store_admin_function_set(cli->pg, fn, s->name, s->value, s->n, &err);
+	int rc = admin_function_set_exec(cli->pg, fn, s->name, s->n, s->value, s->n, store_admin_user(), &err);
 
 	if (rc == 0)
 		rc = store_admin_mark(cli->pg, &marked, &err);
@@ -84,11 +84,11 @@ static int cmd_function_rm(struct cli *cli, const char *fn)
 static int cmd_function_resume(struct cli *cli, const char *fn)
 {
 	struct deferred_error err = { 0 };
-	bool paused;
+	struct function_resume_row r;
 
-	if (store_admin_function_resume(cli->pg, fn, &paused, &err) < 0)
+	if (function_resume_one(cli->pg, fn, store_admin_user(), &r, &err) < 0)
 		return cli_fail(cli, &err);
-	if (paused)
+	if (r.resumed)
 		return cli->json ? cmd_function_ls(cli, fn) : EX_OK;
 	error_set(&err, DEFERRED_ENOTFOUND, "function",
 		  "function '%.64s' is not paused\ndeferred function ls lists the paused ones", fn);

@@ -98,7 +98,7 @@ static int cmd_migrate_run(struct cli *cli, int argc, char **argv)
 	struct progress progress = { 0 };
 	struct deferred_error err = { 0 };
 	int version = 0, c, rc;
-	int64_t added;
+	struct maintain_partitions_row added;
 	bool known;
 
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
@@ -123,7 +123,7 @@ static int cmd_migrate_run(struct cli *cli, int argc, char **argv)
 		print_end(&progress, version);
 	/* Jobs of a dump that was restored are ready at once. */
 	if (!err.code && !progress.dry_run && number_shard(cli, &err) == 0)
-		store_admin_maintain(cli->pg, &added, &err);
+		maintain_partitions_one(cli->pg, &added, &err);
 	if (err.code) {
 		hint_rights(cli->pg, &err);
 		return cli_fail(cli, &err);

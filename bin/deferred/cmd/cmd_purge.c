@@ -53,6 +53,12 @@ static int purge_leave(struct purge *p, const char *partition, struct deferred_e
 	return 0;
 }
 
+/* NULL: dead jobs stay. */
+static const int64_t *dead_ms(const struct purge *p)
+{
+	return p->dead_ms < 0 ? NULL : &p->dead_ms;
+}
+
 static int drop_partitions(struct purge *p, struct deferred_error *err)
 {
 	struct admin_purge_partition_row r;
@@ -61,7 +67,7 @@ static int drop_partitions(struct purge *p, struct deferred_error *err)
 	int rc = 0;
 
 	while (rc == 0 && more) {
-		rc = store_admin_purge_partition(p->cli->pg, p->older_ms, p->dead_ms, p->in_use, &res, err);
+		rc = admin_purge_partition_exec(p->cli->pg, p->older_ms, dead_ms(p), p->in_use, &res, err);
 		if (rc < 0)
 			return rc;
 		r = admin_purge_partition_row(res, 0);
@@ -110,11 +116,11 @@ static int delete_attempts(struct purge *p, struct deferred_error *err)
 		struct admin_purge_parts_row r = admin_purge_parts_row(parts, i);
 
 		for (int64_t page = 0; rc == 0 && page < r.pages; page += pages) {
-			int64_t n = 0;
+			struct admin_purge_log_row log;
 
-			rc = store_admin_purge_log(p->cli->pg, r.partition, p->older_ms, p->dead_ms, page, pages, &n,
-						   err);
-			p->attempts += n;
+			rc = admin_purge_log_one(p->cli->pg, r.partition, p->older_ms, page, pages, dead_ms(p), &log,
+						 err);
+			p->attempts += log.deleted;
 		}
 	}
 	pg_result_free(parts);
@@ -123,25 +129,24 @@ static int delete_attempts(struct purge *p, struct deferred_error *err)
 
 static int delete_jobs(struct purge *p, struct deferred_error *err)
 {
-	int64_t id = 1, n = 0;
+	struct admin_purge_jobs_row r = { .next_id = 1 };
 	int rc;
 
 	do {
-		rc = store_admin_purge_jobs(p->cli->pg, p->older_ms, &id, (int32_t)p->batch, p->in_use, &n, err);
-		if (rc == 0)
-			p->jobs += n;
-	} while (rc == 0 && id > 0);
+		rc = admin_purge_jobs_one(p->cli->pg, p->older_ms, r.next_id, (int32_t)p->batch, p->in_use, &r, err);
+		p->jobs += r.purged;
+	} while (rc == 0 && r.next_id > 0);
 	return rc;
 }
 
 static int delete_orphans(struct purge *p, struct deferred_error *err)
 {
-	int64_t id = 1, n = 0;
+	struct admin_purge_orphans_row r = { .next_id = 1 };
 	int rc;
 
 	do
-		rc = store_admin_purge_orphans(p->cli->pg, p->older_ms, &id, (int32_t)p->batch, &n, err);
-	while (rc == 0 && (id > 0 || n > 0));
+		rc = admin_purge_orphans_one(p->cli->pg, p->older_ms, r.next_id, (int32_t)p->batch, &r, err);
+	while (rc == 0 && (r.next_id > 0 || r.purged > 0));
 	return rc;
 }
 
@@ -156,8 +161,8 @@ static int delete_rows(struct purge *p, struct deferred_error *err)
 
 static int purge(struct purge *p, struct deferred_error *err)
 {
-	int64_t added;
-	int rc = store_admin_maintain(p->cli->pg, &added, err);
+	struct admin_purge_workers_row workers = { 0 };
+	int rc = maintain_partitions_one(p->cli->pg, &(struct maintain_partitions_row){ 0 }, err);
 
 	if (rc == 0)
 		rc = p->command ? archive_partitions(p, err) : drop_partitions(p, err);
@@ -166,7 +171,8 @@ static int purge(struct purge *p, struct deferred_error *err)
 	if (rc == 0)
 		rc = delete_orphans(p, err);
 	if (rc == 0)
-		rc = store_admin_purge_workers(p->cli->pg, p->older_ms, &p->workers, err);
+		rc = admin_purge_workers_one(p->cli->pg, p->older_ms, &workers, err);
+	p->workers = workers.purged;
 	return rc;
 }
 

@@ -143,7 +143,8 @@ static int cmd_queue_set(struct cli *cli, const char *queue, const struct settin
 {
 	struct deferred_error err = { 0 };
 	int64_t marked = 0;
-	int rc = store_admin_queue_set(cli->pg, queue, s->name, s->value, s->n, s->metadata, create, &err);
+	int rc = admin_queue_set_exec(cli->pg, queue, s->name, s->n, s->value, s->n, s->metadata, create,
+				      store_admin_user(), &err);
 
 	/* The setting holds from here on. The rest is work that claims would do otherwise. */
 	if (rc == 0)
@@ -160,7 +161,8 @@ static int set_paused(struct cli *cli, char **queues, int n, bool paused)
 	int rc = pg_begin(cli->pg, "", &err);
 
 	for (int i = 0; i < n && rc == 0; i++)
-		rc = store_admin_queue_set(cli->pg, queues[i], name, paused ? value : none, 1, NULL, false, &err);
+		rc = admin_queue_set_exec(cli->pg, queues[i], name, 1, paused ? value : none, 1, NULL, false,
+					  store_admin_user(), &err);
 	if (rc == 0)
 		rc = pg_command(cli->pg, "commit", &err);
 	if (rc < 0)
@@ -213,7 +215,7 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 	if (hot > 0)
 		rc = store_admin_queue_clear(cli->pg, queue, last, &cancelled, &err);
 	if (rc == 0 && rm)
-		rc = store_admin_queue_rm(cli->pg, queue, &err);
+		rc = admin_queue_rm_exec(cli->pg, queue, store_admin_user(), &err);
 	if (cli->json)
 		printf("{\"queue\": \"%s\", \"cancelled\": %" PRId64 ", \"removed\": %s}\n", queue, cancelled,
 		       rm && rc == 0 ? "true" : "false");

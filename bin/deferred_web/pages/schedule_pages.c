@@ -84,8 +84,10 @@ static int show_schedule(struct web_request *r, const struct pg_result *res, con
 		{ AT(web_schedules, jitter_ms), CELL_INT, "jitter_ms", "Jitter (ms)" },
 		{ AT(web_schedules, created), CELL_TIME, "created_at", "Created" },
 	};
-	static const struct column next_columns[] = { { AT(admin_schedule_next, local), CELL_TEXT, "local", "Local time" },
-						      { AT(admin_schedule_next, utc), CELL_TEXT, "utc", "UTC" } };
+	static const struct column next_columns[] = {
+		{ AT(admin_schedule_next, local), CELL_TEXT, "local", "Local time" },
+		{ AT(admin_schedule_next, utc), CELL_TEXT, "utc", "UTC" },
+	};
 	static const struct column past_columns[] = { { AT(schedule_ticks, tick), CELL_TEXT, "tick", "Tick" },
 						      { AT(schedule_ticks, what), CELL_TEXT, "what", "Result" },
 						      { AT(schedule_ticks, job_id), CELL_JOB, "job", "Job" } };

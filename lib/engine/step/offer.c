@@ -109,9 +109,9 @@ void offer_forget(struct offer *o)
 int offer_run(struct offer *o, struct pg *pg, const struct pool *pool, const char *host, uint64_t now,
 	      struct deferred_error *err)
 {
-	size_t n = pool->functions.served_len < FUNCTIONS_MAX ? pool->functions.served_len : FUNCTIONS_MAX;
-	size_t clashes =
-		pool->functions.clashes_len < FUNCTIONS_MAX - n ? pool->functions.clashes_len : FUNCTIONS_MAX - n;
+	const struct functions *here = &pool->functions;
+	size_t n = here->served_len < FUNCTIONS_MAX ? here->served_len : FUNCTIONS_MAX;
+	size_t clashes = here->clashes_len < FUNCTIONS_MAX - n ? here->clashes_len : FUNCTIONS_MAX - n;
 	bool compared = o->functions == pool->functions.served;
 	uint64_t pause_ns = AGAIN_NS;
 	struct runner_function *all;
