@@ -114,9 +114,9 @@ def test_d1_results_that_are_lost_with_the_server_are_named(own_server, recorded
     wait_for(lambda: len(recorded.starts()) == 2)
     db.stop("immediate")
     assert run.wait(60) == 69, run.output()
-    assert f"warning: job {ends} record attempt 1: its outcome (ok) could not be recorded" in run.output(), run.output()
-    assert f"warning: job {goes_on} record attempt 1: cut off" in run.output(), run.output()
-    assert run.output().count("for the server is lost") == 2, run.output()
+    assert f"warning: job {ends} record attempt 1: its result (ok) could not be recorded" in run.output(), run.output()
+    assert f"warning: job {goes_on} record attempt 1: stopped" in run.output(), run.output()
+    assert run.output().count("because the connection is lost") == 2, run.output()
 
 
 def terminated_sessions(recorded, jobs, times):
