@@ -90,8 +90,8 @@ void doctor_workers(struct doctor *d)
 			    r.ready == 1000 ? " or more" : "", r.ready == 1 ? " is" : "s are", span_age(age, r.ready_s),
 			    !r.has_seen_s ? "ever seen" : "seen for ", !r.has_seen_s ? "" : span_age(seen, r.seen_s));
 		doctor_why(d, "check_deferred is not started for their queues, or ends before it claims a job");
-		doctor_do(d, "run check_deferred by hand as the user of the crontab line, and read what it prints; "
-			     "then look at the line or unit, and its log");
+		doctor_do(d, "run check_deferred by hand as the user of the crontab line; then look at the line or "
+			     "unit, and its log");
 	}
 	pg_result_free(res);
 }
