@@ -930,6 +930,25 @@ grant select on deferred.__deferred_schedule to deferred_worker;
 -- ---------------------------------------------------------------- jobs that wait for jobs: how
 -- they work stands in sql/functions/flow/__settle.sql
 
+-- The work that is left of a call of deferred.__settle().
+create type deferred.__settling as (
+    budget   integer,   -- How many rows it may still look at.
+    dealt    integer,   -- How many notes it took.
+    children bigint[],  -- Edges to be counted: the child,
+    parents  bigint[],  -- the parent,
+    whats    text[],    -- and how the parent ended.
+    links    bigint[],  -- Jobs to be linked with their parents,
+    links_of bigint[],  -- with all (NULL) or one: __deferred_ended.upto.
+    ended    bigint[],  -- Jobs that have ended.
+    failed   bigint[],  -- Jobs that have failed, if this is the first to say so.
+    over     bigint[],  -- Notes that are done with.
+    backs    bigint[],  -- Callbacks of flows that have ended,
+    unmet    bigint[],  -- with unmet
+    failure  bigint[],  -- and failure of their rows in __deferred_wait.
+    again    bigint[],  -- Edges to be looked at again: the child
+    again_of bigint[]   -- and the parent.
+);
+
 -- One job waits for another. The row stays until the child is purged.
 create table deferred.__deferred_edge (
     child  bigint not null,  -- Job that waits.

@@ -83,11 +83,7 @@ LONG = {
     "__claim",
     "__claim_lanes",
     "__claim_limited",
-    "__flow_check",
-    "__flow_end",
-    "__flow_retry_step",
     "__lanes",
-    "__settle",
 }
 
 

@@ -1,3 +1,4 @@
+-- Refuses a flow that is none, and says what is wrong with it; open: it may be without jobs.
 create or replace function deferred.__flow_check(flow json, open boolean) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -5,7 +6,7 @@ declare
     v record;
 begin
     if json_typeof(flow) is distinct from 'object' then
-        raise exception using errcode = '22023', 
+        raise exception using errcode = '22023',
             message = format('a flow must be a JSON object, but a JSON %s was given',
                              coalesce(json_typeof(flow), 'null')),
             hint =
@@ -41,9 +42,9 @@ begin
                    '1000 characters';
     end if;
     for v in
-        select case when i.callback then format('callback %s',
-                                                i.n - coalesce(json_array_length(flow->'jobs'), 0))
-                                                    else format('job %s', i.n) end as which, w.wrong
+        select case when i.callback
+                    then format('callback %s', i.n - coalesce(json_array_length(flow->'jobs'), 0))
+                    else format('job %s', i.n) end as which, w.wrong
         from deferred.__flow_items(flow) i
         cross join lateral (select case
             when json_typeof(i.job) <> 'object'
@@ -55,12 +56,12 @@ begin
                 then 'has a name that is not a text of 1 to 100 characters'
             when i.callback and (i.job->'after' is not null
                                  or i.job->>'on' not in ('ok', 'failed', 'ended'))
-                                     then
-                                         'needs ''on'' (ok, failed or ended), and cannot have ''after'''
-            when not i.callback and i.job->'on' is not null then 'has the option ''on'', which '
-                                                                 'only callbacks have'
-            when i.job->'flow' is not null then 'has the option ''flow'', which is for jobs that '
-                                                'are added later' end as wrong) w
+                then 'needs ''on'' (ok, failed or ended), and cannot have ''after'''
+            when not i.callback and i.job->'on' is not null
+                then 'has the option ''on'', which only callbacks have'
+            when i.job->'flow' is not null
+                then 'has the option ''flow'', which is for jobs that are added later'
+            end as wrong) w
         where w.wrong is not null order by i.n limit 1
     loop
         raise exception using errcode = '22023',
@@ -75,47 +76,6 @@ begin
             message = format('flow: two jobs have the name ''%s''', v.name),
             hint = 'give each job a name of its own';
     end loop;
-    for v in
-        select case when c.job->>'name' is not null then format('job ''%s''', c.job->>'name')
-                    else format('job %s', e.n) end as which, e.*, p.n as parent,
-               count(*) over (partition by e.n) as many,
-               count(*) over (partition by e.n, coalesce(e.name, e.job)) as same
-        from deferred.__flow_edges(flow) e
-        join deferred.__flow_items(flow) c on c.n = e.n
-        left join deferred.__flow_items(flow) p on p.job->>'name' = e.name
-        order by (p.n < e.n or (e.name is null and e.job ~ '^[0-9]{1,18}$')) is true, e.n
-    loop
-        if (v.condition in ('ok', 'failed', 'ended')
-            and coalesce(length(v.called), 1) between 1 and 100 and num_nonnulls(v.name, v.job) = 1
-            and (v.job is null or v.job ~ '^[0-9]{1,18}$')) is not true
-           or (json_typeof(v.item) = 'object' and v.item::jsonb - array['job', 'on', 'as'] <> '{}')
-               then
-            raise exception using errcode = '22023',
-                message = format('flow: %s: option ''after'' has the invalid value ''%s''',
-                                 v.which, left(v.item::text, 200)),
-                hint = 'write ["pack", 17, {"job": "mail", "on": "failed", "as": "m"}]; "on" is '
-                       'ok, failed or ended';
-        elsif v.name is not null and v.parent is null then
-            raise exception using errcode = '22023',
-                message = format('flow: %s waits for ''%s'', but no job of the flow has this name',
-                                 v.which, left(v.name, 200)),
-                hint = 'name another job of the flow, or give the id of an older job as a number';
-        elsif v.parent >= v.n then
-            raise exception using errcode = '22023',
-                message = format('flow: %s waits for ''%s'', which is listed after it',
-                                 v.which, v.name),
-                hint = 'list each job after the jobs it waits for, so that no cycle can arise';
-        elsif v.many > 1000 or v.same > 1 then
-            raise exception using errcode = '22023',
-                message = case when v.many > 1000 then format('flow: %s waits for %s jobs, more '
-                                                              'than 1000',
-                                                              v.which, v.many)
-                else format('flow: %s waits for %s twice',
-                            v.which, coalesce('''' || v.name || '''', v.job)) end,
-                hint = 'a job waits for at most 1000 jobs, each named once';
-        end if;
-    end loop;
+    perform deferred.__flow_check_edges(flow);
 end
 $$;
-comment on function deferred.__flow_check is
-    'refuses a flow that is none, and says what is wrong with it; open: it may be without jobs';

@@ -1,23 +1,24 @@
+-- Part of deferred.__settle(): has a closed flow end if all its jobs have. again: to be called
+-- again, put_off: in a while; callbacks: those that wait no more, and unmet and failure of their
+-- rows in __deferred_wait.
+--
 -- Flows that are opened, filled and closed.
 --
--- The jobs of such a flow come in any number of transactions, of people and of its own jobs, until
--- it has ended: until it was closed and all its jobs have come to their ends. Nobody counts them in
--- one place, where all who add and all who end would wait for each other. Instead they are gone
--- through once, in the order of their ids, from the time it is closed: up to `upto` all have ended;
--- the first behind that which has not is watched (sql/functions/flow/__settle.sql), and its end has
--- this called again. So a flow of a million costs a look at each, and one that waits for an hour's
--- job costs nothing meanwhile.
+-- The jobs of such a flow come in any number of transactions until it has ended: until it was
+-- closed and all its jobs have ended. Nobody counts them in one place, where all who add and all
+-- who end would wait for each other. Once the flow is closed, this goes through its jobs once, in
+-- the order of their ids. Up to `upto` all have ended. The first behind that which has not ended is
+-- watched (sql/functions/flow/__settle.sql), and its end has this called again.
 --
--- None is passed by. Who adds a job has locked the flow's row before its id is drawn, and keeps it
--- to the end of his transaction. Here it is locked against all of those, and jobs are read after
--- that: one that is not seen is of a transaction that comes later, and its id is above all that
--- are. So upto, which stays below an id that was seen, is below it too.
+-- No job is missed. Whoever adds a job has locked the flow's row before the id is drawn, until the
+-- transaction ends. This locks the row against all of them, and reads jobs after that. A job that
+-- it does not see is added later, with an id above all that it sees, and so above `upto`.
 --
--- Callbacks are jobs from the close on, which wait for no edge: this counts for them
--- (__deferred_wait.waits is 1 until then).
+-- Callbacks are jobs from the close on, and wait for no edge: __deferred_wait.waits is 1 until this
+-- has counted for them.
 create or replace function deferred.__flow_end(p_flow bigint, p_most integer, out looked integer,
-                                               out again boolean, out put_off boolean,
-    out callbacks bigint[], out unmet bigint[], out failure bigint[])
+    out again boolean, out put_off boolean, out callbacks bigint[], out unmet bigint[],
+    out failure bigint[])
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
@@ -43,24 +44,22 @@ begin
     if put_off then return; end if;
     select x.* into f from deferred.__deferred_flow x where x.id = p_flow;
     select coalesce(array_agg(m.job), '{}'),
-           coalesce(array_agg(m.job) filter (where m.part is distinct from 't'), '{}') into v_some,
-           v_mine
+           coalesce(array_agg(m.job) filter (where m.part is distinct from 't'), '{}')
+    into v_some, v_mine
     from (select x.job, x.part from deferred.__deferred_member x
           where x.flow between p_flow and p_flow and x.job > o.upto order by x.flow, x.job
           limit p_most) m;
     looked := cardinality(v_some);
     select min(h.id) into v_hot from deferred.__deferred_hot h where h.id = any (v_mine);
     if v_hot is not null and (o.cancelled or (f.failed is not null and f.on_failure = 'cancel'))
-        then
+    then
         -- Of a transaction that was open when the others were cancelled.
         v_part := (select m.part from deferred.__deferred_member m where m.job = v_hot);
         if o.cancelled or (v_part is null and v_hot <> f.failed) then
             perform from deferred.__deferred_hot h where h.id = v_hot for update skip locked;
             if found then
-                perform deferred.__cancel(v_hot, case when o.cancelled then 'cancelled'
-                                                      else
-                                                          format('cancelled: job %s of its flow '
-                                                                 'failed', f.failed) end);
+                perform deferred.__cancel(v_hot, 'cancelled' || case when o.cancelled then '' else
+                    format(': job %s of its flow failed', f.failed) end);
             end if;
         end if;
     end if;
@@ -97,7 +96,3 @@ begin
     delete from deferred.__deferred_flow_open x where x.flow = p_flow;
 end
 $$;
-comment on function deferred.__flow_end is
-    'part of deferred.__settle(): has a closed flow end if all its jobs have. again: to be called '
-    'again, put_off: in a while; callbacks: those that wait no more, and unmet and failure of '
-    'their rows in __deferred_wait';

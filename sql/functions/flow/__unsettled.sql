@@ -1,3 +1,6 @@
+-- When somebody is to be told of the end of a job that he waits for; -infinity: at once; NULL:
+-- nobody is.
+--
 -- Where many notes are dead that a held snapshot keeps, they are not walked over: those before the
 -- place (sql/functions/flow/__settle.sql) are not read.
 -- In PL/pgSQL, so that a start plans this only where some job waits.
@@ -10,12 +13,7 @@ declare
     v_first timestamptz;
 begin
     foreach v_late in array array[false, true] loop
-        select t.* into v from deferred.__deferred_told t where t.late = v_late
-        order by t.late desc, t.seq desc limit 1;
-        if v.at > pg_snapshot_xmax(pg_current_snapshot()) then
-            v.done := '1:1:';
-            v.at := '0';
-        end if;
+        v := deferred.__settle_place(v_late);
         select min(e.not_before) into v_first
         from (select x as low, x as high from pg_snapshot_xip(v.done) x where x < v.at
               union all select v.at, '18446744073709551615'::xid8) r
@@ -27,7 +25,4 @@ begin
     return v_first;
 end
 $$;
-comment on function deferred.__unsettled() is
-    'when somebody is to be told of the end of a job that he waits for; -infinity: at once; NULL: '
-    'nobody is';
 grant execute on function deferred.__unsettled() to deferred_worker;

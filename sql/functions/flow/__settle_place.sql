@@ -1,0 +1,18 @@
+-- How far notes have been dealt with; part of deferred.__settle().
+--
+-- The place is of another cluster if its dump was restored here: then it begins again.
+create or replace function deferred.__settle_place(p_late boolean) returns deferred.__deferred_told
+language plpgsql stable
+as $$
+declare
+    v deferred.__deferred_told;
+begin
+    select t.* into v from deferred.__deferred_told t where t.late = p_late
+    order by t.late desc, t.seq desc limit 1;
+    if v.at > pg_snapshot_xmax(pg_current_snapshot()) then
+        v.done := '1:1:';
+        v.at := '0';
+    end if;
+    return v;
+end
+$$;
