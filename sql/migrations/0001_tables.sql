@@ -440,6 +440,98 @@ create table deferred.__deferred_place (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
 
+-- A lane that a claim asks, in one of its rounds.
+create type deferred.__lane as (
+    queue    text,
+    priority integer,
+    share    double precision,  -- Of the jobs that are still wanted then. 1: all.
+    round    integer
+);
+
+-- A lane under the lock of a claim: its cursor, the window that was read, the jobs chosen.
+create type deferred.__window as (
+    queue         text,
+    priority      integer,
+    -- The cursor, as in __deferred_place. seq NULL: another claim has locked it.
+    seq           bigint,
+    done          pg_snapshot,
+    cur           pg_snapshot,
+    xid           xid8,
+    id            bigint,
+    rest_xid      xid8[],
+    rest_id       bigint[],
+    want          integer,  -- Jobs still wanted from the lane.
+    used          bigint,  -- Bytes of params that the claim has taken.
+    singles_left  integer,  -- Jobs with a lease of their own that the claim may still take.
+    spare         integer,  -- Jobs that the claim may still put apart.
+    ids           bigint[],  -- Jobs of the window, in order. The next seven are in step with it.
+    xids          xid8[],
+    tids          tid[],
+    attempts      integer[],
+    attempt_bases integer[],
+    ready_since   timestamptz[],
+    bytes         integer[],
+    -- Sum of 1: may be locked; 2: to be put apart; 4: expired; 8: gets a lease of its own. Plus 16:
+    -- may have waited for others.
+    flags         integer[],
+    flagged       integer,  -- All flags together.
+    first         bigint,  -- Lowest id.
+    last          bigint,  -- Highest id.
+    size          bigint,  -- Bytes of params, of the window, then of the jobs taken.
+    found         integer,  -- Jobs of the window.
+    again         integer,  -- How many of them, the first, were left before.
+    used_up       boolean,  -- cur holds no others.
+    fresh         boolean,  -- This claim has taken cur.
+    idle          boolean,  -- No job was found, and the cursor need not move.
+    moved         boolean,  -- The cursor is to be stored.
+    picks         integer[],  -- Positions in ids of the jobs that are taken.
+    shared        bigint[],  -- Ids of those that share a lease. NULL: none.
+    low           bigint,  -- The lowest of these.
+    high          bigint,  -- The highest of these.
+    singles       integer,  -- Jobs taken with a lease of their own.
+    cut           boolean,  -- Jobs were left for their params, or beyond singles_left.
+    -- Jobs that were put apart or have expired, and locked jobs that were not left before.
+    aside         integer,
+    receipt       bigint,  -- Of the shared lease.
+    -- In step with picks: receipt of the lease of its own. NULL: it has none.
+    receipts      bigint[]
+);
+
+-- A job that was claimed. The last row has no id, and the columns from busy on: see
+-- sql/queries/claim/job_claim.sql.
+create type deferred.__claimed as (
+    id                 bigint,
+    receipt            bigint,
+    attempt            integer,
+    attempt_base       integer,
+    max_attempts       integer,
+    timeout_ms         bigint,
+    backoff_floor_ms   bigint,
+    backoff_ceiling_ms bigint,
+    backoff_exponent   double precision,
+    created_at         timestamptz,
+    ready_since        timestamptz,
+    fn                 text,
+    label              text,
+    params             json,
+    queue              text,
+    priority           integer,
+    lease_ms           bigint,
+    alone              boolean,
+    tick               timestamptz,
+    previous_tick      timestamptz,
+    traceparent        text,
+    parents            boolean,
+    tid                tid,
+    claimed_at         timestamptz,
+    busy               boolean,
+    cut                boolean,
+    limits             boolean,
+    more               boolean,
+    look_us            bigint,
+    waiting            bigint,
+    round              text
+);
 -- Calls that workers hold, a batch a row; a job is held while its hot row is there and has an xid
 -- visible in snap.
 create table deferred.__deferred_lease (

@@ -751,7 +751,7 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         cursor.execute(
             "execute pg_catalog_job_claim(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000, null)"
         )
-        claims = len(cursor.fetchall())
+        claims = len([row for row in cursor if row[0]])
         cursor.execute(scans)
         sequential, by_index = (after - was for after, was in zip(cursor.fetchone(), before))
         assert claims == (100 if state.startswith("analysed") else 0)

@@ -20,7 +20,7 @@ MINUTE = 60000
 ALL = "-infinity"  # delayed jobs, whenever they were due
 
 
-COMMON = (1, 14, 15, 16, -1)  # of job_claim: NULL where it is as in the row before
+COMMON = (1, 14, 15, 16, 23)  # of job_claim: NULL where it is as in the row before
 
 
 class Claimed:
@@ -46,7 +46,7 @@ class Claimed:
             self.priority,
             self.lease_ms,
         ) = row[:17]
-        self.tid, self.claimed_at = row[23:25]
+        self.tid, self.claimed_at = row[22:24]
 
 
 def filled(rows):
@@ -132,8 +132,8 @@ class Worker:
             alone,
             at,
         )
-        ((self.busy, _, self.limits, self.waiting, self.more, self.round),) = self.ask("job_claimed", queues)
-        self.left = any(r[18] for r in rows)  # for its params
+        *rows, found = rows
+        self.busy, self.left, self.limits, self.more, _, self.waiting, self.round = found[24:]
         return sorted(map(Claimed, filled(rows)), key=lambda j: -j.priority)
 
     def take(self, *args, **kw):
@@ -264,7 +264,7 @@ def ids(jobs):
 
 def stale(job):
     """The same job with a receipt that is not its."""
-    return Claimed([job.id, job.receipt ^ 1] + [None] * 21 + [job.tid, None])
+    return Claimed([job.id, job.receipt ^ 1] + [None] * 20 + [job.tid, None])
 
 
 def lapse(db, *jobs):

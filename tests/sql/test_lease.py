@@ -48,7 +48,7 @@ def test_a_snapshot_taken_before_the_lock_of_a_lane_is_not_used(db, worker):  # 
     a.take()
     jobs = many(db, 1) + many(db, 2, delay="1h")
     a.ask_plain(
-        "lock table deferred.__deferred_function in access exclusive mode; select 1"
+        "lock table deferred.__deferred_queue in access exclusive mode; select 1"
     )  # which a claim of a lane that has jobs looks at first
     b.ask("job_patience", "20s")
     with concurrent.futures.ThreadPoolExecutor() as pool:

@@ -32,7 +32,7 @@ class Limited(Worker):
         rows = self.ask(
             "job_claim_limited", queues, n, rated, self.id, lease_ms, max_attempts, known, seed, size, alone, round
         )
-        self.seen, self.wait_ms = rows[0][25:27] if rows else (0, None)
+        self.seen, self.wait_ms = rows[0][31:33] if rows else (0, None)
         return [Claimed(r) for r in rows if r[0] is not None]
 
     def take(self, *args, **kw):

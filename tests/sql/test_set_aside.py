@@ -286,7 +286,8 @@ def test_lanes_that_are_known_are_asked_beside_those_of_the_round(db, worker):  
     at, names_, priorities = "q99 0/q99 0", ["zzz"], [0]
     rows = w.ask("job_claim", None, 1000, 1000, w.id, MINUTE, 3, None, 1, 1 << 24, names_, priorities, 1, 1000, at)
     w.rollback()
-    assert job in [r[0] for r in rows] and len(rows) == 101
+    claimed = [r[0] for r in rows if r[0]]
+    assert job in claimed and len(claimed) == 101
 
 
 def test_a_claim_and_a_start_look_at_some_of_many_lanes(db, worker):  # noqa: F811

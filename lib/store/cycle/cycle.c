@@ -67,8 +67,6 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		cycle_take_limited_jobs(cycle, res);
 	if (tag == TAG_LOST && !store_take_losses(&cycle->losses, res))
 		cycle->out_of_memory = true;
-	if (pg_rows(res) == 1 && tag == TAG_CLAIMED)
-		cycle_take_claimed(cycle, res);
 	else if (pg_rows(res) == 1)
 		cycle_take_worker(cycle, tag, res);
 }

@@ -38,7 +38,6 @@ void cycle_take_claimed_jobs(struct store_cycle *cycle, const struct pg_result *
 void cycle_take_limited_jobs(struct store_cycle *cycle, const struct pg_result *res);
 
 /* Answers of one row. */
-void cycle_take_claimed(struct store_cycle *cycle, const struct pg_result *res);
 void cycle_take_worker(struct store_cycle *cycle, int tag, const struct pg_result *res);
 
 #endif

@@ -57,11 +57,6 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	add_round(&args, cycle->lanes_round, claim->lanes_round, claim->lanes_anew);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
-	if (rc < 0)
-		return rc;
-	store_arg_queues(&args, scope);
-	rc = pg_pipeline_add(cycle->pg, &sql_job_claimed, &args, TAG_CLAIMED, err);
-	pg_args_clear(&args);
 	return rc;
 }
 
@@ -214,7 +209,7 @@ void cycle_take_limited_jobs(struct store_cycle *cycle, const struct pg_result *
 		cycle->limited_us = limited.look_us;
 		snprintf(cycle->round, sizeof(cycle->round), "%s", limited.round);
 		cycle->more |= strchr(cycle->round, '/') != NULL;
-		if (r.id == 0 || !(job = job_of(cycle, &common, &r)))
+		if (!r.has_id || !(job = job_of(cycle, &common, &r)))
 			continue;
 		job->limited = true;
 		if (limited.has_start_ms)
@@ -225,16 +220,30 @@ void cycle_take_limited_jobs(struct store_cycle *cycle, const struct pg_result *
 	}
 }
 
+/* The last row of a claim: what was found besides jobs. */
+static void take_found(struct store_cycle *cycle, const struct job_claim_row *r)
+{
+	cycle->busy = r->busy && cycle->claimed_len == 0;
+	cycle->cut = r->cut;
+	cycle->look_us = r->look_us;
+	cycle->limits = r->limits;
+	cycle->waiting = r->waiting;
+	if (cycle->looks && !r->more)
+		snprintf(cycle->lanes_round, ROUND_MAX, "%s", r->round ? r->round : "");
+	cycle->more |= r->more || r->round;
+}
+
 void cycle_take_claimed_jobs(struct store_cycle *cycle, const struct pg_result *res)
 {
 	struct common common = { "", 0, 0, 0, 0 };
 
 	for (size_t i = 0; i < pg_rows(res); i++) {
 		struct job_claim_row r = job_claim_row(res, i);
-		struct job *job = job_of(cycle, &common, &r);
+		struct job *job;
 
-		cycle->cut |= r.cut;
-		if (!job)
+		if (!r.has_id)
+			take_found(cycle, &r);
+		if (!r.has_id || !(job = job_of(cycle, &common, &r)))
 			continue;
 		lanes_add(&cycle->lanes, job->queue, job->priority);
 		*cycle->claimed_tail = job;
@@ -243,17 +252,4 @@ void cycle_take_claimed_jobs(struct store_cycle *cycle, const struct pg_result *
 		cycle->claimed_alone += job->alone;
 	}
 	order_claimed_jobs(cycle);
-}
-
-void cycle_take_claimed(struct store_cycle *cycle, const struct pg_result *res)
-{
-	const struct job_claimed_row r = job_claimed_row(res, 0);
-
-	cycle->busy = r.busy && cycle->claimed_len == 0;
-	cycle->look_us = r.look_us;
-	cycle->limits = r.limits;
-	cycle->waiting = r.waiting;
-	if (cycle->looks && !(r.more && !r.round))
-		snprintf(cycle->lanes_round, ROUND_MAX, "%s", r.round ? r.round : "");
-	cycle->more |= r.more || r.round;
 }

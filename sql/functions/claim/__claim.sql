@@ -1,556 +1,142 @@
--- How ready jobs are handed out.
+-- Claims ready jobs that no limit is about.
 --
--- A lane is what is ready in one queue at one priority, in the order of (xid, id): xid is the
--- transaction that made a job ready. A claim does not touch the jobs. It writes down how far the
--- lane has been handed out (a place, shared by all workers), and who has what (a lease on a batch
--- of ids). So no claim looks at what others hold, at what is done, or at what is dead.
+-- A lane holds the ready jobs of one queue at one priority, in the order of (xid, id). The xid of a
+-- job is the transaction that made it ready. A claim does not write to the rows of jobs. It moves
+-- the cursor of the lane, which all workers share, and stores one lease for the batch. So no claim
+-- walks over jobs that others hold, or that have ended.
 --
--- A place has two snapshots. What is visible in `done` has been handed out; of what is visible in
--- `cur` besides, all up to (xid, id).
--- What comes next are the jobs of transactions that were open in `done` and are not in `cur` (a
--- point look-up for each), and those with an xid between the two (one range of the index). When
--- they are used up, `cur` becomes `done`, and the next claim takes a fresh `cur`. A transaction
--- that stays open for hours costs nothing, one that commits late is not missed, whatever order the
--- numbers were given in.
+-- A cursor, a row of __deferred_place, has two snapshots. All jobs that are visible in `done` have
+-- been handed out. Of the others that are visible in `cur`, those up to (xid, id) have been handed
+-- out. When these are used up, `cur` becomes `done`, and the next claim takes a new `cur`. So a
+-- transaction that commits late is not missed, and one that stays open for hours costs nothing.
 --
--- What has to be known of a job to hand it out stands in its hot row, where who defers it has put
--- it: how many attempts it has, and how large its params are, where that is not as usual. So all is
--- decided by what the one scan has read, and calls are read once, to be handed out, those that are.
+-- A claim reads a window of the lane, chooses from it, and grants leases. Jobs that it reads and
+-- leaves are stored in the rest of the cursor, each with its xid, and come first next time. A lease
+-- holds a job while the xid of the job is visible in the snapshot of the lease. A job that is made
+-- ready again has a new xid, so it is out of every lease and every rest. A claim commits
+-- asynchronously: a crash of the server that loses the lease loses the move of the cursor too.
 --
--- A lane is locked by locking its newest place: read first, without a lock, whether there is
--- anything; what is locked by another claim is passed while another lane has jobs, and waited for
--- only by a claim that holds nothing. Then each statement has a snapshot of its own, younger than
--- the lock. The next place is a row with the next number, added before the one before it is
--- deleted: under a held snapshot the newest is found first, and two who add the first one of a lane
--- meet at the primary key; who comes second looks again.
+-- For example, transaction 7 and then 9 defer a job each, and 9 commits first:
 --
--- Fewer jobs than the window are drawn from it at random; the others stay in `rest`, each with its
--- xid, and come first next time. So do those whose row somebody has locked (a cancel not yet
--- committed), up to 1,000 of them, those beyond the budget for params, and those that need a lease
--- of their own, beyond what the worker can begin at once.
+--     event         done    cur       reads                               done then
+--     9 commits
+--     claim A       1:1:    7:10:7    the job of 9; 7 is open in cur      7:10:7
+--     7 commits
+--     claim B       7:10:7  10:10:    the job of 7, which was open in     10:10:
+--                                     done; and from 10 on nothing
 --
--- A lease holds a job while its hot row has an xid that is visible in the snapshot of the lease:
--- what is made ready again (retried, given back, lost, retried by hand) has a newer one, and is by
--- that out of every lease and every rest. A job that may not be handed out by the batch, for a
--- limit or because this worker has not its function, is put apart: deferred.__claim_limited() has
--- those. A job that is suspect, or has one attempt only, gets a lease of its own, and that claim
--- commits synchronously; any other asynchronously, so that the lock of a lane is never held for a
--- flush: a crash of the server that loses a claim leaves its jobs ready, and refuses the results of
--- whoever ran them. (This is why a claim is a transaction of its own: what it records must be
--- durable, and must not be visible to it in part.)
+-- Claim B looks up each transaction that was open in `done`, and so finds the job of 7. Jobs of
+-- later transactions are one range of the index.
 --
--- Each window that is read gets a lease of its own, with the snapshot it was read by: with a later
--- one, a job that was in both windows would be held by the lease, though it was made ready again in
--- between. tests/model explores every interleaving of all this.
+-- Claims of a lane exclude each other by the lock of its newest cursor. A claim skips a locked lane
+-- while another lane has jobs. Only a claim that has nothing waits. Each lane comes in three
+-- rounds. In the first, lanes of one priority share what is wanted. In the second, lanes that have
+-- more share what others could not give. In the third, a claim waits for a locked lane.
 --
--- What is stranded all the same, for a dump was restored or somebody wrote to the table by hand,
--- deferred.__repair() makes ready again.
-create or replace function deferred.__claim(p_queue text, p_priority integer,
-                                            p_share double precision, p_round integer, p_n integer,
-                                            p_window integer,
-    p_worker bigint, p_lease_ms bigint, p_max_attempts integer, p_known text[], p_seed bigint,
-    p_max_bytes bigint)
-returns table (id bigint, receipt bigint, attempt integer, attempt_base integer,
-               max_attempts integer, timeout_ms bigint,
-    backoff_floor_ms bigint, backoff_ceiling_ms bigint, backoff_exponent double precision,
-    created_at timestamptz, ready_since timestamptz, fn text,
-    label text, params json, queue text, priority integer, lease_ms bigint, alone boolean,
-    cut boolean, tick timestamptz, previous_tick timestamptz,
-    traceparent text, parents boolean, tid tid, claimed_at timestamptz)
+-- Each window has a lease of its own, with the snapshot it was read by. A later snapshot would hold
+-- a job of both windows that was made ready again in between. A claim is a transaction of its own.
+-- The results that a worker records must be durable, and must not be visible to its next claim in
+-- part. tests/model explores every interleaving of all this.
+--
+-- Jobs that are stranded all the same, after a restored dump or a change by hand, are made ready
+-- again by deferred.__repair().
+create or replace function deferred.__claim(
+    p_queues text[], p_n integer, p_window integer, p_worker bigint, p_lease_ms bigint,
+    p_max_attempts integer, p_known text[], p_seed bigint, p_max_bytes integer,
+    p_lane_queues text[], p_lane_priorities integer[], p_look boolean, p_singles integer,
+    p_round text)
+returns setof deferred.__claimed
 language plpgsql
 as $$
-#variable_conflict use_column
 declare
-    -- kept for later, of jobs whose rows are locked; the others are repaired
-    v_locked_max constant integer := 1000;
-    v_few     constant integer := 16;  -- calls are found one by one
-    v_gaps    constant integer := 2;   -- of the ids between a fourth at least is taken: else too
-    c_last_seq constant bigint := 9223372036854775807;  -- only a forged place has it; 1 follows
-    -- What is to be known of a candidate, in one number.
-    c_touched constant integer := 1;   -- perhaps locked by somebody
-    c_apart   constant integer := 2;   -- not handed out by the batch
-    c_expired constant integer := 4;
-    c_alone   constant integer := 8;   -- gets a lease of its own
-    c_parents constant integer := 16;  -- may have been waited for
-    v          deferred.__deferred_place;
-    v_queue    deferred.__deferred_queue;
-    v_limits   text[];    -- functions that are, if any
-    v_lease_ms bigint;
-    v_limited  boolean;   -- the queue is
-    v_singly   integer;   -- how many attempts a job has that does not say it
-    v_done     pg_snapshot;
-    v_cur      pg_snapshot;
-    v_xid      xid8;
-    v_id       bigint;
-    v_left     integer := current_setting('deferred.claim_left');
+    w          deferred.__window;
+    v_of       deferred.__deferred_queue;
+    v_lane     deferred.__lane;
+    v_next     record;             -- lanes that were looked for
+    v_left     integer := p_n;     -- jobs still wanted
+    v_goal     integer;            -- and of these from the lane
+    v_more     boolean := false;   -- some lane may have more
+    v_held     boolean := false;   -- this claim holds the lock of a lane
+    v_found    deferred.__claimed; -- what the last row says
     v_begun    timestamptz;
-    v_want     integer;
-    v_most     integer;   -- candidates, at most
-    v_all      boolean;   -- not drawn
-    v_fresh    boolean := false;
-    -- something was claimed before
-    v_more     boolean := current_setting('deferred.claim_left')::integer < p_n;
-    -- jobs that this claim may still put apart
-    v_spare    integer := current_setting('deferred.claim_spare');
-    -- of params, by what was claimed before
-    v_used     bigint := current_setting('deferred.claim_bytes');
-    -- that may still get a lease of their own
-    v_alone    integer := current_setting('deferred.claim_alone');
-    v_receipt  bigint;
-    v_got      integer;
-    v_goal     integer;
+    v_look     interval;           -- time spent on lanes that had nothing
     v_said     text;
-    -- The candidates, and what of them: found, of which the first v_again had been passed over
-    -- before, with room for v_room others.
-    v_ids      bigint[];
-    v_xids     xid8[];
-    v_tids     tid[];
-    v_attempts integer[];
-    v_attempt_bases integer[];
-    v_ready_since timestamptz[];
-    v_bytes    integer[];
-    v_flags    integer[];
-    v_flagged  integer;        -- all flags together
-    v_found    integer;
-    v_first    bigint;         -- the lowest id
-    v_last     bigint;         -- the highest
-    v_again    integer;
-    v_room     integer;
-    v_used_up  boolean;        -- there are no others in `cur`
-    v_end      integer;        -- those behind it are left as if they had not been read
-    v_free     bigint[];       -- touched, and not locked
-    v_kept_xids xid8[];        -- left
-    v_kept_ids bigint[];
-    v_apart    bigint[];
-    v_expired  bigint[];
-    v_locked   bigint[];       -- of these two
-    v_aside    integer;        -- these, and those of others than v_again that are locked
-    -- What is taken: positions, those that share a lease, bytes of params, and how many have a
-    -- lease of their own, under which receipts.
-    v_picks    integer[];
-    v_shared   bigint[];
-    v_low      bigint;
-    v_high     bigint;
-    v_size     bigint;
-    v_singles  integer;
-    v_receipts bigint[];
-    v_cut      boolean;
 begin
-    -- In the second round lanes that have more share what others could not give. The third is for
-    -- who has nothing, and holds no lock: it waits for a lane that another claim is at.
-    if v_left = 0 or v_spare <= 0 or (p_round = 2 and current_setting('deferred.claim_more') = '')
-       or (p_round = 3 and (v_left < p_n or current_setting('deferred.claim_lock') <> 'busy')) then
-        return;
+    -- The lock of a lane must not be held for a flush.
+    v_said := set_config('synchronous_commit', 'off', true);
+    v_found.busy := false;
+    v_found.cut := false;
+    v_found.waiting := 0;
+    w.used := 0;
+    w.singles_left := p_singles;
+    w.spare := 4000;
+    if p_look then
+        v_next := deferred.__lanes_round(p_queues, p_round, p_seed, p_known);
+        p_lane_queues := p_lane_queues || v_next.queues;
+        p_lane_priorities := p_lane_priorities || v_next.priorities;
     end if;
-    v_begun := clock_timestamp();
-    if not deferred.__lane_look(p_queue, p_priority) then
-        v_said := set_config('deferred.claim_look',
-                             (current_setting('deferred.claim_look')::interval
-                              + (clock_timestamp() - v_begun))::text, true);
-        return;
-    end if;
-    v_goal := case when p_round = 1 then least(v_left, ceil(v_left * p_share)) else v_left end;
-    v_left := v_goal;
-    select q.* into v_queue from deferred.__deferred_queue q where q.name = p_queue;
-    v_lease_ms := coalesce(v_queue.visibility_timeout_ms, p_lease_ms);
-    v_limited := coalesce(v_queue.max_running, v_queue.rate) is not null;
-    v_singly := coalesce(v_queue.max_attempts, p_max_attempts);
-    v_limits := nullif(array(select f.name from deferred.__deferred_function f), '{}');
-    -- what is left of `cur`, and a fresh one; again, and of more, while there were some to be put
-    -- aside, or locked
-    for v_step in 1 .. 14 loop
-        if p_round = 3 and v_step = 1 then
-            -- Those who wait stand in line here: at the place itself each claim that ends would
-            -- wake all of them, for one. Where the line is too long, the worker comes again.
-            begin
-                perform from deferred.__deferred_limit_guard g
-                where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority,
-                    0) & 1023)::integer + 1024]) for update;
-            exception when lock_not_available then
-                exit;
-            end;
-            -- each claim that is waited for deletes the row that was, and leaves another one
-            for v_try in 1 .. 20 loop
-                select p.* into v from deferred.__deferred_place p
-                where p.queue = p_queue and p.priority = p_priority and p.seq = (
-                    select n.seq from deferred.__deferred_place n
-                    where n.queue = p_queue and n.priority = p_priority
-                    order by n.queue desc, n.priority desc, n.seq desc limit 1) for update;
-                exit when found;
-            end loop;
-        else
-            -- The newest is looked for without a lock: one that is locked would be passed for all
-            -- those before it that a held snapshot keeps.
-            select p.* into v from deferred.__deferred_place p
-            where p.queue = p_queue and p.priority = p_priority and p.seq = (
-                select n.seq from deferred.__deferred_place n
-                where n.queue = p_queue and n.priority = p_priority
-                order by n.queue desc, n.priority desc, n.seq desc limit 1) for update skip locked;
+    v_look := clock_timestamp() - statement_timestamp();
+    foreach v_lane in array deferred.__claim_lanes(p_lane_queues, p_lane_priorities, p_seed) loop
+        exit when v_left = 0 or w.spare <= 0;
+        continue when (v_lane.round = 2 and not v_more)
+            or (v_lane.round = 3 and (v_left < p_n or v_held or not v_found.busy));
+        v_begun := clock_timestamp();
+        if not deferred.__lane_look(v_lane.queue, v_lane.priority) then
+            v_look := v_look + (clock_timestamp() - v_begun);
+            continue;
         end if;
-        if v.seq is null then
-            perform from deferred.__deferred_place p where p.queue = p_queue
-                and p.priority = p_priority
-            order by p.queue desc, p.priority desc, p.seq desc limit 1;
-            if not found then
-                -- Else the insert would wait for another claim that is adding the first one; and
-                -- would add it, though others have followed, if that claim has moved on since: so
-                -- we look again, in a statement behind the lock.
-                perform from deferred.__deferred_limit_guard g
-                where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority,
-                    0) & 1023)::integer + 1024]) for update skip locked;
-                if found then
-                    -- Written, so that deferred.__lock_unclaimed() with an older snapshot notices.
-                    update deferred.__deferred_limit_guard g set n = g.n
-                    where g.n = any (array[(hashtextextended(p_queue || ' ' || p_priority,
-                        0) & 1023)::integer + 1024]);
-                    insert into deferred.__deferred_place as p (queue, priority, seq, done, cur, id,
-                        rest_xid, rest_id)
-                    select p_queue, p_priority, 1, '1:1:', '1:1:', 0, '{}', '{}'
-                    where not exists (select from deferred.__deferred_place x
-                                      where x.queue = p_queue and x.priority = p_priority)
-                    on conflict do nothing returning p.* into v;
-                end if;
-            end if;
+        select q.* into v_of from deferred.__deferred_queue q where q.name = v_lane.queue;
+        continue when deferred.__is_paused(v_of);
+        w.queue := v_lane.queue;
+        w.priority := v_lane.priority;
+        w := deferred.__lane_lock(w, v_lane.round = 3);
+        if w.seq is null then
+            v_found.busy := true;
+            continue;
         end if;
-        if v.seq is null then
-            if current_setting('deferred.claim_lock') = '' then
-                v_said := set_config('deferred.claim_lock', 'busy', true);
-            end if;
-            exit;
-        end if;
-        if v_step = 1 then
-            v_said := set_config('deferred.claim_lock', 'held', true);
-        end if;
-
-        v_done := v.done;
-        v_cur := v.cur;
-        v_xid := v.xid;
-        v_id := v.id;
-        if pg_snapshot_xmax(v_cur) > pg_snapshot_xmax(pg_current_snapshot()) then
-            -- of another cluster, whose dump was restored here: no lease made here holds what is
-            -- ready since then
-            v_cur := '1:1:';
-            v_xid := null;
-            v.rest_xid := '{}';
-            v.rest_id := '{}';
-        end if;
-        if v_xid is null then
-            v_done := v_cur;
-            v_cur := pg_current_snapshot();
-            v_xid := '0';
-            v_id := 0;
-            v_fresh := true;
-        end if;
-        v_want := v_left;
-        v_all := v_want >= p_window;
-        v_most := greatest(v_want, p_window) << greatest(0, v_step - 4);
-
-        -- The candidates, in order: those left over, those of transactions that were open in
-        -- `done`, the range behind it. All columns of them that are needed, as arrays: a row that
-        -- went through the steps below would cost as much as reading it.
-        with rest as materialized (
-            select h.* from unnest(v.rest_xid, v.rest_id) r(xid, id)
-            cross join lateral (
-                select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt,
-                       h.attempt_base, h.visible_at, h.expires_at,
-                       h.suspect, h.fn, h.watched, h.max_attempts, h.params_bytes
-                from deferred.__deferred_hot h
-                -- By its id: said openly, the rest would lead into the index of what is ready, all
-                -- of it for each job while it seems small.
-                where h.id = any (array[r.id]) and coalesce(h.xid = r.xid and h.due_at is null
-                    and not h.limited and h.fn is not null, false)
-                offset 0) h)
-        select array_agg(f.id), array_agg(f.xid), array_agg(f.tid), array_agg(f.attempt),
-               array_agg(coalesce(f.attempt_base, 0)), array_agg(f.visible_at),
-               array_agg(f.bytes), array_agg(f.flags), bit_or(f.flags), min(f.id), max(f.id),
-               min(f.id), max(f.id), sum(f.bytes), count(*), count(*) filter (where f.again),
-               greatest(0, v_most - (select count(*) from rest r where not r.touched))
-        into v_ids, v_xids, v_tids, v_attempts, v_attempt_bases, v_ready_since, v_bytes, v_flags,
-            v_flagged, v_first, v_last, v_low, v_high, v_size, v_found, v_again, v_room
-        from (
-            select o.tid, o.id, o.xid, o.attempt, o.attempt_base, o.visible_at, o.again,
-                   coalesce(o.params_bytes, 1024) as bytes,
-                   -- All candidates that have expired, or are to be put apart, whether drawn or
-                   -- not: or a claim of few would find nothing among many.
-                   case when o.touched then c_touched else 0 end
-                   + case when o.expires_at <= now() then c_expired
-                          when v_limited or o.fn = any (v_limits)
-                              or (p_known is not null and o.fn <> all (p_known)) then c_apart
-                                  else 0 end
-                   + case when o.suspect or coalesce(o.max_attempts, v_singly) = 1 then c_alone
-                          else 0 end
-                   + case when o.watched is not null then c_parents else 0 end as flags
-            from (
-                select r.*, true as again from rest r
-                union all
-                (select l.*, false from pg_snapshot_xip(v_done) s(xid)
-                 cross join lateral (
-                    select h.ctid as tid, h.id, h.xid, h.xmax <> '0'::xid as touched, h.attempt,
-                           h.attempt_base, h.visible_at, h.expires_at,
-                           h.suspect, h.fn, h.watched, h.max_attempts, h.params_bytes
-                    from deferred.__deferred_hot h
-                    where h.queue = p_queue and h.priority = p_priority and h.due_at is null
-                      and not h.limited and h.fn is not null
-                      -- were it "=", the order of the primary key would do, and all of that may be
-                      -- walked
-                      and h.xid between s.xid and s.xid
-                      and (h.xid, h.id) > (v_xid, v_id)
-                    order by h.queue, h.priority, h.xid, h.id limit v_most) l
-                 where s.xid >= v_xid and pg_visible_in_snapshot(s.xid, v_cur)
-                 union all
-                 (select h.ctid, h.id, h.xid, h.xmax <> '0'::xid, h.attempt, h.attempt_base,
-                  h.visible_at, h.expires_at, h.suspect, h.fn, h.watched,
-                         h.max_attempts, h.params_bytes, false
-                  from deferred.__deferred_hot h
-                  where h.queue = p_queue and h.priority = p_priority and h.due_at is null
-                    and not h.limited and h.fn is not null
-                    and (h.xid, h.id) > (greatest(v_xid, pg_snapshot_xmax(v_done)),
-                                         case when v_xid >= pg_snapshot_xmax(v_done) then v_id
-                                              else 0 end)
-                    and h.xid < pg_snapshot_xmax(v_cur) and pg_visible_in_snapshot(h.xid, v_cur)
-                  order by h.queue, h.priority, h.xid, h.id limit v_most)
-                 limit greatest(0, v_most - (select count(*) from rest r
-                                             where not r.touched)))) o) f;
-        v_used_up := v_found - v_again < v_room;
-        exit when v_found = 0 and cardinality(v.rest_id) = 0
-            and not (v_used_up and v.xid is not null);
-
-        -- Which of them are taken, and which are left for the next claim.
-        v_kept_xids := '{}';
-        v_kept_ids := '{}';
-        v_aside := 0;
-        v_end := v_found;
-        v_singles := 0;
-        v_receipts := null;
-        v_cut := null;
-        if v_found <= v_want and (v_flagged & (c_touched | c_apart | c_expired | c_alone)) = 0
-            and v_used + v_size <= p_max_bytes then
-            v_picks := array(select generate_series(1, v_found));
-            v_shared := v_ids;
-        else
-            if v_flagged & c_touched <> 0 then
-                -- Of the row that is locked once more: before 15.15 a server may lock a later
-                -- version, which was made ready since, by an earlier place.
-                v_free := array(select h.id from deferred.__deferred_hot h
-                                where h.ctid = any (array(select u.tid
-                                    from unnest(v_tids, v_flags) u(tid, flags)
-                                    where u.flags & c_touched <> 0))
-                                  and pg_visible_in_snapshot(h.xid, v_cur)
-                                for update skip locked);
-            end if;
-            if v_found > greatest(v_want, p_window) then
-                select greatest(v_again, g.i) into v_end
-                from (select u.i from unnest(v_ids, v_flags) with ordinality u(id, flags, i)
-                      where u.flags & (c_apart | c_expired) = 0
-                        and (u.flags & c_touched = 0 or u.id = any (v_free))
-                      order by u.i offset greatest(v_want, p_window) - 1 limit 1) g;
-                v_end := coalesce(v_end, v_found);
-                v_used_up := v_used_up and v_end = v_found;
-            end if;
-            -- Where many were put aside the candidates are many more than the window: then it ends
-            -- with as many good ones as it would have had, and what lies behind is read by the next
-            -- claim. Else it would have to be passed over by each of them.
-            select array_agg(c.i order by c.n) filter (where c.n <= v_want),
-                   coalesce((array_agg(c.xid) filter (where not c.free
-                                                      and c.i <= v_end))[:v_locked_max] ||
-                                                          array_agg(c.xid) filter (where c.n >
-                                                              v_want), '{}'),
-                   coalesce((array_agg(c.id) filter (where not c.free
-                                                     and c.i <= v_end))[:v_locked_max] ||
-                                                         array_agg(c.id) filter (where c.n >
-                                                             v_want), '{}'),
-                   array_agg(c.id) filter (where c.free and c.flags & c_apart <> 0),
-                   array_agg(c.id) filter (where c.free and c.flags & c_expired <> 0),
-                   count(*) filter (where case when c.free then not c.good else c.i > v_again end)
-            into v_picks, v_kept_xids, v_kept_ids, v_apart, v_expired, v_aside
-            from (select b.*, case when b.free and b.good and b.i <= v_end then
-                                  row_number() over (partition by b.free and b.good and b.i <= v_end
-                                                     order by case when v_all then b.i
-                                                         else hashint8extended(b.id,
-                                                             p_seed) end) end as n
-                  from (select u.*, u.flags & c_touched = 0
-                        or u.id = any (v_free) as free, u.flags & (c_apart | c_expired) = 0 as good
-                        from unnest(v_ids, v_xids, v_flags) with ordinality u(id, xid, flags,
-                            i)) b) c;
-            if v_apart is not null or v_expired is not null then
-                v_locked := deferred.__claim_aside(p_queue, v_apart, v_expired);
-                if v_locked <> '{}' then
-                    select v_kept_xids || coalesce((array_agg(u.xid))[:v_locked_max], '{}'),
-                           v_kept_ids || coalesce((array_agg(u.id))[:v_locked_max], '{}')
-                    into v_kept_xids, v_kept_ids
-                    from unnest(v_ids, v_xids) with ordinality u(id, xid, i)
-                    where u.i <= v_end and u.id = any (v_locked);
-                end if;
-            end if;
-            if v_flagged & c_alone = 0 and v_used + v_size <= p_max_bytes then
-                select array_agg(v_ids[p.i]), min(v_ids[p.i]), max(v_ids[p.i]),
-                       sum(v_bytes[p.i]) into v_shared, v_low, v_high, v_size
-                from unnest(v_picks) p(i);
-            else
-                -- Of those picked, in order, those beyond the budget for params are left, but the
-                -- first job of a claim; and those that would not begin at once, and must, or the
-                -- end of their worker would count against them.
-                select array_agg(y.i) filter (where not y.beyond),
-                       array_agg(y.id) filter (where not y.beyond and not y.alone),
-                       min(y.id) filter (where not y.beyond and not y.alone),
-                       max(y.id) filter (where not y.beyond and not y.alone),
-                       sum(y.bytes) filter (where not y.beyond),
-                       count(*) filter (where not y.beyond and y.alone), bool_or(y.beyond),
-                       v_kept_xids || array_agg(v_xids[y.i]) filter (where y.beyond),
-                       v_kept_ids || array_agg(y.id) filter (where y.beyond)
-                into v_picks, v_shared, v_low, v_high, v_size, v_singles, v_cut, v_kept_xids,
-                    v_kept_ids
-                from (select x.*, ((v_more or x.upto > x.bytes) and v_used + x.upto > p_max_bytes)
-                      or (x.alone and x.alone_upto > v_alone) as beyond
-                      from (select w.*, sum(w.bytes) over upto as upto,
-                            count(*) filter (where w.alone) over upto as alone_upto
-                            from (select p.i, v_ids[p.i] as id, v_bytes[p.i] as bytes,
-                                  v_flags[p.i] & c_alone <> 0 as alone from unnest(v_picks) p(i)) w
-                            window upto as (rows unbounded preceding)) x) y;
-            end if;
-            if v_singles > 0 then
-                v_receipts := array(select case when u.flags & c_alone <> 0
-                                                    and u.i = any (v_picks) then deferred.__random()
-                                                        end
-                                    from unnest(v_flags) with ordinality u(flags, i));
-            end if;
-        end if;
-
-        if v.seq = c_last_seq then
-            delete from deferred.__deferred_place p
-            where p.queue = v.queue and p.priority = v.priority and p.seq = 1;
-        end if;
-        insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid,
-                                               rest_id)
-        values (v.queue, v.priority, v.seq % c_last_seq + 1,
-                case when v_used_up then v_cur else v_done end, v_cur,
-                case when not v_used_up then case when v_end > v_again then v_xids[v_end]
-                                                  else v_xid end end,
-                case when v_end > v_again then v_ids[v_end] else v_id end, v_kept_xids, v_kept_ids);
-        delete from deferred.__deferred_place p where p.queue = v.queue and p.priority = v.priority
-            and p.seq = v.seq;
-        v_got := coalesce(cardinality(v_picks), 0);
-        if v_got > 0 then
-            v_receipt := deferred.__random();
-            if v_shared is not null then
-                insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap,
-                                                       alone, expires_at)
-                values (p_queue, p_worker, v_receipt, v_shared, int8range(v_low, v_high, '[]'),
-                        v_cur, false, now() + v_lease_ms * interval '1 millisecond');
-            end if;
-            if v_singles > 0 then
-                v_said := set_config('synchronous_commit', 'on', true);
-                insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap,
-                                                       alone, expires_at)
-                select p_queue, p_worker, v_receipts[p.i], array[v_ids[p.i]],
-                       int8range(v_ids[p.i], v_ids[p.i], '[]'), v_cur, true,
-                       now() + v_lease_ms * interval '1 millisecond'
-                from unnest(v_picks) p(i) where v_receipts[p.i] is not null;
-            end if;
-            -- What is the same for all of them is said with the first. Calls are looked for between
-            -- the first id and the last: that is known before the plan begins, and keeps it from
-            -- opening the indexes of all other partitions.
-            if v_singles = 0 and v_all and v_got >= v_few
-                and v_high - v_low < v_got::bigint << v_gaps
-               and (select count(*) = 2 and min(x.tableoid) = max(x.tableoid)
-                    and min(x.tableoid) <> 'deferred.__deferred_default'::regclass
-                    from deferred.__deferred x where x.id = any (array[v_low, v_high])
-                        and x.id between v_low and v_high) then
-                -- Many, most ids between, and all in one partition: their calls are read in one
-                -- walk along its index, so that the first is the first, and each finds its place
-                -- among the candidates. That takes a third of a look for each.
+        v_held := true;
+        v_of.visibility_timeout_ms := coalesce(v_of.visibility_timeout_ms, p_lease_ms);
+        v_goal := case when v_lane.round = 1 then least(v_left, ceil(v_left * v_lane.share))
+                       else v_left end;
+        w.want := v_goal;
+        -- The rest of `cur`, then a fresh one. Again, and of more, while jobs were put apart or are
+        -- locked.
+        for v_step in 1 .. 14 loop
+            w := deferred.__claim_read(w, v_of, greatest(w.want, p_window)
+                                                << greatest(0, v_step - 4),
+                                       p_max_attempts, p_known);
+            exit when w.idle;
+            w := deferred.__claim_choose(w, p_window, p_seed, p_max_bytes);
+            if w.picks is not null then
+                w := deferred.__claim_grant(w, p_worker, v_of.visibility_timeout_ms);
                 return query
-                with taken as materialized (
-                    select array_agg(s.id) as ids, array_agg(s.i) as places
-                    from (select v_ids[p.i] as id, p.i from unnest(v_picks) p(i) order by 1) s)
-                select d.id, case when d.id = v_low then v_receipt end,
-                       least(v_attempts[d.i], 2147483646) + 1, nullif(v_attempt_bases[d.i], 0),
-                       coalesce(d.max_attempts, v_queue.max_attempts), d.timeout_ms,
-                       coalesce(d.backoff_floor_ms, v_queue.backoff_floor_ms),
-                       coalesce(d.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
-                       coalesce(d.backoff_exponent, v_queue.backoff_exponent), d.created_at,
-                       v_ready_since[d.i], coalesce(d.fn,
-                                                    (select h.fn from deferred.__deferred_hot h
-                                                     where h.id = any (array[d.id])))::text,
-                                                         d.label, d.params,
-                       case when d.id = v_low then p_queue end,
-                       case when d.id = v_low then p_priority end,
-                       case when d.id = v_low then v_lease_ms end,
-                       null::boolean, v_cut, d.tick, d.previous_tick, d.traceparent,
-                       case when v_flags[d.i] & c_parents <> 0 then true end, v_tids[d.i],
-                       case when d.id = v_low then now() end
-                from taken t
-                cross join lateral (
-                    select n.*, t.places[n.nth] as i
-                    from (select x.*, width_bucket(x.id, t.ids) as nth from deferred.__deferred x
-                          where x.id between v_low and v_high offset 0) n
-                    where t.ids[n.nth] = n.id offset 0) d;
-                get diagnostics v_found = row_count;
-                v_picks := case when v_found < v_got then array(
-                    select p.i from unnest(v_picks) p(i)
-                    where not exists (select from deferred.__deferred x
-                                      where x.id = any (v_ids[p.i:p.i])
-                                        and x.id between v_low and v_high)) end;
+                select c.* from deferred.__claim_calls(
+                    w, v_of, w.picks, w.ids, w.tids, w.attempts, w.attempt_bases, w.ready_since,
+                    w.flags, w.receipts, w.first, w.last) c;
             end if;
-            if v_picks is not null then
-                -- Few, or far apart: each by its id, said in a way that picks no partition, which
-                -- costs more than a look in vain where the ids lie in two.
-                return query
-                select v_ids[p.i], case when p.n = 1
-                                            or v_singles > 0 then coalesce(v_receipts[p.i],
-                                                v_receipt) end, least(v_attempts[p.i],
-                                                    2147483646) + 1,
-                       nullif(v_attempt_bases[p.i], 0),
-                       coalesce(d.max_attempts, v_queue.max_attempts),
-                       d.timeout_ms, coalesce(d.backoff_floor_ms, v_queue.backoff_floor_ms),
-                       coalesce(d.backoff_ceiling_ms, v_queue.backoff_ceiling_ms),
-                       coalesce(d.backoff_exponent, v_queue.backoff_exponent), d.created_at,
-                       v_ready_since[p.i],
-                       coalesce(d.fn, (select h.fn from deferred.__deferred_hot h
-                                       where h.id = v_ids[p.i]))::text, d.label, d.params,
-                       case when p.n = 1 then p_queue end, case when p.n = 1 then p_priority end,
-                       case when p.n = 1 then v_lease_ms end,
-                       case when v_receipts[p.i] is not null then true end, v_cut, d.tick,
-                       d.previous_tick, d.traceparent,
-                       case when v_flags[p.i] & c_parents <> 0 then true end, v_tids[p.i],
-                       case when p.n = 1 then now() end
-                from unnest(v_picks) with ordinality p(i, n)
-                left join lateral (select x.* from deferred.__deferred x
-                                   where x.id = any (v_ids[p.i:p.i])
-                                     and x.id between v_first and v_last limit 1) d on true;
-            end if;
-            v_used := v_used + v_size;
-            v_alone := v_alone - v_singles;
-            v_said := set_config('deferred.claim_bytes', v_used::text, true);
-            v_said := set_config('deferred.claim_alone', v_alone::text, true);
-            v_left := v_left - v_got;
+            v_found.cut := v_found.cut or w.cut;
+            exit when w.want <= 0 or w.spare <= 0 or w.cut
+                or (w.fresh and (w.aside = 0 or w.used_up));
+        end loop;
+        if w.moved then
+            perform deferred.__lane_move(w);
+        end if;
+        v_left := v_left - v_goal + w.want;
+        if w.want <= 0 then
             v_more := true;
+            -- Those left, and where there is more, as many again as one claim looks at.
+            v_found.waiting := v_found.waiting + cardinality(w.rest_id)
+                + case when w.used_up then 0 else greatest(p_n, p_window) end;
         end if;
-        -- What needs a lease of its own beyond what can begin, or more room for params, is left,
-        -- and nothing more is read for it: it would be left too, and all that is left is looked at
-        -- by each claim.
-        v_spare := v_spare - v_aside;
-        exit when v_left <= 0 or v_spare <= 0 or v_cut or (v_fresh and (v_aside = 0 or v_used_up));
     end loop;
-    if v_spare < current_setting('deferred.claim_spare')::integer then
-        v_said := set_config('deferred.claim_spare', v_spare::text, true);
+    v_found.busy := v_found.busy and not v_held;
+    v_found.limits := deferred.__limited_jobs(p_queues);
+    v_found.more := w.spare <= 0;
+    v_found.look_us := extract(epoch from v_look) * 1000000;
+    if p_look and not v_found.more then
+        v_found.round := v_next.round;
     end if;
-    v_said := set_config('deferred.claim_left',
-                         (current_setting('deferred.claim_left')::integer - v_goal + v_left)::text,
-                         true);
-    if v_left > 0 then
-        return;
-    end if;
-    v_said := set_config('deferred.claim_more', 'more', true);
-    -- Those left over; and where there is more, as many again as one claim looks at: nobody counts
-    -- them.
-    v_said := set_config('deferred.claim_waiting',
-                         (current_setting('deferred.claim_waiting')::bigint
-        + cardinality(v_kept_ids) + case when v_used_up then 0
-                                         else greatest(p_n, p_window) end)::text, true);
+    return next v_found;
 end
 $$;
-comment on function deferred.__claim is
-    'claims ready jobs of one lane that no limit is about; what sql/queries/claim/job_claim.sql '
-    'calls for each';
 grant execute on function deferred.__claim to deferred_worker;

@@ -36,7 +36,4 @@ begin
     return array(select unnest(p_apart || p_expired) except select unnest(v_free));
 end
 $$;
-comment on function deferred.__claim_aside is
-    'ends jobs that have expired, and puts others apart; returns those whose rows are locked; '
-    'part of deferred.__claim()';
 grant execute on function deferred.__claim_aside to deferred_worker;

@@ -464,6 +464,4 @@ begin
     order by t.turn, t.id;
 end
 $$;
-comment on function deferred.__claim_limited is
-    'claims marked jobs within their limits; what sql/queries/claim/job_claim_limited.sql calls';
 grant execute on function deferred.__claim_limited to deferred_worker;

@@ -13,7 +13,7 @@
 --   or have one attempt: as many as can begin at once; $11 where the last claim left the round
 --   through all queues, text: its last column. NULL: nowhere; the part up to "/": a new round
 --   begins there.
--- rows: the columns of job_claim.sql, each of them in each row; cut is false. Then: jobs seen;
+-- rows: the columns of job_claim.sql, each of them in each row. Then: jobs seen;
 --   milliseconds until a rate allows the next job (NULL: not known); milliseconds within which the
 --   job must start or be given back (NULL: no rate), less than the time of one job at that rate, so
 --   that late starts never come more than one too many; microseconds that the claim took;
@@ -26,9 +26,10 @@
 select c.id, c.receipt, c.attempt, c.attempt_base, c.job_max_attempts as max_attempts, c.timeout_ms,
        c.backoff_floor_ms, c.backoff_ceiling_ms, c.backoff_exponent,
        c.created_at, c.ready_since, c.fn, c.label, c.params, c.job_queue as queue,
-       c.job_priority as priority, c.job_lease_ms as lease_ms, c.alone, false as cut,
-       c.tick, c.previous_tick, c.traceparent, c.parents, c.tid, c.claimed_at, c.seen, c.wait_ms,
-       c.start_ms,
+       c.job_priority as priority, c.job_lease_ms as lease_ms, c.alone, c.tick,
+       c.previous_tick, c.traceparent, c.parents, c.tid, c.claimed_at, null::bool as busy,
+       null::bool as cut, null::bool as limits, null::bool as more, null::int8 as look_us,
+       null::int8 as waiting, null::text as round, c.seen, c.wait_ms, c.start_ms,
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8 as look_us,
        c.round_next as round
 from deferred.__claim_limited($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int4,

@@ -62,14 +62,11 @@ class Session:
         return self.cursor.fetchall()
 
     def run(self, name, *args):
-        """Microseconds of one execution, and the rows that came back. What a claim has to tell beside its jobs is asked in its transaction."""
-        for statement in (name, *FOLLOWED.get(name, ())):
-            self.prepare(statement)
+        """Microseconds of one execution, and the rows that came back."""
+        self.prepare(name)
         before = self.cpu_us()
         self.cursor.execute("begin")
         rows = self.execute(name, *args)
-        for statement, more in FOLLOWED.get(name, {}).items():
-            self.execute(statement, *more)
         self.cursor.execute("commit")
         return self.cpu_us() - before, rows
 
@@ -168,8 +165,8 @@ def claiming(_, receipt):
 
 
 def named(ids, rows):
-    """A row for each that was settled."""
-    return [row[0] for row in rows]
+    """A row for each that was settled. The last row of a claim has no id."""
+    return [row[0] for row in rows if row[0]]
 
 
 def unless_named(ids, rows):
@@ -211,8 +208,6 @@ STATEMENTS = {
         given_back,
     ),
 }
-# What is sent with one of them, in its transaction, and its arguments.
-FOLLOWED = {"job_claim": {"job_claimed": (None,)}}
 
 # ---- measuring
 
