@@ -18,8 +18,8 @@ def test_the_planner_inlines_it(db):
 
 
 def test_no_statement_reads_the_column_itself():
-    for folder in ("functions", "queries", "views"):
-        for path in glob.glob(os.path.join(pg.TOP, "sql", folder, "*.sql")):
+    for kind in ("functions", "queries", "views"):
+        for path in glob.glob(os.path.join(pg.TOP, "sql", kind, "**", "*.sql"), recursive=True):
             text = re.sub(r"--.*", "", read(path))
             aliases = set(re.findall(r"__deferred_queue (?:as )?(\w+)", text)) - {"where", "set", "for"}
             raw = [a for a in aliases if re.search(rf"\b{a}\.paused\b", text)]

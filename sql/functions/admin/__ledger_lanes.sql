@@ -21,7 +21,7 @@ as $$
           left join lateral (select x.* from deferred.__deferred_place x
                              where x.queue = h.queue and x.priority = h.priority
                              order by x.seq desc limit 1) p on true
-          where h.due_at is null and not h.limited and h.fn is not null) b
+          where deferred.__in_lane(h.due_at, h.limited, h.fn)) b
     where b.n <> 1
   union all
     select 'I9: a lane has one cursor', null,

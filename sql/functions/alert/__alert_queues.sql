@@ -17,8 +17,7 @@ begin
     for v in
         select d.queue, d.ready, d.more, d.oldest_s, l.late_s,
                (exists (select from deferred.__deferred_hot h
-                        where h.queue = d.queue and h.due_at is null and not h.limited
-                          and h.fn is not null)
+                        where h.queue = d.queue and deferred.__in_lane(h.due_at, h.limited, h.fn))
                 or exists (select from deferred.__deferred_hot h
                            where h.queue = d.queue and h.due_at is null and h.limited
                              and h.concurrency_key is null and h.unknown in (false, true))

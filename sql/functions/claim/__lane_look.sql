@@ -12,8 +12,8 @@ begin
     order by p.queue desc, p.priority desc, p.seq desc limit 1;
     if not found or pg_snapshot_xmax(v.cur) > pg_snapshot_xmax(pg_current_snapshot()) then
         return exists (select from deferred.__deferred_hot h
-                       where h.queue = p_queue and h.priority = p_priority and h.due_at is null
-                         and not h.limited and h.fn is not null limit 1);
+                       where h.queue = p_queue and h.priority = p_priority
+                         and deferred.__in_lane(h.due_at, h.limited, h.fn) limit 1);
     end if;
     if v.rest_id <> '{}' then
         perform from unnest(v.rest_xid, v.rest_id) r(xid, id)
@@ -26,8 +26,8 @@ begin
         end if;
     end if;
     perform from deferred.__deferred_hot h
-    where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited
-      and h.fn is not null
+    where h.queue = p_queue and h.priority = p_priority
+      and deferred.__in_lane(h.due_at, h.limited, h.fn)
       and (h.xid, h.id) > (greatest(coalesce(v.xid, '0'),
                                     pg_snapshot_xmax(case when v.xid is null then v.cur
                                         else v.done end)),
@@ -41,13 +41,12 @@ begin
                   from pg_snapshot_xip(v.done) x where v.xid is not null and x >= v.xid) o
     cross join lateral (
         select from deferred.__deferred_hot h
-        where h.queue = p_queue and h.priority = p_priority and h.due_at is null and not h.limited
-          and h.fn is not null and h.xid between o.x and o.x
+        where h.queue = p_queue and h.priority = p_priority
+          and deferred.__in_lane(h.due_at, h.limited, h.fn)
+          and h.xid between o.x and o.x
           and (o.x <> coalesce(v.xid, '0') or h.id > v.id)
         order by h.queue, h.priority, h.xid, h.id limit 1) h limit 1;
     return found;
 end
 $$;
-comment on function deferred.__lane_look is
-    'true: some ready job of the lane has not been handed out';
 grant execute on function deferred.__lane_look to deferred_worker;

@@ -60,17 +60,17 @@ begin
                     select h.queue, h.priority into v_lane from deferred.__deferred_hot h
                     where h.queue = v_queue and h.priority < v_priority
                       and h.priority > case when v_end = v_queue then v_end_at else -32769 end
-                      and h.due_at is null and not h.limited and h.fn is not null
+                      and deferred.__in_lane(h.due_at, h.limited, h.fn)
                     order by h.queue desc, h.priority desc limit 1;
                     if not found and v_end <> v_queue then
                         select h.queue, h.priority into v_lane from deferred.__deferred_hot h
-                        where h.queue < v_queue and h.queue > v_end and h.due_at is null
-                          and not h.limited and h.fn is not null
+                        where h.queue < v_queue and h.queue > v_end
+                          and deferred.__in_lane(h.due_at, h.limited, h.fn)
                         order by h.queue desc, h.priority desc limit 1;
                         if not found and v_end <> '' then
                             select h.queue, h.priority into v_lane from deferred.__deferred_hot h
-                            where h.queue = v_end and h.priority > v_end_at and h.due_at is null
-                              and not h.limited and h.fn is not null
+                            where h.queue = v_end and h.priority > v_end_at
+                              and deferred.__in_lane(h.due_at, h.limited, h.fn)
                             order by h.queue desc, h.priority desc limit 1;
                         end if;
                     end if;
@@ -104,6 +104,4 @@ begin
     end loop;
 end
 $$;
-comment on function deferred.__lanes is
-    'queues and priorities that may have ready jobs; p_queues: those served, NULL: all';
 grant execute on function deferred.__lanes to deferred_worker, deferred_viewer;

@@ -21,7 +21,7 @@ begin
     v_guards := array(
         select g.n from deferred.__deferred_limit_guard g
         where g.n = any (array(
-            select (hashtextextended(l.queue || ' ' || l.priority, 0) & 1023)::integer + 1024
+            select deferred.__lane_guard(l.queue, l.priority)
             from unnest(p_queues, p_priorities) l(queue, priority)
             where not exists (select from deferred.__deferred_place p
                               where p.queue = l.queue and p.priority = l.priority)))
@@ -36,10 +36,9 @@ begin
                        bool_and(x.fn <> all (v_offered || p_known)) as unknown
                 from (select h.id, h.fn from deferred.__deferred_hot h
                       where h.queue = l.queue and h.priority = l.priority
-                        and h.due_at is null and not h.limited and h.fn is not null
+                        and deferred.__in_lane(h.due_at, h.limited, h.fn)
                       order by h.queue, h.priority, h.xid, h.id limit v_few + 1) x) j
-            where (hashtextextended(l.queue || ' ' || l.priority, 0) & 1023)::integer + 1024
-                  = any (v_guards)
+            where deferred.__lane_guard(l.queue, l.priority) = any (v_guards)
               and not exists (select from deferred.__deferred_place p
                               where p.queue = l.queue and p.priority = l.priority)
               and j.unknown and cardinality(j.ids) <= v_few))
@@ -52,6 +51,4 @@ begin
     where not exists (select from deferred.__deferred_limited l where l.queue = f.queue);
 end
 $$;
-comment on function deferred.__lanes_aside is
-    'sets aside the jobs of lanes that hold only a few jobs of functions that no worker has';
 grant execute on function deferred.__lanes_aside to deferred_worker;

@@ -24,8 +24,7 @@ begin
             order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
             if not found then
                 perform from deferred.__deferred_limit_guard g
-                where g.n = (hashtextextended(h.queue || ' ' || h.priority,
-                                              0) & 1023)::integer + 1024 for update;
+                where g.n = deferred.__lane_guard(h.queue, h.priority) for update;
             end if;
             raise exception using errcode = 'DEF01';
         exception when sqlstate 'DEF01' then

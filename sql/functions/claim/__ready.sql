@@ -41,8 +41,9 @@ cross join lateral (
      where (r.xid, r.id) < (l.to_xid, l.to_id))
     union all
     (select h.id, h.fn, h.visible_at from deferred.__deferred_hot h
-     where h.queue = l.queue and h.priority = l.priority and h.due_at is null and not h.limited
-       and h.fn is not null and (h.xid, h.id) > (l.from_xid, l.from_id)
+     where h.queue = l.queue and h.priority = l.priority
+       and deferred.__in_lane(h.due_at, h.limited, h.fn)
+       and (h.xid, h.id) > (l.from_xid, l.from_id)
        and (h.xid, h.id) < (l.to_xid, l.to_id)
      order by h.queue, h.priority, h.xid, h.id limit p_most)
     union all
@@ -52,8 +53,9 @@ cross join lateral (
            where l.xid is not null and x >= l.xid) o
      cross join lateral (
         select h.id, h.fn, h.visible_at from deferred.__deferred_hot h
-        where h.queue = l.queue and h.priority = l.priority and h.due_at is null and not h.limited
-          and h.fn is not null and h.xid between o.x and o.x
+        where h.queue = l.queue and h.priority = l.priority
+          and deferred.__in_lane(h.due_at, h.limited, h.fn)
+          and h.xid between o.x and o.x
           and (o.x <> coalesce(l.xid, '0') or h.id > l.id) and (h.xid, h.id) < (l.to_xid, l.to_id)
         order by h.queue, h.priority, h.xid, h.id limit p_most) h)
     limit p_most) j

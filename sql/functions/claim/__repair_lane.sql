@@ -18,20 +18,20 @@ begin
     with stranded as materialized (
         select b.id, b.xid from (
             (select h.id, h.xid from deferred.__deferred_hot h
-             where h.queue = v.queue and h.priority = v.priority and h.due_at is null
-               and not h.limited and h.fn is not null
+             where h.queue = v.queue and h.priority = v.priority
+               and deferred.__in_lane(h.due_at, h.limited, h.fn)
                and h.xid < pg_snapshot_xmax(v.done) and pg_visible_in_snapshot(h.xid, v.done))
             union all
             (select h.id, h.xid from deferred.__deferred_hot h
-             where h.queue = v.queue and h.priority = v.priority and h.due_at is null
-               and not h.limited and h.fn is not null
+             where h.queue = v.queue and h.priority = v.priority
+               and deferred.__in_lane(h.due_at, h.limited, h.fn)
                and (h.xid, h.id) <= (coalesce(v.xid, pg_snapshot_xmax(v.cur)), v.id)
                and pg_visible_in_snapshot(h.xid, v.cur)
                and not pg_visible_in_snapshot(h.xid, v.done))
             union all
             (select h.id, h.xid from deferred.__deferred_hot h
-             where h.queue = v.queue and h.priority = v.priority and h.due_at is null
-               and not h.limited and h.fn is not null
+             where h.queue = v.queue and h.priority = v.priority
+               and deferred.__in_lane(h.due_at, h.limited, h.fn)
                and h.xid >= pg_snapshot_xmax(pg_current_snapshot())
                and h.xid <> pg_current_xact_id())) b
         where not exists (select from unnest(v.rest_xid, v.rest_id) r(xid, id)
@@ -52,8 +52,8 @@ begin
     delete from deferred.__deferred_place p
     where p_many and p.queue = v.queue and p.priority = v.priority and p.seq = v.seq
       and not exists (select from deferred.__deferred_hot h
-                      where h.queue = v.queue and h.priority = v.priority and h.due_at is null
-                        and not h.limited and h.fn is not null limit 1);
+                      where h.queue = v.queue and h.priority = v.priority
+                        and deferred.__in_lane(h.due_at, h.limited, h.fn) limit 1);
     return v_rows;
 end
 $$;

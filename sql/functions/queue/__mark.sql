@@ -30,8 +30,8 @@ begin
                 and p.priority = v_lane.priority;
             if not found then  -- the first claim of the lane may be under way
                 perform from deferred.__deferred_limit_guard g
-                where g.n = any (array[(hashtextextended(v_lane.queue || ' ' || v_lane.priority,
-                    0) & 1023)::integer + 1024]) for update;
+                where g.n = any (array[deferred.__lane_guard(v_lane.queue, v_lane.priority)])
+                for update;
             end if;
         end loop;
     end loop;

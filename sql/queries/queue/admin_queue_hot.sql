@@ -9,8 +9,8 @@ select exists (select from deferred.__deferred_queue q where q.name = $1::text
        (select count(*) from (
             select from deferred.__deferred_hot h where h.queue = $1 and h.fn is null
             union all
-            select from deferred.__deferred_hot h where h.queue = $1 and h.due_at is null
-                and not h.limited and h.fn is not null
+            select from deferred.__deferred_hot h where h.queue = $1
+                and deferred.__in_lane(h.due_at, h.limited, h.fn)
             union all
             select from deferred.__deferred_hot h
             where h.queue = $1 and h.due_at is null and h.limited and h.concurrency_key is null

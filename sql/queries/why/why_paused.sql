@@ -5,8 +5,9 @@
 -- locks: none. Index: primary key of __deferred_queue; __deferred_hot_ready and its neighbours
 -- The order of an index keeps the planner from reading the table.
 select (select count(*) from (
-            (select from deferred.__deferred_hot x where x.queue = q.name and x.due_at is null
-                 and not x.limited and x.fn is not null order by x.queue, x.priority, x.xid, x.id)
+            (select from deferred.__deferred_hot x where x.queue = q.name
+                 and deferred.__in_lane(x.due_at, x.limited, x.fn)
+             order by x.queue, x.priority, x.xid, x.id)
             union all
             (select from deferred.__deferred_hot x where x.queue = q.name and x.due_at is null
                  and x.limited and x.concurrency_key is null and x.unknown in (false, true)

@@ -11,7 +11,7 @@
 select s.version,
        case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) <= 100000 then
            exists (select from deferred.__deferred_hot h
-                   where h.due_at is null and not h.limited and h.fn is not null)
+                   where deferred.__in_lane(h.due_at, h.limited, h.fn))
            or exists (select from deferred.__deferred_hot h
                       where h.due_at is null and h.limited and h.concurrency_key is null)
            or exists (select from deferred.__deferred_hot h
