@@ -136,7 +136,7 @@ void cause_say_unserved(struct cause *c, const struct cause_serving *s, const ch
 	if (s->seen_s == CAUSE_UNKNOWN && !s->others) {
 		SAY(why, "no worker was ever seen: check_deferred has not been started for this database");
 		SAY(figure, "0 starts of check_deferred that had work");
-		SAY(mend, "run deferred doctor on the host whose cron starts check_deferred");
+		SAY(mend, "deferred doctor on the host whose cron starts check_deferred");
 	} else if (s->seen_s == CAUSE_UNKNOWN) {
 		SAY(why, "no worker serves queue %s", queue);
 		SAY(figure, "the workers that were started serve other queues");
@@ -144,7 +144,7 @@ void cause_say_unserved(struct cause *c, const struct cause_serving *s, const ch
 	} else if (s->service) {
 		SAY(why, "the service that served queue %s has ended, or is cut off from the database", queue);
 		SAY(figure, "%s was seen %s ago", or_none(s->instance), AGE(s->seen_s));
-		SAY(mend, "run deferred doctor on that host; look at the unit and its log (exit code 77: a right is "
+		SAY(mend, "deferred doctor on that host; look at the unit and its log (exit code 77: a right is "
 			  "missing)");
 	} else {
 		SAY(why, "the workers that served queue %s no longer start", queue);
@@ -153,7 +153,7 @@ void cause_say_unserved(struct cause *c, const struct cause_serving *s, const ch
 			    or_none(s->instance), AGE(s->seen_s), AGE(s->gap_s));
 		else
 			SAY(figure, "the last one, %s, was seen %s ago", or_none(s->instance), AGE(s->seen_s));
-		SAY(mend, "run deferred doctor on that host; look at the crontab line and its log");
+		SAY(mend, "deferred doctor on that host; look at the crontab line and its log");
 	}
 }
 

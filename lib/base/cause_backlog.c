@@ -125,7 +125,7 @@ static void backlog_add_attempts(struct cause_list *list, const struct cause_bac
 		SAY(figure, "half of its attempts took more than %s in the last %.0f min, and %s before",
 		    cause_duration_text(now, sizeof(now), r->run_p50_s), r->minutes,
 		    cause_duration_text(then, sizeof(then), r->usual_run_p50_s));
-		SAY(mend, r->build ? "look at deferred functions; install the build before it again"
+		SAY(mend, r->build ? "deferred functions; install the build before it again"
 				   : "look at what it waits for: its server, the network, the database");
 	}
 	if (r->fn && r->fn_share > 0.6 && r->ended >= LITTLE && r->fn_share < 0.995) {
@@ -262,7 +262,7 @@ static void backlog_add_absent(struct cause_list *list, const struct cause_absen
 	else
 		SAY(figure, "pidfile %s: it was seen %s ago, and used to start every %s, %" PRId64 " times%s",
 		    a->pidfile, AGE(a->seen_s), AGE(a->every_s), a->starts, others);
-	SAY(mend, "run deferred doctor on that host; look at the crontab line or the unit, and its log");
+	SAY(mend, "deferred doctor on that host; look at the crontab line or the unit, and its log");
 }
 
 static void backlog_add_gone(struct cause_list *list, const struct cause_gone *g)

@@ -135,7 +135,7 @@ def test_a_host_that_is_missed_while_others_come_is_told_by_top_too(db):
     assert re.fullmatch(
         r"     pidfile /run/d.pid: it was seen 26min ago, and used to start every \S+, 275 times", lines[3]
     ), lines
-    assert lines[4] == "do:  run deferred doctor on that host; look at the crontab line or the unit, and its log", lines
+    assert lines[4] == "do:  deferred doctor on that host; look at the crontab line or the unit, and its log", lines
     told = json.loads(db.run(["deferred", "top", "--json"]).stdout)["why"]
     assert (told["cause"], told["why"]) == ("absent", lines[2][5:])
     top = Terminal(db, 24, 100, "--interval", "100ms")

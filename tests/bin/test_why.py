@@ -207,7 +207,7 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
         "unserved",
         "no worker was ever seen: check_deferred has not been started for this database",
         "0 starts of check_deferred that had work",
-        "run deferred doctor on the host whose cron starts check_deferred",
+        "deferred doctor on the host whose cron starts check_deferred",
     )
     assert why()[0][0:2] == ("stopped", why(fresh)[0][1])
     db.defer("noop")
@@ -269,7 +269,7 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     told = (
         "the workers that served queue default no longer start",
         "the last one, h:/run/x, was seen 30min ago, and one used to start every 2min",
-        "run deferred doctor on that host; look at the crontab line and its log",
+        "deferred doctor on that host; look at the crontab line and its log",
     )
     assert why(job)[0] == ("unserved", *told)
     assert why()[0] == ("stopped", told[0], told[1] + "; 1 job waits, the first for 20min", told[2])
@@ -694,7 +694,7 @@ def test_what_is_asked_for_wrongly(db):
     assert (done.returncode, done.stdout) == (
         OK,
         "no worker was ever seen: check_deferred has not been started for this database\n"
-        "    figure: 0 starts of check_deferred that had work\n    do: run deferred doctor on the host whose cron starts check_deferred\n",
+        "    figure: 0 starts of check_deferred that had work\n    do: deferred doctor on the host whose cron starts check_deferred\n",
     )
 
 
@@ -810,7 +810,7 @@ def test_a_host_that_is_missed_while_others_come_is_named(db, why):
     starts(db, "b", "/run/d.pid", 300, 25)
     sentence, mend = (
         "check_deferred on host b has stopped, while others still run",
-        "run deferred doctor on that host; look at the crontab line or the unit, and its log",
+        "deferred doctor on that host; look at the crontab line or the unit, and its log",
     )
     (told,) = named()
     assert told == (
@@ -837,7 +837,7 @@ def test_a_host_that_is_missed_while_others_come_is_named(db, why):
     done = db.run(["deferred", "alert", "--print"])
     assert (
         "check_deferred with pidfile /run/d.pid on host b has stopped while others still run: it was seen 2" in done.stdout
-        and "do: run deferred doctor on host b; " in done.stdout
+        and "do: deferred doctor on host b; " in done.stdout
     ), done
     name, env = login(db, "deferred_viewer")
     assert why(None, "--all", env=env)[0] == told

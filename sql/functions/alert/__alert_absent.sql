@@ -11,7 +11,7 @@ as $$
                case when not a.service
                     then format(', and used to start every %s', deferred.__age(a.every_s))
                end),
-        format('run deferred doctor on host %s; look at the crontab line or the unit, and its log',
+        format('deferred doctor on host %s; look at the crontab line or the unit, and its log',
                a.host))
     from deferred.__absent() a
 $$;

@@ -50,7 +50,7 @@ begin
             v.cause, v.fn,
             format('function %s is %s since build %s: %s, with %s', v.fn, v.cause, v.build, v.what,
                    v.other),
-            'look at deferred functions; install the build before it again');
+            'deferred functions; install the build before it again');
     end loop;
 end
 $$;
