@@ -161,6 +161,7 @@ def test_rights_and_comments_that_files_gave_earlier_go(db):
     db.sql("grant execute on all functions in schema deferred to deferred_purger, deferred_http")
     db.sql("grant select, delete on deferred.job, deferred.__offered to deferred_purger")
     db.sql("comment on function deferred.__actor is 'older'")
+    db.sql("comment on view deferred.__offered is 'older'")
     db.sql("update deferred.__deferred_source set checksum = 'older'")
     migrate(db)
     assert schema_of(db) == fresh
