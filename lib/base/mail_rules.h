@@ -2,7 +2,7 @@
 /*
  * mail_rules - what a mail may hold, for those who store mails and for the plugin that sends them.
  *
- * SQL has the same rules in sql/functions/job/__mail_*_wrong.sql. tests/plugins/test_mail_rules.py compares the
+ * SQL has the same rules in sql/functions/mail/__mail_*_wrong.sql. tests/plugins/test_mail_rules.py compares the
  * verdicts. Texts are UTF-8. Each function that ends in _wrong returns what is wrong, or NULL.
  */
 #ifndef MAIL_RULES_H

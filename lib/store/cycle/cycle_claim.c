@@ -207,7 +207,7 @@ void cycle_take_limited_jobs(struct store_cycle *cycle, const struct pg_result *
 		cycle->limited_seen = limited.seen;
 		cycle->limited_wait_ms = limited.wait_ms;
 		cycle->limited_us = limited.look_us;
-		snprintf(cycle->round, sizeof(cycle->round), "%s", limited.round);
+		snprintf(cycle->round, sizeof(cycle->round), "%s", limited.round ? limited.round : "");
 		cycle->more |= strchr(cycle->round, '/') != NULL;
 		if (!r.has_id || !(job = job_of(cycle, &common, &r)))
 			continue;

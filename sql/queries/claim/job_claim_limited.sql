@@ -4,7 +4,7 @@
 -- params: queues text[], jobs_max int4, rated_max int4, worker int8, lease_ms int8,
 --   max_attempts int4, functions text[], seed int8, bytes_max int4, single_max int4, round text
 -- returns: as job_claim, seen int8, wait_ms int8?, start_ms int8?, look_us int8,
---   round text
+--   round text?
 -- $1 queues served; NULL: all; $2 jobs taken at most; $3 of these at most so many of queues and
 --   functions with a rate: as many as can start at once, or starts would come later and closer
 --   together than the rate allows; $4 worker id; $5 lease in milliseconds; $6 default of
