@@ -2,17 +2,17 @@
 /*
  * Invariants, with r the coordinator's round:
  *
- * 1. A live track is in round r, or in round r - 1 with all its steps made: it enters a round only when it asks
- *    for a step of it. Either way it stands between r * range and (r + 1) * range.
+ * 1. A live track is in round r, or in round r - 1 with all its steps made. It enters a round when it asks for a
+ *    step of it. Either way it stands between r * range and (r + 1) * range.
  * 2. `missing` is the number of live tracks that have not been counted as having made the steps of round r.
  *    When it falls to 0 and a track lives, the round ends: r + 1, all of them missing again.
- * 3. Only a compare-and-exchange that sees its own generation makes a step, so destroying a track, which changes the
- *    generation, ends its steps at that instant; and a place that was reused cannot be moved by an old handle.
- * 4. Rounds, counting, creating and destroying are guarded by the mutex. `word` alone changes outside it, and there
- *    only upwards from a number of steps below the range: who finds the range made goes through the mutex.
- * 5. A round that began because a track was destroyed is entered only by a call that begins after the track was told
- *    so once. Whoever destroys its track when a flag falls has seen the flag; so who is told sees it as well, and does
- *    not make the step by which it would be ahead of the one that ended.
+ * 3. Only a compare-and-exchange that sees its own generation makes a step. Destroying a track changes the
+ *    generation and so ends its steps at that instant. An old handle cannot move a slot that was reused.
+ * 4. The mutex guards rounds, counting, creating and destroying. Only `word` changes outside it, and only upwards
+ *    from a number of steps below the range. A call that finds all steps made takes the mutex.
+ * 5. If a round began because a track was destroyed, each track first gets one report of that. A later call enters
+ *    the round. A walker that destroys its track when a flag falls has seen the flag. A walker with the report
+ *    therefore sees it too, and does not make the step that would put it ahead.
  */
 #include "deferred_coordinator.h"
 
@@ -36,7 +36,7 @@ struct place {
 	uint64_t range;     /* the coordinator's, here to save a second cache line */
 	struct place *next; /* of all places */
 	struct place *next_free;
-	uint64_t told;      /* the last round of which it was told that a track's end began it */
+	uint64_t told;      /* the last round for which a track's end was reported */
 	bool live, counted; /* counted: in its round, as having made all steps */
 };
 
@@ -110,7 +110,7 @@ static void enter(struct place *p, uint32_t gen)
 	atomic_store(&p->stamp, stamp);
 }
 
-/* Whether the track has yet to be told that another's end began the round; it is told thereby. */
+/* Whether the track has to report that another's end began the round. The call counts as the report. */
 static bool resume(struct place *p)
 {
 	struct deferred_coordinator *c = p->c;

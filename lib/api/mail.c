@@ -501,7 +501,7 @@ int deferred_send_mail(struct deferred *d, const struct deferred_mail *mail, con
 	return rc;
 }
 
-/* What was sent could not be rolled back, so it is always deferred, and asks no config file. */
+/* A sent mail cannot be rolled back, so it is always deferred, and no config file is read. */
 int deferred_send_mail_conn(struct pg_conn *conn, const struct deferred_mail *mail, const struct deferred_opts *opts,
 			    int64_t *id, struct deferred_error *err)
 {

@@ -12,8 +12,8 @@
 /* A server that is there has given up within that. */
 #define GIVE_UP_MS 1000
 
-/* Until all is sent and, unless `sent` is enough, PQgetResult() would not wait. False: the time is up. What broke, the
- * result tells. */
+/* Wait until all is sent and, unless `sent` is enough, until PQgetResult() would not wait. False: the time is up. The
+ * result reports a broken connection. */
 static bool wait_until(PGconn *conn, bool sent, uint64_t end_ns)
 {
 	for (;;) {

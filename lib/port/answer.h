@@ -18,9 +18,9 @@ enum answer {
 };
 
 /*
- * Send what was queued and take the last result, as PQexec() does; but where the server said why it ends the session,
- * that. limit_ms 0: for ever. *res NULL: there is none. After anything but ANSWER_CAME the connection must not be used
- * again: the request to give up may reach the server late, and would end another statement.
+ * Send the queued data and take the last result, as PQexec() does. If the server said why it ends the session, take
+ * that. limit_ms 0: no limit. *res NULL: there is none. After anything but ANSWER_CAME the connection must not be used
+ * again. The cancel request may reach the server late and would end another statement.
  */
 enum answer answer_take(struct pg_conn *conn, int limit_ms, struct pg_result **res);
 

@@ -24,13 +24,12 @@
  */
 int beneath_open(const char *dir, const char *path, int flags, mode_t mode, const char **why);
 
-/* What beneath_redeem() needs to remove the file that is open as fd, and no other: a text that begins with "//", at
- * most 8 KiB. Given: free(). NULL: dir is not absolute, path not below it, or out of memory. */
+/* A ticket with which beneath_redeem() removes the file that is open as fd, and no other. It is a text that begins with
+ * "//", at most 8 KiB; the caller frees it. NULL: dir is not absolute, path is not below it, or out of memory. */
 char *beneath_ticket(const char *dir, const char *path, int fd);
 
-/* Remove the file of a ticket, if what has its path still is that file; or, where the text is no ticket but a path,
- * what has that.
- * Returns 0, or -1 with errno: ESTALE where it is another file. */
+/* Remove the file of a ticket if its path still names that file. If the text is a path and no ticket, remove the file
+ * of that path. Returns 0, or -1 with errno: ESTALE if it is another file. */
 int beneath_redeem(const char *ticket);
 
 #endif

@@ -55,9 +55,9 @@ static void quote_end(char buf[64], const char *text, size_t at)
 }
 
 /*
- * The parser stops at a number that is too large for it, though not for us. Make them small, each where it stands, so
- * that the rest can be checked: an exponent becomes 0, of a long integer its last digit is left. What is no valid
- * number stays so.
+ * The parser stops at a number that is too large for it, though we accept it. Such numbers are made small in place, so
+ * that the rest can be checked. An exponent becomes 0, and a long integer keeps its last digit. An invalid number stays
+ * invalid.
  */
 static void tame_numbers(char *text, size_t len)
 {
@@ -211,7 +211,7 @@ static void put_quoted(struct params_text *t, const char *s)
 	put(t, "\"", 1);
 }
 
-/* What stands before a value: a comma unless it is the first, and its key. */
+/* The text before a value: a comma unless it is the first, and its key. */
 static void put_key(struct params_text *t, const char *key)
 {
 	if (t->len && t->p[t->len - 1] != '{' && t->p[t->len - 1] != '[')

@@ -32,8 +32,8 @@ int64_t params_job(const struct params_object *object,
 		   const char *key); /* first id: 17, [17, 18] or [{"job": 17}]; 0: none */
 
 /*
- * Writes a JSON text, member by member. key: NULL for an element of an array. What goes wrong on the
- * way is remembered, and told by params_take().
+ * Writes a JSON text, member by member. key: NULL for an element of an array. An error on the way is kept, and
+ * params_take() reports it.
  *
  *     struct params_text t = {0};
  *     params_open(&t, NULL, '{');

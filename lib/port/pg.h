@@ -13,9 +13,9 @@
  * Order of calls: pg_open() or pg_borrow(); for each statement pg_args_init(), pg_arg_...() in the order
  * of $1.., pg_exec(), read the result, pg_result_free(), pg_args_clear(); pg_close().
  *
- * A pipeline sends several statements in one transaction and one round trip without waiting:
- * pg_pipeline_add() for each, pg_pipeline_send(), then pg_pipeline_poll() whenever pg_fd() has one of
- * pg_events(), until it says done.
+ * A pipeline sends several statements in one transaction and one round trip without waiting. Call pg_pipeline_add() for
+ * each, then pg_pipeline_send(). Then call pg_pipeline_poll() whenever pg_fd() has one of pg_events(), until it is
+ * done.
  */
 #ifndef PG_H
 #define PG_H
@@ -31,11 +31,10 @@ struct pg;
 struct pg_result;
 
 /*
- * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name.
- * Sane defaults are added where conninfo is silent: connect_timeout 10 s, keepalives, tcp_user_timeout,
- * UTF-8. What the server says beside its answers is dropped: see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT, with
- * PG_CONNINFO in err->where if conninfo itself is wrong, PG_LOGIN if the server asked for a password and did not let us
- * in.
+ * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name. Defaults are
+ * added for what conninfo does not set: connect_timeout 10 s, keepalives, tcp_user_timeout, UTF-8. Notices of the
+ * server are dropped; see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT. Then err->where is PG_CONNINFO if conninfo is
+ * wrong, and PG_LOGIN if the server refused the password.
  */
 #define PG_CONNINFO "conninfo"
 #define PG_LOGIN "login"
@@ -48,9 +47,8 @@ int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const 
 	       struct deferred_error *err);
 
 /*
- * The same without waiting, not even for name servers: call pg_open_poll() whenever pg_fd() has one of pg_events(), and
- * now and then, until
- * *done. limit_ms: see pg_connect_start().
+ * The same without waiting, not even for name servers. Call pg_open_poll() regularly, and whenever pg_fd() has one of
+ * pg_events(), until *done. limit_ms: see pg_connect_start().
  */
 int pg_open_start(struct pg **pg, const char *conninfo, const char *program, int limit_ms, struct deferred_error *err);
 int pg_open_poll(struct pg *pg, bool *done, struct deferred_error *err);
@@ -65,9 +63,9 @@ int pg_fd(const struct pg *pg);
 short pg_events(const struct pg *pg); /* POLLIN and, while output waits, POLLOUT */
 
 /*
- * No setting of the role, the database or the server changes what our statements do, print or look up. pg_pin() sets
- * what they rely on for the session. Behind a pooler, which shares sessions, it sets nothing that lasts. There, and
- * without pg_pin(), pg_begin() sets the same for its transaction. pg_unpin(): the session was reset.
+ * No setting of the role, the database or the server changes our statements, their output or their names. pg_pin()
+ * makes the settings for the session. Behind a pooler, which shares sessions, it makes no lasting setting. There, and
+ * without pg_pin(), pg_begin() makes them for its transaction. pg_unpin(): the session was reset.
  */
 int pg_pin(struct pg *pg, struct deferred_error *err);
 void pg_unpin(struct pg *pg);
@@ -80,10 +78,10 @@ void pg_unpin(struct pg *pg);
 int pg_begin(struct pg *pg, const char *more, struct deferred_error *err);
 
 /*
- * How long one answer may take, and a lock be waited for in a transaction that is begun here; 0, as it is at first: for
- * ever. All at this end but the latter, which is set in the transaction alone, so a pooler may be in between. What
- * takes longer is cancelled: DEFERRED_ETIMEOUT where that has changed nothing, else DEFERRED_ELOST, with what is known
- * in the message. After that the connection is broken.
+ * The time limits of one answer, and of the wait for a lock in a transaction begun here; 0, the default: none. The
+ * first is kept by the client. The second is set in the transaction alone, so a pooler may be in between. A statement
+ * over the limit is cancelled. DEFERRED_ETIMEOUT: it changed nothing. DEFERRED_ELOST: that is unknown; the message has
+ * details. After that the connection is broken.
  */
 void pg_set_limits(struct pg *pg, int answer_ms, int lock_ms);
 
@@ -111,7 +109,7 @@ bool pg_is_own(const struct pg *pg);
 bool pg_denied(const struct pg *pg);
 const char *pg_user(const struct pg *pg);
 
-/* Process id of the server as the connection was told; a pooler tells its own number. */
+/* The process id of the server session; a pooler reports its own number. */
 int pg_server_pid(const struct pg *pg);
 
 /* Parameters. Grows as needed; an allocation failure is remembered and reported by pg_exec(). */
@@ -151,8 +149,8 @@ void pg_arg_text_array(struct pg_args *args, const char *const *v, const size_t 
 void pg_arg_json_array(struct pg_args *args, const char *const *v, const size_t *lens, size_t n);
 
 /*
- * Have notices of the server handed to f, by sqlstate and message, borrowed for the call; f NULL, or without a
- * call of this: they are dropped.
+ * Call f for each notice of the server, with sqlstate and message, borrowed for the call. Without f, notices are
+ * dropped.
  */
 void pg_on_notice(struct pg *pg, void (*f)(void *data, const char *sqlstate, const char *message), void *data);
 
@@ -176,9 +174,9 @@ int pg_copy_data(struct pg *pg, const char *buf, size_t len, struct deferred_err
 int pg_copy_end(struct pg *pg, const char *cancel_reason, struct deferred_error *err); /* reason NULL: complete */
 
 /*
- * COPY ... TO STDOUT: each row as the server writes it, lines of names too, is handed to `row`, borrowed for the call.
- * *rows: how many the server says there were. Between two of them no more than the limit of an answer passes. What
- * `row` returns other than 0 ends it; after a failure the connection is broken.
+ * COPY ... TO STDOUT. Each line of the server, the header too, is passed to `row`, borrowed for the call. *rows: the
+ * number that the server reports. The limit of an answer applies between two rows. A result of `row` other than 0 ends
+ * the copy; after a failure the connection is broken.
  */
 int pg_copy_out(struct pg *pg, const char *sql,
 		int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,
@@ -201,8 +199,8 @@ void pg_result_free(struct pg_result *res);
  * its effects are rolled back, and poll reports that failure when done. */
 int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, int tag,
 		    struct deferred_error *err);
-/* What is added from here on is another transaction, which runs whatever becomes of the one before. With the end of
- * each the callback gets one of these tags, and no result. */
+/* The following statements are another transaction, which runs whatever happens to the first. At the end of each
+ * transaction the callback gets one of these tags, and no result. */
 enum { PG_COMMITTED = -1, PG_FAILED = -2 };
 int pg_pipeline_commit(struct pg *pg, struct deferred_error *err);
 int pg_pipeline_send(struct pg *pg, struct deferred_error *err);

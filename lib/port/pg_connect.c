@@ -279,7 +279,7 @@ static bool is_state(const char *state, const char *wanted)
 	return strncmp(state, wanted, strlen(wanted)) == 0;
 }
 
-/* Causes that share a SQLSTATE are told apart by the function of the server, which libpq names too: texts are
+/* The server's function, which libpq reports, distinguishes causes with one SQLSTATE. Message texts may be
  * translated. */
 static void hint_refusal(const PGconn *conn, const char *m, const char *state, struct deferred_error *err)
 {

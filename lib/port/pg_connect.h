@@ -31,8 +31,8 @@ int pg_connect_wait(struct pg_connecting *c, struct pg_conn **conn, struct defer
 
 void pg_connect_end(struct pg_connecting *c); /* NULL is accepted */
 
-/* The text of conninfo with this login in place of its own; given, and to be wiped before it is freed: it has the
- * password in it. NULL: conninfo is wrong, or there is no memory. */
+/* The text of conninfo with this login in place of its own. It contains the password, so the caller wipes it before
+ * freeing it. NULL: conninfo is wrong, or there is no memory. */
 char *pg_connect_as(const char *conninfo, const char *user, const char *password, struct deferred_error *err);
 
 #endif

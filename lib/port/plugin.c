@@ -43,7 +43,7 @@ static char default_dir[PATH_MAX];
 
 static void find_default_dir(void)
 {
-	/* In the build tree, in an installation that was moved, beside an installed library. */
+	/* In the build tree, in an installation that was moved, in the folder of an installed library. */
 	static const char *const places[] = { "../plugins", "../lib/deferred/plugins", "deferred/plugins" };
 	char object[PATH_MAX], file[2 * PATH_MAX], *slash;
 	struct link_map *map = NULL;

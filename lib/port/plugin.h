@@ -6,11 +6,10 @@
  *     plugin_file.c   one file, its copy and its table; only it and plugin.c include dlfcn.h
  *     plugin_names.c  the names of all functions
  *
- * A plugin is trusted code, so a file is loaded only if nobody but root and we could have written it:
- * the folder and everything above it, and the file itself, belong to root or to our user and are
- * writable by nobody else (a sticky folder such as /tmp may be above it). The file is opened without following links,
- * and what is loaded is a copy of it in memory, made by that descriptor: so what was checked is what runs, whatever is
- * done to the file later.
+ * A plugin is trusted code, so a file is loaded only if nobody but root and our user could have written it. The file,
+ * its folder and all folders above belong to root or our user and are writable by nobody else. A sticky folder such as
+ * /tmp may be above it. The file is opened without following links and copied into memory, and the copy is loaded.
+ * Later changes of the file therefore have no effect.
  *
  * Called in a runner, and by deferred_send_mail() in the process of the application.
  */
@@ -24,8 +23,8 @@
 
 struct plugin_set;
 
-/* Folder of the stock plugins: beside the program or library this code is in, as built or as installed,
- * else where `make install` puts them. Borrowed for good. */
+/* The folder of the stock plugins. It is found from the path of this program or library, as built or as installed;
+ * otherwise it is that of `make install`. Never freed. */
 const char *plugin_default_dir(void);
 
 /* Why a file of the folder was not taken; the rest goes on. `text` says what and the remedy. */
@@ -40,9 +39,9 @@ typedef bool plugin_loading_fn(void *data, const char *file);
 int plugin_dir_check(const char *dir, unsigned int owner_uid, struct deferred_error *err);
 
 /*
- * Open every *.so of the folder and check it, but load none: what is loaded later is what was checked, whatever
- * has been put into its place. Files that cannot be opened are reported by refused() and left out. Returns 0;
- * DEFERRED_EPLUGIN where the folder or a file is refused for its ownership; DEFERRED_ENOMEM.
+ * Open and check every *.so of the folder, but load none. Later the checked files are loaded, whatever has replaced
+ * them. refused() reports files that cannot be opened, and they are left out. Returns 0; DEFERRED_EPLUGIN if the folder
+ * or a file is refused for its ownership; DEFERRED_ENOMEM.
  */
 int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused,
 		    void *data, struct deferred_error *err);
@@ -64,11 +63,11 @@ int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_e
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid,
 		    struct deferred_error *err);
 
-/* Call f for each file that is another one, has been written to, or is gone, since the set was opened or f was called
- * for it. What is loaded stays. */
+/* Call f for each file that was replaced, written to or removed since the set was opened or f was called for it. Loaded
+ * plugins stay. */
 void plugin_each_changed(struct plugin_set *set, void (*f)(void *data, const char *file, bool gone), void *data);
 
-/* A symbol that the first file of the set exports, beside its table. NULL: none of that name. */
+/* A symbol that the first file of the set exports besides its table. NULL: none of that name. */
 void *plugin_symbol(const struct plugin_set *set, const char *name);
 
 void plugin_set_free(struct plugin_set *set); /* unloads; NULL is accepted */

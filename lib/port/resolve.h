@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * resolve - the addresses of several host names. getaddrinfo() waits for name servers as long as it likes, so each name
- * is looked up in a thread of its own, and the caller decides how long it waits.
+ * resolve - the addresses of several host names. getaddrinfo() has no time limit, so each name is looked up in a thread
+ * of its own. The caller decides how long it waits.
  */
 #ifndef RESOLVE_H
 #define RESOLVE_H
@@ -21,7 +21,7 @@ int resolve_fd(const struct resolve *r);
 /* How many names have no answer yet. */
 size_t resolve_pending(struct resolve *r);
 
-/* What was found for names[i]; NULL: nothing, and *why is the reason, or NULL while the answer is pending. */
+/* The result for names[i]; NULL: none, and *why is the reason, or NULL while the answer is pending. */
 const struct addrinfo *resolve_found(const struct resolve *r, size_t i, const char **why);
 
 /* A look-up that is still pending ends by itself. NULL is accepted. */

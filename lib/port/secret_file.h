@@ -9,7 +9,7 @@
 /* The rule of libpq for keys: readable by its owner alone; one that belongs to root, by its group too. */
 bool secret_file_ok(const struct stat *st);
 
-/* What follows the name of a file that is not, with the mode for %04o; and the remedy. */
+/* The message after the name of such a file, with the mode for %04o, and the remedy. */
 #define SECRET_FILE_WRONG "is open to others (mode %04o)"
 #define SECRET_FILE_HINT "chmod 600 it; or chown root and chmod 640 it, with a group of those who read it"
 

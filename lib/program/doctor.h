@@ -31,13 +31,12 @@
 /* In the order of what matters more. Unknown: the check itself failed, so nothing is known of what it checks. */
 enum doctor_level { DOCTOR_OK, DOCTOR_UNKNOWN, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_LEVELS };
 
-/* A passed check has what, why and mend NULL. Its note says how far it could look; "": everywhere. A finding has the
- * note "". */
+/* In a passed check these texts are NULL. Its note says how far it could look; "": everywhere. A finding has the note
+ * "". */
 struct doctor_finding {
 	const char *check;
 	enum doctor_level level;
-	const char *note, *what, *why,
-		*mend; /* not escaped; why and mend may be NULL */
+	const char *note, *what, *why, *mend; /* not escaped; the last two may be NULL */
 };
 
 struct doctor_host;

@@ -9,7 +9,7 @@
 #include "port/params.h"
 #include "store/advise.h"
 
-/* What lines of today give when what was is replayed. */
+/* The result of today's lines in a replay of the past. */
 struct outlook_today {
 	const char *const *text;
 	size_t n;
@@ -28,12 +28,12 @@ struct outlook {
 	struct advice_wanted wanted;
 	struct store_advise_bounds bounds;
 
-	/* What was: the latest, and the busiest hours of the week where they lie before that. */
+	/* The recorded past: the latest history, and the busiest hours of the week before it. */
 	struct store_past past[2];
 	struct advice_history histories[2];
 	size_t n;
 	int64_t attempts; /* of them in the log */
-	int64_t waiting;  /* jobs that arrived in that time and had not begun: the arrivals are so many more */
+	int64_t waiting;  /* jobs that arrived in that time and had not begun, in addition to the arrivals */
 	double now_rate;  /* arrivals a second in the last hour; < 0: not known */
 	int64_t peak_us;  /* begin of the busiest hour, since 2000 */
 	const struct outlook_today *today; /* told with an advice; NULL: not known */
@@ -51,7 +51,7 @@ void outlook_clear(struct outlook *o);
 /* Days of the latest history. */
 double outlook_days(const struct outlook *o);
 
-/* What is replayed, and what came of it. */
+/* A replay and its result. */
 struct outlook_lines {
 	struct crontab_line *line;
 	size_t n;
@@ -77,9 +77,9 @@ struct outlook_wait {
 	int64_t us[OUTLOOK_SHARES];
 };
 
-/* Who is told, for people. */
+/* The receiver of the report, for people. */
 struct outlook_sink {
-	/* name: what the text is about; "": it goes on with what was told before it; NULL: it says that itself. */
+	/* name: the subject of the text; "": it continues the text before; NULL: the text names it. */
 	void (*line)(void *data, const char *name, const char *text);
 	void (*wait)(void *data, const struct outlook_wait *wait);
 	void *data;
@@ -87,7 +87,7 @@ struct outlook_sink {
 void outlook_line(const struct outlook_sink *to, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* What arrives, what is served, what it rests on: lines, or members of an object. */
+/* The arrivals, the service, and their basis: lines, or members of an object. */
 void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, const struct outlook_sink *to);
 void outlook_json(const struct outlook *o, const struct outlook_lines *lines, struct params_text *t);
 

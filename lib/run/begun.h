@@ -30,7 +30,7 @@ struct begun {
 	char path[PATH_MAX];
 };
 
-/* What the run before left; false: nothing that proves anything. The file lies beside pidfile. database: conninfo. */
+/* Read what the previous run left; false: nothing valid. The file is in the folder of pidfile. database: conninfo. */
 bool begun_read(struct begun_file *left, const char *pidfile, const char *database);
 
 /* Without a file the worker goes on: then a job that it has claimed counts as begun. */

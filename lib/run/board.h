@@ -11,10 +11,9 @@
  * compare-and-swap, so a call is either started or recalled, never both. The runner sends the texts of a
  * call before it sets DONE, and takes calls in the order they were given.
  *
- * Plugins run in the runner and may scribble here. What stands here is therefore what the runner claims, no more: which
- * calls it was given, in which order, and since when the first of them can have begun, the parent knows by itself
- * (calls.c). A function in a process of its own does not get the board at all, but a page that lives as long as its
- * call.
+ * Plugins run in the runner and may overwrite the board, so its contents are only claims of the runner. The parent
+ * itself knows which calls it sent, in which order, and when the first can have begun (calls.c). A function in a
+ * process of its own gets a page for its call instead of the board.
  */
 #ifndef BOARD_H
 #define BOARD_H

@@ -119,7 +119,7 @@ static bool find_base(void)
 		if (!strstr(line, " - cgroup2 ") || sscanf(line, "%*d %*d %*s %4095s %4095s", root, point) != 2)
 			continue;
 		shown = strcmp(root, "/") == 0 ? 0 : strlen(root);
-		/* What lies outside of our namespace begins with "/..". */
+		/* A path outside of our namespace begins with "/..". */
 		if (strncmp(own, root, shown) != 0 || (own[shown] != '/' && own[shown] != '\0') ||
 		    strncmp(own, "/..", 3) == 0)
 			continue;
@@ -144,7 +144,7 @@ static int remove_folder(const char *path, const struct stat *st, int type, stru
 	return 0;
 }
 
-/* What runs as the user we are may have made groups below. */
+/* Processes of our user may have made groups below. */
 void cgroup_end(int group)
 {
 	char path[PATH_MAX];

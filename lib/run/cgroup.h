@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cgroup - a control group (version 2) for each runner, below the group that this process was started in: it bounds
- * what the runner and all it starts take together, and ends all of it at once, whatever session, parent or environment
- * it gave itself.
+ * cgroup - a control group (version 2) for each runner, below the group in which this process was started. It limits
+ * the runner and all its children together. It ends them all at once, whatever session, parent or environment they
+ * have.
  *
  * Order of calls: cgroup_init() once; cgroup_make() before a fork, cgroup_enter() in the child, cgroup_end() when the
  * child has been reaped; cgroup_leave() at the end. Without cgroup_init(), or where it found nothing to work with, the
@@ -19,9 +19,9 @@
 /*
  * Look whether groups can be made here, and end those that an earlier process of this name left behind.
  *
- * delegated: the group we are in has been given to us, so it may be rearranged: where limits need it, for a group that
- * hands on controllers has no processes of its own, this process moves into a group below. Else groups are there to end
- * what is in them, have no limits, and where one cannot be had after all its runner goes without.
+ * delegated: our group was delegated to us and may be changed. A group that passes on controllers has no processes of
+ * its own, so this process moves into a group below if limits need it. If the group is not delegated, groups only end
+ * their processes and have no limits. A runner whose group cannot be made runs without.
  *
  * name: tells those apart that share a group; at most 80 bytes, fit for a file name. While this process lives no other
  * uses it. Copied.
@@ -36,7 +36,7 @@ int cgroup_make(int64_t processes, int64_t memory_bytes, struct deferred_error *
 /* Enter it, for this process and all it will start. Safe after fork. Returns 0, or -1 with errno. */
 int cgroup_enter(int group);
 
-/* Kill what is in it, and remove it. What is stuck in the kernel stays, and its group with it. */
+/* Kill its processes and remove it. A process that is stuck in the kernel stays, and so does its group. */
 void cgroup_end(int group);
 
 /* Remove what is left, and go back to where this process was started. */

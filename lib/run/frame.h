@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * frame - messages between check_deferred and a runner: a head, then that many bytes. Both run on one
- * machine from one build, so numbers go as they lie in memory. What comes from a runner is not trusted.
+ * frame - messages between check_deferred and a runner: a head, then that many bytes. Both run on one machine from one
+ * build, so numbers go as they lie in memory. Frames of a runner are not trusted.
  */
 #ifndef FRAME_H
 #define FRAME_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What parent and runner must agree on, lest one of them be of another build: argument 2 of the runner. */
+/* The version of the protocol and the build, argument 2 of the runner. Parent and runner must agree on it. */
 #define FRAME_BUILD_FORMAT "%s:%zu:%zu"
 #define FRAME_BUILD_ARGS DEFERRED_VERSION, sizeof(struct board), sizeof(struct frame_call)
 
@@ -56,17 +56,15 @@ struct frame_head {
 
 #define FRAME_FROM_RUNNER_MAX (4u << 20)
 
-/* What one attempt may hand over to be done after its success: so many calls and paths, so many bytes of them, each
- * counted with
- * FRAME_ASK_BYTES more for what it takes to hold it. The runner refuses what is beyond, and the parent does not believe
- * it. */
+/* The limits of the calls and paths that an attempt hands over for its success: their number and their bytes. Each
+ * counts FRAME_ASK_BYTES more for its storage. The runner enforces the limits, and the parent checks them again. */
 #define FRAME_ASKS_MAX 10000
 #define FRAME_ASK_BYTES 64
 #define FRAME_ASK_BYTES_MAX (4u << 20)
 #define FRAME_ASKS_TEXT \
 	"the function asked for more to be deferred or removed than an attempt may: 10000 calls and paths, 4 MiB"
 
-/* What a function prints from here on is the backtrace of its crash: for the log row, not for the log. */
+/* From here on the output of the function is the backtrace of its crash. It belongs to the log row, not to the log. */
 #define FRAME_CRASH_MARK '\036'
 
 struct frame_start {
@@ -109,9 +107,9 @@ int frame_put(struct frame_buf *buf, enum frame_type type, unsigned int slot, co
 /* The same for one or two texts, each with its NUL. b may be NULL. */
 int frame_put_texts(struct frame_buf *buf, enum frame_type type, const char *a, const char *b);
 
-/* Take the next whole frame. payload points into buf until the next frame_fill(); it is moved over its head,
- * which makes room for a NUL of ours behind it, so that text can be read as a string.
- * Returns 1; 0: not all there yet; -1: longer than max. */
+/* Take the next whole frame. payload points into buf until the next frame_fill(). It is moved over its head, which
+ * makes room for a NUL after it, so that text can be read as a string. Returns 1; 0: incomplete; -1: longer than
+ * max. */
 int frame_take(struct frame_buf *buf, struct frame_head *head, char **payload, size_t max);
 
 /* Read what is there. Returns 1; 0 at the end of the stream; -1 on failure (errno; EAGAIN: nothing there). */

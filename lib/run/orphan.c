@@ -75,8 +75,7 @@ static void forget_inherited(const pid_t *children, size_t n)
 static pid_t stuck[256];
 static size_t stuck_len;
 
-/* Wait for one that was killed, but not for ever, and for one that is stuck not at all: a later sweep comes upon it
- * again. */
+/* Wait for a killed process for a limited time, and not at all for one that is stuck. A later sweep finds it again. */
 static bool reap(pid_t pid, int *patience_ms)
 {
 	pid_t got;
@@ -145,9 +144,8 @@ static void stop_children(struct family *f, pid_t parent, pid_t thread)
 }
 
 /*
- * What forks for as long as it lives takes the place of each that is killed, if it is killed one by one. What is
- * stopped keeps its place and has no more children: so all that descend from this child of ours are stopped first,
- * until nobody new is met.
+ * A process that keeps forking could replace each child that is killed. A stopped process has no more children. All
+ * descendants of our child are therefore stopped first, until no new one is found.
  */
 static void stop_family(pid_t child)
 {
@@ -202,8 +200,8 @@ void orphan_end(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* Is it in the environment? That of a runner, and of what it forks, only root can read: it stands in their arguments
- * too, behind their name. file: of the two; first: what it must begin with. */
+/* Search the environment or the arguments. Only root can read the environment of a runner and its children, so their
+ * arguments have it too, after the name. The argument file says which of the two; first is the required beginning. */
 static bool has_cookie(const char *pid, const char *file, const char *first, const char *cookie)
 {
 	char path[64], buf[65536];

@@ -72,8 +72,8 @@ const struct job *runner_running(struct runner *runner, uint64_t *started_ns, in
 /* The same, or else its first job, which it is about to begin, or runs without saying so. NULL: it has no job. */
 const struct job *runner_current(const struct runner *runner);
 
-/* When it must be killed unless something comes of it; UINT64_MAX: never. timeout_ms: the limit of its first job if the
- * time of that job will be up then; 0: it will have stalled. */
+/* The time at which the runner must be killed unless it answers; UINT64_MAX: never. If the limit of its first job is
+ * the reason, timeout_ms is that limit; 0: it has stalled. */
 uint64_t runner_limit_ns(struct runner *runner, int64_t *timeout_ms);
 
 /* Call f for each job it has. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * token - what a function is told of its claim. All jobs that a worker claims at once have one receipt, so that who
- * knows it can end any of them; a token is good for one job, and nobody gets from it to the receipt. Programs that use
- * it link with libcrypto, the shared library does not contain it.
+ * token - proof of a claim that a function gets. All jobs of one claim share a receipt, which could end any of them. A
+ * token is valid for one job, and the receipt cannot be computed from it. Programs that use it link with libcrypto; the
+ * shared library does not contain it.
  */
 #ifndef TOKEN_H
 #define TOKEN_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* runner_user - whom functions run as. Who defers a job chooses what they do, so that is root only where somebody said
- * so. */
+/* runner_user - the user of functions. A producer chooses what they do, so they run as root only if an administrator
+ * allows it. */
 #ifndef RUNNER_USER_H
 #define RUNNER_USER_H
 

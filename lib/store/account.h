@@ -37,9 +37,9 @@ int store_account_rotate(struct pg *pg, const char *name, int number, const unsi
 int store_account_enable(struct pg *pg, const char *name, bool enabled, struct deferred_error *err);
 
 /*
- * Give an account functions, or take them away; a name may be PREFIX.* and stand for all that begin so. *now, given:
- * all it then has, as account_row.functions. Sqlstate 42704: no such account, or it does not have what is to be taken;
- * 22023: a name is none. Source: account_allow.sql, account_disallow.sql.
+ * Allow functions to an account, or disallow them. A name may be PREFIX.* for all names with this prefix. The caller
+ * frees *now: all functions of the account, as account_row.functions. Sqlstate 42704: the account does not exist, or
+ * does not have the function; 22023: a name is invalid. Source: account_allow.sql, account_disallow.sql.
  */
 int store_account_allow(struct pg *pg, const char *name, bool allow, const char *const *functions, size_t n, char **now,
 			struct deferred_error *err);

@@ -39,7 +39,7 @@ static const struct sql_statement *ls_statement(const char *state)
 	return strcmp(state, job_state_text(JOB_IS_DONE)) == 0 ? &sql_admin_ls_done : &sql_admin_ls_ended;
 }
 
-/* What a filter has but queue, function and state. */
+/* The conditions of a filter besides queue, function and state. */
 static void arg_rest(struct pg_args *args, const struct store_admin_filter *filter)
 {
 	pg_arg_text(args, filter->label);

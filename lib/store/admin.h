@@ -2,9 +2,9 @@
 /*
  * store_admin - the statements of the command `deferred`: look at jobs, retry and purge them.
  *
- * One function a file of sql/queries; a function that hands out a result hands out the rows that file
- * describes, given, to be freed with pg_result_free(). Nothing here counts over the history: what is
- * looked at is bounded, and store_admin_look() bounds the time.
+ * There is one function for each file of sql/queries. A result has the rows that the file describes, and is freed with
+ * pg_result_free(). Nothing here reads the whole history: each search is bounded, and store_admin_look() bounds the
+ * time.
  */
 #ifndef STORE_ADMIN_H
 #define STORE_ADMIN_H
@@ -59,8 +59,8 @@ int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err);
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
 
 /*
- * Cancel or retry the jobs that fit, 1,000 in a transaction, until *stop or all is done or, where limit_ms is not 0, so
- * long has passed. dry: count them, up to STORE_ADMIN_COUNT_MAX. What is in *bulk counts also where it fails. Source:
+ * Cancel or retry the matching jobs, 1,000 in a transaction, until *stop, the end, or limit_ms if it is not 0. With
+ * dry, count them, up to STORE_ADMIN_COUNT_MAX. The result *bulk is valid after a failure too. Source:
  * admin_cancel_some.sql, admin_retry_some.sql.
  */
 enum store_admin_verb { STORE_ADMIN_CANCEL, STORE_ADMIN_RETRY };
@@ -81,9 +81,9 @@ int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg
 #define STORE_ADMIN_COUNT_MAX 100000
 #define STORE_ADMIN_ENDS 10000 /* without success, among which dead jobs are looked for */
 
-/* What a commit survives. Source: admin_durability.sql. */
+/* The durability of a commit. Source: admin_durability.sql. */
 
-/* Functions of jobs that no worker has, looked for among so many jobs from either end. Source:
+/* Functions of jobs that no worker has. The search reads this many jobs from either end. Source:
  * admin_functions_unknown.sql. */
 #define STORE_ADMIN_UNKNOWN_JOBS 10000
 

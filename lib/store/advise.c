@@ -72,9 +72,8 @@ static int64_t scaled(struct store_advise_scale *scales, size_t n, const char *f
 	return run_us;
 }
 
-/* Those whose jobs were ready before the time that the history is to reach back to have left their neighbours in the
- * log before it. One that ended in that time and began after it is not of this world, and would be the last job of the
- * replay for ever. */
+/* Jobs that were ready before the wanted time are in the log before it. An attempt that ended in that time but began
+ * after it is forged. It would never end in the replay. */
 static int take(struct store_past *past, const struct pg_result *res, int64_t from_us,
 		struct store_advise_scale *scales, size_t scales_len, struct deferred_error *err)
 {

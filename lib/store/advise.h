@@ -23,7 +23,7 @@ struct store_advise_bounds {
 	int all_ms;       /* after that no more are read; 0: any time */
 };
 
-/* Run times of a function are so many times what they were. */
+/* The run times of a function change by this factor. */
 struct store_advise_scale {
 	const char *fn;
 	double factor;
@@ -39,7 +39,7 @@ struct store_past {
 	int64_t first;          /* first attempts among those of the history */
 	int64_t cut;            /* attempts that were cut off and came again: not part of it */
 	int64_t run_us;         /* mean */
-	bool full;              /* it would reach back further, but for the bounds */
+	bool full;              /* the bounds cut it off */
 };
 
 /*
@@ -47,7 +47,7 @@ struct store_past {
  * whole.
  *
  * past    all 0, or what was read for another time: then its names of queues stay
- * scales  so many of scales_len; NULL: none
+ * scales  scales_len of them; NULL: none
  *
  * Needs deferred_viewer, and no transaction open. Returns 0 or a DEFERRED_E...; the caller's to clear in either case.
  */

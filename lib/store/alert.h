@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_alert - finding what is wrong, and having it told; what there is to find, and that it is told once, is the
- * matter of sql/functions/alert/__alert.sql.
+ * store_alert - finds problems and reports them. sql/functions/alert/__alert.sql decides which problems there are, and
+ * that each is reported once.
  */
 #ifndef STORE_ALERT_H
 #define STORE_ALERT_H
@@ -13,11 +13,12 @@
 
 #include <stdbool.h>
 
-/* The settings alert.* and breaker.* as that function takes them: *json is given; NULL: nobody wants to be told, and
- * there is no breaker. print: the caller does. */
+/* The settings alert.* and breaker.* in the form of that function. The caller frees *json; NULL: there are no alerts
+ * and no breaker. print: the caller prints the alerts. */
 int store_alert_settings(const struct config *config, bool print, char **json, struct deferred_error *err);
 
-/* What was told just now; texts borrowed for the call. note: why one of the ways was not taken, else "". */
+/* An alert that was just reported; texts are borrowed for the call. note: why one of the channels was not used,
+ * otherwise "". */
 struct store_alert {
 	const char *cause, *name, *text, *mend, *note;
 };
@@ -34,8 +35,8 @@ int store_alert(struct pg *pg, const char *settings, store_alert_fn *told, void 
 int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told,
 		  void *data, bool *paused, struct deferred_error *err);
 
-/* What --on-dead names is deferred for jobs that died: so many transactions at most, of 1,000 deaths each; the rest is
- * for the next call. */
+/* Defer the function of --on-dead for jobs that died. At most this many transactions of 1,000 deaths each; the rest
+ * waits for the next call. */
 #define STORE_NOTICE_STEPS 20
 int store_notice(struct pg *pg, struct deferred_error *err);
 

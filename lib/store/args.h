@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_args - what the statements of a worker share, one by one (worker.c) and in cycles (cycle.c):
- * settings of the transaction, how one is run, arguments, answers.
+ * store_args - common parts of the statements of a worker, in worker.c and in cycles (cycle.c): settings of the
+ * transaction, execution, arguments, answers.
  */
 #ifndef STORE_ARGS_H
 #define STORE_ARGS_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What comes back with an answer, so that it is known which one it is. */
+/* Tags of the statements, by which their answers are recognised. */
 enum store_tag {
 	TAG_SETUP,
 	TAG_PROBE,
@@ -51,8 +51,8 @@ enum store_tag {
 int store_add_setup(struct pg *pg, struct deferred_error *err);
 
 /*
- * Send one statement with the settings of a worker and wait for it. What fails for a passing reason is sent again.
- * Clears the arguments. on_result NULL: nothing comes back.
+ * Send one statement with the settings of a worker and wait for it. It is sent again after a transient error. Clears
+ * the arguments. on_result NULL: there is no result.
  */
 typedef void store_result_fn(void *data, int tag, const struct pg_result *res);
 int store_run(struct pg *pg, const struct sql_statement *stmt, struct pg_args *args, enum store_tag tag,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * columns - the arguments of a statement that takes many rows: an array for each column, filled and added one after the
- * other in the same scratch.
+ * columns - the arguments of a statement for many rows: one array for each column. All arrays are filled in the same
+ * scratch buffer, one after the other.
  *
  *     COLUMN_INT8(&args, &c, jobs[i]->id);
  *
- * adds an array of the c.n values that the expression has for i = 0, 1, ... Of a column ..._OR_NULL `none` stands for
- * NULL; one without any value is sent as a single NULL, which costs neither bytes nor the server's time. A text NULL is
- * NULL.
+ * This adds an array of the c.n values of the expression for i = 0, 1, ... In a column ..._OR_NULL, `none` stands for
+ * NULL. A column without any value is sent as a single NULL, which saves bytes and time. A text NULL is NULL.
  */
 #ifndef COLUMNS_H
 #define COLUMNS_H

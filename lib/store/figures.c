@@ -102,7 +102,7 @@ int store_fold_old(struct pg *pg, int limit_ms, bool *folded, struct deferred_er
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-/* What stands for all of them is *, and NULL here. */
+/* The name * stands for all of them, and is NULL here. */
 static const char *name_or_null(const char *text)
 {
 	return strcmp(text, "*") == 0 ? NULL : text;

@@ -2,9 +2,9 @@
 /*
  * store_figures - sums of the log by minute, by hour and since ever, for all who show figures.
  *
- * The log is the truth, the sums are kept by folding (sql/functions/history/__fold.sql): store_fold() first brings them
- * up to now, as far as its time goes; then store_figures() and store_depth() read them. What they read is cheap
- * whatever lies in the log.
+ * The sums are made from the log by folding (sql/functions/history/__fold.sql). First store_fold() brings them up to
+ * now, as far as its time allows. Then store_figures() and store_depth() read them. Their cost does not depend on the
+ * log.
  *
  *     store_fold(pg, STORE_FOLD_READ_MS, NULL, err);
  *     store_figures(pg, &(struct store_figures_query){ .span = STORE_MINUTES, .by = STORE_BY_QUEUE, .queue = "mail",
@@ -35,7 +35,7 @@
 
 struct store_folded {
 	int64_t attempts, arrived; /* folded by this call */
-	int64_t behind_ms;         /* what ended before that is in the sums, but for what is recorded later than that */
+	int64_t behind_ms;         /* ends before this time are in the sums, unless recorded later */
 	bool done;                 /* nothing is left to be folded */
 	bool busy;                 /* somebody else folds */
 };
@@ -57,7 +57,7 @@ struct store_figures_query {
 	enum store_by by;
 	const char *queue,
 		*fn; /* only that one; NULL: any. queue with STORE_BY_QUEUE and _BUILD, fn with _FUNCTION and _BUILD */
-	int64_t back_s; /* from so many seconds before now */
+	int64_t back_s; /* from this many seconds before now */
 	int64_t for_s;  /* so long; 0: until now */
 };
 
@@ -75,8 +75,7 @@ struct store_figure {
 	struct histogram wait, run; /* of those that were started, of those that were timed */
 };
 
-/* Two sums of times as one: the largest there is where that is less, for a sum goes up to 10^18, of times that somebody
- * made up. */
+/* Add two sums of times, up to the largest number. Sums may reach 10^18, because a worker may record forged times. */
 static inline int64_t store_figures_add_us(int64_t a, int64_t b)
 {
 	return a > INT64_MAX - b ? INT64_MAX : a + b;
@@ -96,14 +95,14 @@ int store_figures(struct pg *pg, const struct store_figures_query *query, struct
 		  struct deferred_error *err);
 void store_figures_clear(struct store_figures *figures);
 
-/* Hours of the last day of these functions, of which nothing but run is told. Given, in a transaction, as above.
- * Source: figures_run.sql. */
+/* The hours of the last day of these functions, with run times only. The result is freed by the caller, and a
+ * transaction must be open, as above. Source: figures_run.sql. */
 int store_figures_run(struct pg *pg, const char *const *fns, size_t n, struct store_figures *figures,
 		      struct deferred_error *err);
 
-/* Hours of the last two days, by queue, function and build, of those functions that ran in more than one build in that
- * time: what is wanted to hold a build against the one before it. Without waits. Given, in a transaction, as above.
- * Source: figures_builds.sql. */
+/* The hours of the last two days, by queue, function and build, without waits. Only functions that ran in more than one
+ * build are listed, to compare a build with its predecessor. The result is freed by the caller, and a transaction must
+ * be open, as above. Source: figures_builds.sql. */
 int store_figures_builds(struct pg *pg, struct store_figures *figures, struct deferred_error *err);
 
 /* How much lay in the queues: a sample a minute, counted to 1,000. */
@@ -127,7 +126,7 @@ int store_depth(struct pg *pg, const char *queue, int64_t back_s, struct store_d
 		struct deferred_error *err);
 void store_depths_clear(struct store_depths *depths);
 
-/* What is of no queue and no function. Source: figures_state.sql. */
+/* The figures without queue and function. Source: figures_state.sql. */
 struct store_state {
 	int64_t workers;    /* live ones */
 	int64_t seen_s;     /* a worker was seen last then, since 1970; 0: never */

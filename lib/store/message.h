@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_message - messages: jobs without function, put and taken by consumers that hold no connection. What the HTTP
- * front calls; all of it also works from SQL (deferred.claim() and others in sql/functions).
+ * store_message - messages: jobs without function, put and taken by consumers that hold no connection. The HTTP front
+ * calls these; SQL has the same functions (deferred.claim() and others in sql/functions).
  *
- * The functions that take items run all of them as one statement in one transaction: what returned 0 is committed. Each
- * item receives a status; a client's mistake is a status and leaves the other items alone. An error that is returned
- * means that no item had any effect, but for DEFERRED_ELOST: then the outcome is unknown.
+ * The functions that take items run all of them as one statement in one transaction. After 0 it is committed. Each item
+ * gets a status. A client's mistake is a status and does not affect the other items. After an error no item had any
+ * effect; after DEFERRED_ELOST the outcome is unknown.
  *
  * `queue` is the full name, "account.queue". Times are microseconds since 1970 on the database clock, the only clock
  * there is. Several processes may work on the same queues at the same time: none waits for another that takes, and no
@@ -98,8 +98,8 @@ struct message_delete {
 int store_message_delete(struct pg *pg, struct message_delete *items, size_t n, struct deferred_error *err);
 
 /*
- * Clear a queue of what was in it when this was called, in short transactions, for at most budget_ms. *all false: the
- * time was up, some are left, calling again goes on. Source: message_clear.sql.
+ * Remove the messages that a queue has now, in short transactions, for at most budget_ms. If *all is false: the time
+ * was up; call again for the rest. Source: message_clear.sql.
  */
 int store_message_clear(struct pg *pg, const char *queue, int64_t budget_ms, bool *all, enum message_status *status,
 			struct deferred_error *err);

@@ -149,8 +149,8 @@ static int find_changed(struct pg *pg, struct todo *todo, struct deferred_error 
 	return rc;
 }
 
-/* Roles are not in the dump of a database. Where they were not there when it was restored, nobody owns what he should,
- * nothing is granted, and functions that run with the rights of their owner run with those of who restored it. */
+/* The dump of a database has no roles. If they were missing when it was restored, objects have the wrong owner and
+ * nothing is granted. SECURITY DEFINER functions then run with the rights of the role that restored it. */
 static int refuse_incomplete(struct pg *pg, struct deferred_error *err)
 {
 	struct pg_result *res;
@@ -236,8 +236,8 @@ static bool is_in_the_way(const struct deferred_error *err)
 	return i < sizeof(states) / sizeof(states[0]);
 }
 
-/* Of a name; NULL: what no file has, or no longer has. What is built on it goes too, and is applied again where it has
- * a file. */
+/* Drop the objects of a name, or those without a file if it is NULL. Dependent objects are dropped too, and applied
+ * again if they have a file. */
 static int drop_leftover(struct pg *pg, struct todo *todo, const char *name, struct deferred_error *err)
 {
 	struct pg_result *res;

@@ -47,7 +47,7 @@ int migrate_accepts_server(int version, struct deferred_error *err);
  */
 int migrate_check(struct pg *pg, struct deferred_error *err);
 
-/* What the functions and views are applied between: they call each other, whatever order they come in, and look after
+/* The statements before and after the functions and views. These call each other in any order, and maintain
  * partitions. */
 #define MIGRATE_SOURCES_BEGIN "set local role deferred_owner; set local check_function_bodies = off"
 #define MIGRATE_SOURCES_END "select deferred.maintain(); reset role"
@@ -70,9 +70,8 @@ int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_er
  *
  * done  may be NULL.
  *
- * Returns 0, also where nothing is missing; DEFERRED_ESCHEMA where the database is newer, restored
- * from a dump without its roles or rights, or the server too old; or an error of pg_exec(), and then nothing has
- * changed.
+ * Returns 0, also if nothing is missing. DEFERRED_ESCHEMA: the database is newer, was restored from a dump without its
+ * roles or rights, or the server is too old. After an error of pg_exec() nothing has changed.
  */
 int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is wrong with the rule's own query is no fault of our schema. */
+/* An error in the rule's own query is no fault of our schema. */
 static void blame_query(const char *name, struct deferred_error *err)
 {
 	if (!err || strncmp(err->sqlstate, "42", 2) != 0 || strcmp(err->sqlstate, "42501") == 0)
@@ -18,9 +18,8 @@ static void blame_query(const char *name, struct deferred_error *err)
 }
 
 /*
- * The end of a transaction in which an owner's code has run, and of what it may have done to the session: all in one
- * message, so that a pooler does not give the session to another client in between. Nothing in it is looked up in a
- * search_path.
+ * This ends a transaction in which an owner's code ran, and resets the session. All of it is one message, so that a
+ * pooler cannot give the session to another client in between. No name in it depends on search_path.
  */
 #define CLEAN \
 	"; reset all; deallocate all; close all; unlisten *; discard temp; select pg_catalog.pg_advisory_unlock_all()"
@@ -31,7 +30,7 @@ static int commit(struct pg *pg, struct deferred_error *err)
 	return pg_command(pg, "commit" CLEAN, err);
 }
 
-/* What is wrong before stays what is reported. */
+/* An earlier error is the one that is reported. */
 static int rollback(struct pg *pg, int rc, struct deferred_error *err)
 {
 	struct deferred_error why = { 0 };
@@ -73,7 +72,7 @@ int store_rule_add(struct pg *pg, const struct store_rule *rule, struct deferred
 
 	if (rc == 0)
 		rc = insert(pg, rule, err);
-	/* What looking at it did is undone before the commit. */
+	/* The effects of the look are undone before the commit. */
 	if (rc == 0)
 		rc = pg_command(pg, "savepoint looked", err);
 	if (rc == 0)

@@ -2,9 +2,9 @@
 /*
  * store_rule - the statements about rules: stored queries whose rows become jobs.
  *
- * One function a file of sql/queries, but for store_rule_test() and store_rule_run(), which are the transactions these
- * statements make sense in. Why they are cut that way is told in sql/functions/rule/__rule_run.sql. A connection
- * has nobody else's transaction open when they are called, and none of its session's settings left afterwards.
+ * There is one function for each file of sql/queries. store_rule_test() and store_rule_run() are transactions of
+ * several statements; sql/functions/rule/__rule_run.sql explains them. The connection must have no open transaction.
+ * Afterwards none of its session settings remain.
  */
 #ifndef STORE_RULE_H
 #define STORE_RULE_H
@@ -44,8 +44,8 @@ struct store_rule_run {
 /*
  * Make jobs of the rows of a rule, all in one transaction. No row comes to the client.
  *
- * Returns 0. On failure nothing was queued, and the rule says why unless err->sqlstate is P0002 (no such rule), 42501
- * (not one's own) or 55006 (it is being run).
+ * Returns 0. On failure nothing was queued, and the rule stores the reason. It does not if err->sqlstate is P0002 (no
+ * such rule), 42501 (not one's own) or 55006 (it is running).
  */
 int store_rule_run(struct pg *pg, const char *name, struct store_rule_run *run, struct deferred_error *err);
 

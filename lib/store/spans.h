@@ -12,9 +12,9 @@
 #define STORE_SPANS_MS 30000  /* and how long it may take */
 
 /*
- * Those that ended in [from, to). *full: there are more in that time than one call looks at, and the answer is of no
- * use: ask for less. any: however many they are. all: those too that their producer did not sample. *res: as the file
- * says, from row 1 on; given. Source: spans.sql, spans_said.sql.
+ * The attempts that ended in [from, to). If *full, one call cannot read them all, and the result is useless. Ask for
+ * a shorter time. With any, it reads them however many they are. With all, it includes attempts that their producer
+ * did not sample. The caller frees *res, whose rows start at 1. Source: spans.sql, spans_said.sql.
  */
 int store_spans(struct pg *pg, int64_t from_us, int64_t to_us, bool any, bool all, bool errors, bool *full,
 		struct pg_result **res, struct deferred_error *err);

@@ -49,8 +49,8 @@ struct store_web_search {
 int store_web_jobs(struct pg *pg, const struct store_admin_filter *filter, const struct store_web_search *search,
 		   struct pg_result **res, struct deferred_error *err);
 
-/* Have statements of this transaction planned for their parameters. tags: for tags, whose index can only be read as a
- * bitmap; else for values that have an index. No partition is read as a whole then. */
+/* Plan the statements of this transaction for their parameters. With tags, the index of tags is read as a bitmap;
+ * without, an index of values is used. No partition is read as a whole then. */
 int store_web_indexed(struct pg *pg, bool tags, struct deferred_error *err);
 
 /* Mark the jobs of changed limits, outside of a transaction, for about that long. Claims mark the other jobs when they

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define LOCK_NOT_AVAILABLE "55P03"
-/* of the log, for the last minutes: some 1,000 attempts, of each of which a job is looked up: 8 ms beside 100 M of them
+/* of the log, for the last minutes: some 1,000 attempts and their jobs, 8 ms with 100 M attempts
  */
 #define NEAR_PAGES 30
 #define MISSED_NS (60 * NS_PER_S) /* thousands of starts are read for that: 4 ms */

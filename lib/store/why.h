@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_why - reads what base/cause.h decides by. Each call makes read-only transactions of its own, in which no
- * statement takes longer than STORE_WHY_MS, nor waits for a lock longer than 100 ms; no transaction may be open before,
- * and none is after. What is counted is counted up to STORE_WHY_COUNT. A viewer may ask; only a worker's rights show
- * why an attempt failed.
+ * store_why - reads the facts for base/cause.h. Each call makes read-only transactions of its own. Their statements
+ * take at most STORE_WHY_MS and wait at most 100 ms for a lock. No transaction may be open before, and none is open
+ * after. Counts go up to STORE_WHY_COUNT. The rights of a viewer suffice; the reason why an attempt failed needs those
+ * of a worker.
  *
  *     struct store_why why;
  *     struct cause causes[CAUSES_MAX];
@@ -32,7 +32,7 @@ struct store_why {
 	struct pg_result *queues;
 };
 
-/* Both fill *why anew; clear it whatever they return. There being no such job is no failure: that is a cause. */
+/* Both overwrite *why; clear it whatever they return. A job that does not exist is no failure but a cause. */
 int store_why_job(struct pg *pg, int64_t id, struct store_why *why, struct deferred_error *err);
 int store_why_backlog(struct pg *pg, const char *queue, struct store_why *why,
 		      struct deferred_error *err); /* queue NULL: all; borrowed */

@@ -329,7 +329,7 @@ static void on_holders(void *data, int tag, const struct pg_result *res)
 		snprintf(h->text, sizeof(h->text), "%s", lock_rows_row(res, 0).holders);
 }
 
-/* Who has a whole table comes first: the rows of it could not even be looked at. */
+/* The holder of a table lock comes first: the rows of that table cannot even be read. */
 int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_holders *holders,
 		  struct deferred_error *err)
 {

@@ -45,15 +45,13 @@ struct store_lineage {
 };
 int store_lineage(struct pg *pg, struct store_lineage *lineage, struct deferred_error *err);
 
-/* place: whose functions we have, as in struct store_offer. *catalog: what was told of it within the hour, 0: nothing.
- * */
+/* place: whose functions we have, as in struct store_offer. *catalog: the one offered within the hour, 0: none. */
 int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place,
 		   int64_t *worker, int64_t *catalog, struct deferred_error *err);
 
 /*
- * Who lives? The session of each worker that reaches the server without a pooler holds an advisory lock of
- * scope->watch, a random number; store_register() and store_release_unknown() take it, and the row of the worker names
- * it while it is held.
+ * Which workers live? The session of a worker without a pooler holds an advisory lock on scope->watch, a random number.
+ * The calls store_register() and store_release_unknown() take it. The row of the worker names it while it is held.
  */
 int store_watch(struct pg *pg, int64_t worker,
 		struct deferred_error *err); /* again, for it could not be taken when disarming */
@@ -116,35 +114,36 @@ int store_recover(struct pg *pg, const struct store_scope *scope, int64_t worker
 		  const struct store_begun *begun, store_recovered_fn *recovered, void *data,
 		  struct deferred_error *err);
 
-/* Give back claims whose answer was lost: all leases of that worker but those with the receipts given. *registered is
- * false where this server does not know us: it has nothing of ours, and we need another number. */
+/* Give back claims whose answer was lost: all leases of that worker except those with the receipts given. The result
+ * *registered is false if this server does not know the worker. It then holds none of its claims, and the worker needs
+ * another number. */
 int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known,
 			  size_t known_len, bool *registered, struct deferred_error *err);
 
-/* What the log says of claims: the outcome recorded for each, or JOB_UNRECORDED. */
+/* The outcome that the log has for each claim, or JOB_UNRECORDED. */
 #define JOB_UNRECORDED (-1)
 int store_recorded(struct pg *pg, struct attempt *const *attempts, size_t n, int *outcomes, struct deferred_error *err);
 
 /* Have notifications sent to this session; *direct is false behind a pooler, where that is not possible. */
 int store_listen(struct pg *pg, bool *direct, struct deferred_error *err);
 
-/* Have ticks of schedules that are due become jobs, at most so many. Source: tick_run.sql. */
+/* Make jobs of due ticks of schedules, up to a maximum. Source: tick_run.sql. */
 struct store_ticks {
 	int dealt;       /* ticks dealt with */
 	int64_t wait_ms; /* until the next one, 0: it is due; -1: there is none */
 };
 int store_tick(struct pg *pg, int most, struct store_ticks *ticks, struct deferred_error *err);
 
-/* Who holds locks that keep us from recording these jobs, for people; "": nobody any more. Source: lock_tables.sql,
- * lock_rows.sql. */
+/* The holders of the locks that prevent the recording of these jobs, as text for people; "": none any more. Source:
+ * lock_tables.sql, lock_rows.sql. */
 struct store_holders {
 	char text[300];
 };
 int store_holders(struct pg *pg, const int64_t *jobs, size_t n, struct store_holders *holders,
 		  struct deferred_error *err);
 
-/* Ask what the session of that process waits for; then poll whenever pg_fd() has one of pg_events(), until *done. what:
- * "" where it is nothing that is seen. Source: session_waits.sql. */
+/* Ask what the session of that process waits for. Then poll whenever pg_fd() has one of pg_events(), until *done. what:
+ * "" if nothing is known. Source: session_waits.sql. */
 typedef void store_waits_fn(void *data, const char *what);
 int store_waits_send(struct pg *pg, int pid, struct deferred_error *err);
 int store_waits_poll(struct pg *pg, store_waits_fn *f, void *data, bool *done, struct deferred_error *err);

@@ -144,9 +144,7 @@ def test_a_check_that_runs_out_of_time_is_unknown_and_the_others_are_made(durabl
     db, env = durable
     db.defer("nosuch")
     all_checks = {
-        c.split()[1].rstrip(":")
-        for c in db.run(["deferred", "doctor"], env=env).stdout.splitlines()
-        if c[0] != " "
+        c.split()[1].rstrip(":") for c in db.run(["deferred", "doctor"], env=env).stdout.splitlines() if c[0] != " "
     }
     other = psycopg2.connect(db.conninfo)
     other.cursor().execute(f"lock table deferred.__deferred_{table} in access exclusive mode")

@@ -159,10 +159,7 @@ def test_an_interrupted_build_is_gone_on_with_and_keeps_nobody_waiting(db, ledge
     if [v for _, _, v in built(db)] == [False] and db.one(
         "select count(*) from pg_class where relname = '__deferred_0_search_1'"
     ):
-        assert (
-            "__deferred_0_search_1, for searches, was not completed" in found
-            and "deferred index add label" in found
-        )
+        assert "__deferred_0_search_1, for searches, was not completed" in found and "deferred index add label" in found
     assert len(json.loads(db.run(["deferred", "ls", "--label", "a", "--json"]).stdout)) == 1, "walks as before"
     said = db.run(["deferred", "index", "add", "label"])
     assert said.returncode == OK and "builds it" in said.stdout and built(db) == [("label", "__deferred_0", True)], said

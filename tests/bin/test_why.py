@@ -357,8 +357,7 @@ def test_a_job_that_is_kept_from_being_claimed(db, why):
     holder.rollback()
     holder.cursor().execute("select * from deferred.__deferred_place for update")
     assert (
-        why(job)[0][1]
-        == "an open transaction has locked the place of its lane, so no job of the lane can be claimed"
+        why(job)[0][1] == "an open transaction has locked the place of its lane, so no job of the lane can be claimed"
     )
     db.sql(f"select pg_terminate_backend({pid})")
     holder.close()
@@ -836,7 +835,8 @@ def test_a_host_that_is_missed_while_others_come_is_named(db, why):
     )
     done = db.run(["deferred", "alert", "--print"])
     assert (
-        "check_deferred with pidfile /run/d.pid on host b has stopped while others still run: it was seen 2" in done.stdout
+        "check_deferred with pidfile /run/d.pid on host b has stopped while others still run: it was seen 2"
+        in done.stdout
         and "do: deferred doctor on host b; " in done.stdout
     ), done
     name, env = login(db, "deferred_viewer")

@@ -410,10 +410,7 @@ def test_extending_a_lease_that_is_lost_fails(running):
     job = defer(running, "extend", lease_ms=0)
     wait_for(lambda: rows(running, job), 20)
     stop(run)
-    assert (
-        "is out of range"
-        in running.sql("select error from deferred.__deferred_log where job_id = %s", job)[0][0]
-    )
+    assert "is out of range" in running.sql("select error from deferred.__deferred_log where job_id = %s", job)[0][0]
 
 
 # ---- finished in its own transaction

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes of a connection: in whatever pieces they come, the same requests are read, and there is one way to read them. */
+/* Bytes of a connection: in whatever pieces they come, the same requests are read, and there is one way to read them.
+ * */
 #include "fuzz.h"
 
 #include "http/chunks.h"

@@ -90,7 +90,7 @@ static int nothing(void *data, struct pg *pg, struct deferred_error *err)
 }
 
 static struct batcher_job call(int (*f)(void *data, struct pg *pg, struct deferred_error *err), void *data,
-			    enum batcher_kind kind)
+			       enum batcher_kind kind)
 {
 	struct batcher_job job = { .kind = kind };
 

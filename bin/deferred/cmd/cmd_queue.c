@@ -96,7 +96,10 @@ static void queue_print_queues(const struct pg_result *res)
 		struct admin_queue_ls_row r = admin_queue_ls_row(res, i);
 
 		table_cell(&t, "%s", r.name);
-		table_cell(&t, "%s%s", !r.paused ? "" : r.paused_until ? "until " : "paused",
+		table_cell(&t, "%s%s",
+			   !r.paused        ? ""
+			   : r.paused_until ? "until "
+					    : "paused",
 			   r.paused && r.paused_until ? r.paused_until : "");
 		cells_limits(&t, &r);
 		if (r.has_max_length)

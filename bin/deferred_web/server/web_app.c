@@ -244,7 +244,7 @@ static bool make_answer(struct web_request *r, const char **claimed)
 		refuse_database(r, &err);
 	else if (outcome == WEB_POOL_REFUSED) {
 		refuse_page(r, 401,
-			       "The database refused that name and password. Load the page again to enter others.");
+			    "The database refused that name and password. Load the page again to enter others.");
 		log_line(LOG_L_WARNING, "web: login refused, from %s: %s",
 			 r->address[0] ? r->address : "a local socket", err.message);
 	}

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * store_cycle - one round trip of two transactions: in the first, attempts are recorded, jobs released, leases renewed
- * and closed; in the second, new jobs are claimed. Either may be missing. They are apart for what the first one writes
- * must be durable, and the second one need not be, so that it holds its locks for a moment only
- * (sql/functions/claim/__claim.sql):
+ * store_cycle - one round trip of two transactions. The first records attempts, releases jobs, renews and closes
+ * leases. The second claims new jobs. Either may be missing. Only the first must be durable. The second need not be,
+ * and so holds its locks for a moment only (sql/functions/claim/__claim.sql):
  *
  *     store_cycle_begin(); any of store_cycle_follow() ... store_cycle_keep(); store_cycle_claim();
  *     store_cycle_send(); store_cycle_poll() whenever the socket is ready, until done; the results lie in
@@ -23,7 +22,7 @@
 
 #include <stdbool.h>
 
-/* What became of a lease that was to be renewed, or of a job of it that is not ours any more. */
+/* The result of renewing a lease, or of a job of it that is not ours any more. */
 struct store_lease {
 	int64_t id, receipt; /* id 0: the lease */
 	int64_t left_ms;     /* of a lease: until it ends */
@@ -48,7 +47,7 @@ struct store_cycle {
 	struct store_ids locked;         /* asked to be released and not, for their rows were locked */
 	struct store_lease *leases;      /* asked to be renewed, and jobs that are gone, sorted: store_cycle_lease() */
 	size_t leases_len;
-	struct store_parents { /* asked with store_cycle_parents(): of the first so many, in their order */
+	struct store_parents { /* set by store_cycle_parents() for the first jobs, in their order */
 		char *text;    /* NULL: it waited for none */
 		size_t len;
 	} * parents;
@@ -61,7 +60,7 @@ struct store_cycle {
 	bool more;                   /* jobs or queues were not looked at: asking again at once makes sense */
 	char round[ROUND_MAX];       /* of the claim under limits: where it is in its round through all queues */
 	char lanes_round[ROUND_MAX]; /* the same of a claim of all lanes; empty: it has ended */
-	bool cut;                    /* some could have been taken, but for the bytes of their params */
+	bool cut;                    /* the limit of bytes of params kept some jobs from being taken */
 	bool looks;                  /* all lanes were asked */
 	int64_t look_us;             /* so long was spent on those that had nothing */
 	int64_t waiting;             /* ready jobs that were left, as far as it looked */
@@ -104,7 +103,7 @@ struct store_claim {
 	int64_t worker, lease_ms, seed;
 	int window, n;
 	int limited, rated;       /* asked for under limits, and of these with a rate */
-	int alone;                /* at most so many with a lease of their own: which can begin at once */
+	int alone;                /* the maximum of jobs with a lease of their own: those that can begin at once */
 	int bytes;                /* of params, that many at most, unless one job has more */
 	const char *const *known; /* functions to be handed out; NULL: all */
 	size_t known_len;
@@ -144,7 +143,7 @@ int store_cycle_progress_end(struct store_cycle *cycle, struct attempt *const *a
 /* Jobs whose leases have ended, whoever held them, become ready. within_ms: of leases that ended so short a time ago;
  * 0: of all. */
 int store_cycle_lost(struct store_cycle *cycle, int32_t max_attempts, int64_t within_ms, struct deferred_error *err);
-/* Others are told that jobs have become free. */
+/* Notify others of released jobs. */
 int store_cycle_wake(struct store_cycle *cycle, const int64_t *ids, size_t n, struct deferred_error *err);
 /* Take the locks that make who defers a job notify us, and list the transactions in progress; give them back. */
 int store_cycle_arm(struct store_cycle *cycle, const struct store_scope *scope, struct deferred_error *err);
@@ -161,8 +160,8 @@ int store_cycle_claim(struct store_cycle *cycle, const struct store_scope *scope
 int store_cycle_track(struct store_cycle *cycle, const struct store_track *track, struct deferred_error *err);
 /* When is the next delayed job due? */
 int store_cycle_next_due(struct store_cycle *cycle, int64_t worker, int64_t from_us, struct deferred_error *err);
-/* Housekeeping of a service, in a cycle of its own: its row is kept alive, partitions are added ahead, a slice of the
- * log is folded; due is set too. */
+/* Housekeeping of a service, in a cycle of its own: it updates its row, adds partitions ahead, and folds a slice of the
+ * log. It sets due too. */
 int store_cycle_keep(struct store_cycle *cycle, const struct store_scope *scope, int64_t worker, int64_t from_us,
 		     struct deferred_error *err);
 int store_cycle_send(struct store_cycle *cycle, struct deferred_error *err);
