@@ -1073,11 +1073,11 @@ def test_purge_archives_whole_partitions(db, tmp_path):
 @pytest.mark.parametrize(
     "command, says",
     [
-        ("cat >/dev/null; exit 3", "the command ended with 3"),
-        ("exit 3", "the command ended with 3"),
+        ("cat >/dev/null; exit 3", "the command ended with exit code 3"),
+        ("exit 3", "the command ended with exit code 3"),
         ("head -c 1 >/dev/null", "the command ended before it had read all rows"),
         ("cat >/dev/null; kill -9 $$", "the command was ended by signal 9"),
-        ("/nonexistent/zstd 2>/dev/null", "the command ended with 127"),
+        ("/nonexistent/zstd 2>/dev/null", "the command ended with exit code 127"),
     ],
 )
 def test_what_was_not_archived_stays(db, tmp_path, command, says):

@@ -11,13 +11,12 @@
 #include <sys/wait.h>
 
 #define PREFIX "__purged_"
-#define CORRECT "nothing was deleted; correct the command of --archive and run the purge again"
 
 static int not_read(struct deferred_error *err)
 {
-	return errno == EPIPE ? error_set(err, DEFERRED_EFAILED, "archive",
-					  "the command ended before it had read all rows\n" CORRECT)
-			      : error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot write to the command\n" CORRECT);
+	return errno == EPIPE
+		       ? error_set(err, DEFERRED_EFAILED, "archive", "the command ended before it had read all rows")
+		       : error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot write to the command");
 }
 
 static int archive_write_row(void *command, const char *row, size_t len, struct deferred_error *err)
@@ -30,12 +29,11 @@ static int archive_ended(int status, struct deferred_error *err)
 	if (status == 0)
 		return 0;
 	if (status == -1)
-		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot wait for the command\n" CORRECT);
+		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot wait for the command");
 	if (WIFSIGNALED(status))
-		return error_set(err, DEFERRED_EFAILED, "archive", "the command was ended by signal %d\n" CORRECT,
+		return error_set(err, DEFERRED_EFAILED, "archive", "the command was ended by signal %d",
 				 WTERMSIG(status));
-	return error_set(err, DEFERRED_EFAILED, "archive", "the command ended with exit code %d\n" CORRECT,
-			 WEXITSTATUS(status));
+	return error_set(err, DEFERRED_EFAILED, "archive", "the command ended with exit code %d", WEXITSTATUS(status));
 }
 
 static void on_pipe(int sig)
@@ -54,7 +52,7 @@ static int feed(struct pg *pg, const char *aside, const char *command, const cha
 
 	fflush(NULL);
 	if (setenv("NAME", name, 1) < 0 || !(to = popen(command, "we")))
-		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot run '%.64s'\n" CORRECT, command);
+		return error_errno(err, DEFERRED_ESYSTEM, "archive", "cannot run '%.64s'", command);
 	sigaction(SIGPIPE, &no_end, &before);
 	rc = store_admin_copy_out(pg, aside, archive_write_row, to, rows, &why);
 	if (rc == 0 && fflush(to) != 0)

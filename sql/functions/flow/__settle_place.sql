@@ -16,3 +16,4 @@ begin
     return v;
 end
 $$;
+grant execute on function deferred.__settle_place to deferred_worker;
