@@ -27,7 +27,7 @@ def strings(text):
 
 
 def test_the_params_of_send_mail_are_those_it_knows():
-    source, page = read("lib", "plugins", "send_mail", "params.c"), section("send_mail")
+    source, page = read("lib", "plugins", "send_mail", "mail_params.c"), section("send_mail")
     top, members = page.split("A file in\n.Cm attachments")
     address, attachment, mail = [strings(k) for k in re.findall(r"known\[\] = \{(.*?)NULL,?\s*\}", source, re.S)]
     assert sorted(items(top)) == sorted(mail)
