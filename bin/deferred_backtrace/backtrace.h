@@ -3,10 +3,10 @@
  * deferred_backtrace - names the frames of a function that crashed: file, symbol, and the line where there is debug
  * information.
  *
- * Started by the process that crashed, in the handler of the signal (bin/deferred_runner/crash.c), with its rights,
- * limits of its own, no environment and nothing open but what it reads: nothing of that process is in its memory. What
- * comes on standard input, and what the files hold, may be anything: it is bounded, checked and cleaned, and a file
- * that makes this program crash costs the names.
+ * The process that crashed starts it in the handler of the signal (bin/deferred_runner/crash.c). It has the rights of
+ * that process, but limits of its own and no environment. Only its input is open, and nothing of that process is in its
+ * memory. Standard input and the files may hold anything, so all input is bounded, checked and cleaned. A file that
+ * makes this program crash only costs the names.
  *
  *     main.c     frames come in, lines go out
  *     symbol.c   the function an address is in

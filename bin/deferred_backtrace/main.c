@@ -27,8 +27,8 @@ static char *clean(char *text)
 	return text;
 }
 
-/* What people know the file by. Of a plugin a copy in memory was loaded, by its descriptor, which we have too; it has
- * the name of the file. */
+/* The name by which people know the file. Of a plugin a copy in memory was loaded, by its descriptor, which we have
+ * too; it has the name of the file. */
 static void display_name(const char *path, char name[NAME_SIZE])
 {
 	static const char gone[] = " (deleted)", memory[] = "memfd:";
@@ -64,7 +64,7 @@ static void print_known(int fd, const unsigned char *image, size_t size, const c
 		printf("%s(%s+0x%llx)", object, clean(symbol), (unsigned long long)(offset + (address - look)));
 	else
 		printf("%s+0x%llx", object, (unsigned long long)address);
-	/* What is known so far is out, should the next step be the last. */
+	/* Print what is known so far, because the next step may crash. */
 	fflush(stdout);
 	if (source_find(fd, look, file, &line) == 0)
 		printf(" %s:%d", clean(file), line);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Everything read goes through here: n items of so many bytes at an offset, NULL where they are not all in the file. */
+/* All reads go through here: n items of a given size at an offset. NULL: they are not all in the file. */
 static const void *part(const unsigned char *image, size_t size, uint64_t at, uint64_t n, size_t item)
 {
 	return at <= size && n <= (size - at) / item ? image + at : NULL;

@@ -279,9 +279,9 @@ static void on_time_up(int sig)
 }
 
 /*
- * RLIMIT_CPU counts whole seconds, so a timer has the rest: it is this process's own, and stays over an exec. What it
- * sends is told as what the limit sends: a function gets that from the handler, for a command, which has none,
- * command_run() says it.
+ * RLIMIT_CPU counts whole seconds, so a timer has the rest: it is this process's own, and stays over an exec. Its
+ * signal is reported like that of the limit. The handler reports it for a function. A command has no handler, so
+ * command_run() reports it.
  */
 void limit_cpu(int64_t ms)
 {
@@ -302,8 +302,8 @@ static int64_t tighter(int64_t a, int64_t b)
 	return a > 0 && (b <= 0 || a < b) ? a : b;
 }
 
-/* What the process of a job sends is passed on frame by frame, so that whatever it writes into descriptors it
- * happens to find, the parent only meets whole frames about that job. */
+/* Pass on what the process of a job sends, frame by frame. The parent then only gets whole frames about that job,
+ * whatever the process writes into descriptors it finds. */
 struct relay {
 	int fd;   /* our end; the process has the other one in the place of the socket */
 	int bell; /* rung when it is to look at its page; it has it in the place of ours */
@@ -403,7 +403,7 @@ void hold_sigterm(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &term, before);
 }
 
-/* What the function reaches from here on is its own page, socket and bell: nothing that a later call will have. */
+/* From here on the function only reaches its own page, socket and bell, and nothing that a later call will have. */
 static void leave_runner(const struct relay *relay, const int pair[2])
 {
 	leave_board();

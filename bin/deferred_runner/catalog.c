@@ -38,7 +38,7 @@ static void *own(void *memory)
 	return memory;
 }
 
-/* ---- what the parent is told ------------------------------------------------------------------ */
+/* ---- reports to the parent -------------------------------------------------------------------- */
 
 static void send_texts(enum frame_type type, unsigned int slot, const char *a, const char *b)
 {
@@ -99,7 +99,7 @@ static void on_function(void *data, const char *name, const struct plugin_functi
 	const bool *entries = data;
 
 	if (is_command(name))
-		return; /* it has been told of as one that clashes */
+		return; /* already reported as a clash */
 	send_function(FRAME_FUNCTION, name, fn->plugin, &fixed);
 	if (*entries)
 		send_texts(FRAME_ENTRY, 0, name, fn->file);

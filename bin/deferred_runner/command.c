@@ -27,7 +27,7 @@
 #define PROGRESS_FD 3 /* where a command may say how far it is; the environment tells it the number */
 #define PARENTS_FD 4  /* where it reads how the jobs ended that its own waited for, if it did; the same */
 
-/* What a command wrote: the first bytes of its output, the last of its complaints. */
+/* The first bytes of a command's standard output, and the last bytes of its standard error. */
 struct output {
 	int fd;
 	bool keep_last;
@@ -58,7 +58,7 @@ static bool read_output(struct output *out)
 	return true;
 }
 
-/* What the hook is told, apart: its label is "CAUSE NAME: SENTENCE". */
+/* Put the parts of the label of a hook, "CAUSE NAME: SENTENCE", into its environment. */
 static void set_alert(const char *label)
 {
 	const char *blank = strchr(label, ' '), *colon = blank ? strstr(blank, ": ") : NULL;
@@ -73,8 +73,8 @@ static void set_alert(const char *label)
 	setenv("DEFERRED_ALERT_TEXT", colon + 2, 1);
 }
 
-/* The moment of a tick, as RFC 3339 has it, to the microsecond where the rule is about seconds or less, or a person ran
- * the schedule. */
+/* The time of a tick in the format of RFC 3339. It has microseconds if the rule is about seconds or less, or a person
+ * ran the schedule. */
 static void set_tick(const char *name, int64_t us)
 {
 	time_t at = (time_t)(us / 1000000);
@@ -195,7 +195,7 @@ static void report_line(const struct deferred_call *call, char *line)
 	call->host->progress(call, done, total, text, strlen(text));
 }
 
-/* Lines of progress, the end of the last one not there yet. What is longer than a line is cut. */
+/* Lines of progress, the last of which may be incomplete. Text longer than a line is cut. */
 struct progress {
 	int fd;
 	size_t len;
@@ -221,8 +221,8 @@ static bool read_progress(const struct deferred_call *call, struct progress *p)
 	return true;
 }
 
-/* The bell has rung: silence it. It may have been for an earlier call. Returns false when it is of no further use: the
- * command has been asked to end, or some plugin has put something else into its place. */
+/* The bell has rung: silence it. It may have been for an earlier call. Returns false when the bell is of no further
+ * use. Then the command has been asked to end, or a plugin has replaced the descriptor. */
 static bool hear_bell(const struct deferred_call *call, int pidfd)
 {
 	uint64_t rung;
@@ -254,8 +254,8 @@ static int failed(const struct deferred_call *call, const char *what)
 	return DEFERRED_FAILED;
 }
 
-/* What EX_TEMPFAIL and nothing but a span with a unit on standard output mean: not yet, but then. Who did not mean that
- * says more, or nothing. -1: not so. */
+/* The delay that a command asks for by EX_TEMPFAIL and a single span with a unit on standard output. Any other output
+ * asks for no delay. -1: no delay. */
 static int64_t snooze_ms(const struct output *out)
 {
 	size_t len = trimmed(out);
@@ -271,8 +271,8 @@ static int64_t snooze_ms(const struct output *out)
 	return (int64_t)span;
 }
 
-/* Exit codes are the outcome: 0 done, 65 (data error) failed for good, 75 (temporary) with a span not yet, 79
- * cancelled, anything else to be tried again. */
+/* The exit code gives the outcome. 0: done. 65 (data error): failed for good. 75 (temporary) with a span: not yet. 79:
+ * cancelled. Any other: try again. */
 static int outcome(const struct deferred_call *call, struct board_slot *slot, int status, const struct output *out,
 		   const struct output *err)
 {
@@ -341,7 +341,7 @@ int command_run(const struct command *command, const struct deferred_call *call,
 	err = (struct output){ .fd = err_pipe[0], .keep_last = true };
 	progress.fd = progress_pipe[0];
 
-	/* Until the command is gone; what its own children still write then is not waited for. */
+	/* Read until the command is gone. Later output of its children is not waited for. */
 	for (;;) {
 		struct pollfd fds[] = { { out.fd, POLLIN, 0 },
 					{ err.fd, POLLIN, 0 },

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first crash of a function in a minute is recorded with symbols. Later ones have none, because
- * resolving symbols keeps a runner busy.
- * The frames are told by deferred_backtrace, a process of its own: here, where anything may be broken, nothing is
- * allocated, locked or looked up but in a table made before. Where that process cannot be started or does not come to
- * its end, they are told without symbols.
+ * The first crash of a function in a minute is recorded with symbols. Later ones have none, because resolving symbols
+ * keeps a runner busy. A process of its own, deferred_backtrace, prints the frames. Here anything may be broken, so
+ * nothing is allocated or locked. Look-ups only use a table made before. If that process cannot start or does not end,
+ * the frames are printed without symbols.
  */
 #include "runner_process.h"
 
@@ -33,14 +32,14 @@
 
 static char alternate_stack[65536]; /* the handler must run when the stack itself has overflowed */
 
-/* What was loaded when plugins were. */
+/* The objects that were loaded together with the plugins. */
 static struct module {
 	uintptr_t start, end, base;
 	char path[PATH_SIZE];
 } modules[MODULES_MAX];
 static size_t modules_len;
 
-static char helper[PATH_MAX]; /* path of deferred_backtrace, beside which we lie; empty: not known */
+static char helper[PATH_MAX]; /* path of deferred_backtrace, in our own folder; empty: not known */
 static char self[PATH_SIZE];
 
 /* ---- before ----------------------------------------------------------------------------------- */
@@ -220,8 +219,9 @@ static void __attribute__((noreturn)) become_helper(int in)
 }
 
 /*
- * Returns whether they have been told. A pipe holds all of them at once; one that the kernel made small, because its
- * user has many, holds the innermost, and the rest is left out: nobody reads yet, so a write would wait for ever.
+ * Returns whether the frames were printed. A pipe holds all frames at once. The kernel makes a pipe small if its user
+ * has many. Such a pipe holds the innermost frames, and the rest is left out. Nobody reads yet, so a write would wait
+ * for ever.
  */
 static bool tell_by_helper(void *const *frames, int n)
 {

@@ -147,7 +147,7 @@ static void take_command(const char *payload, size_t len)
 	c->argv[n - 1] = NULL;
 }
 
-/* Who started us may have set a tighter one. */
+/* Our parent may have set a tighter one. */
 static void limit(int resource, int64_t value)
 {
 	struct rlimit rl;
@@ -158,8 +158,8 @@ static void limit(int resource, int64_t value)
 	setrlimit((__rlimit_resource_t)resource, &rl);
 }
 
-/* A core would hold the params of jobs. Processes of the same user, other functions among them, must not read or write
- * our memory, nor take our descriptors; where they are root nothing keeps them from it. What functions execute needs
+/* A core would hold the params of jobs. Processes of the same user, which include other functions, must not read or
+ * write our memory, nor take our descriptors. Nothing prevents root from this. Programs that functions execute need
  * none of the descriptors. */
 static void protect(void)
 {
@@ -286,8 +286,8 @@ int main(int argc, char **argv)
 				continue;
 			if (leaks_files())
 				return 0;
-			/* The bell wakes the parent, which costs more than a short job: ring for many at a
-			 * time, at once when there is nothing left to do, and never later than 1 ms. */
+			/* The bell wakes the parent, which costs more than a short job. Ring once for many jobs. Ring
+			 * at once when there is nothing left to do, and never later than 1 ms. */
 			if (!unrung)
 				bell_ns = clock_ns();
 			unrung = true;

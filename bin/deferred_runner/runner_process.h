@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deferred_runner - the child process of check_deferred in which functions run. It is exec'd, so its
- * memory never held a database secret; it gets a socket (frame.h), a board (board.h) and, as standard
- * output and error, a pipe to the parent's log.
+ * deferred_runner - the child process of check_deferred in which functions run. It is exec'd, so its memory never held
+ * a database secret. It gets a socket (frame.h) and a board (board.h). Its standard output and error are a pipe to the
+ * parent's log.
  *
  *     main.c     settings come in, then calls, one after the other
  *     catalog.c  the plugins and the functions in them
@@ -71,8 +71,8 @@ bool socket_is_ours(void);
 void send_frame(enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n);
 void flush_frames(void);
 
-/* Load the plugins of a folder, or with `isolate_job` each when one of its functions is first called; tell the parent
- * which functions there are, and that we are ready. Where the plugins as a whole cannot be used, ends the process. */
+/* Load the plugins of a folder, or with `isolate_job` each when one of its functions is first called. Report the
+ * functions to the parent, and that we are ready. Where the plugins as a whole cannot be used, ends the process. */
 void catalog_load(const char *dir);
 
 /* Tell the parent of plugins that have changed since they were copied, if it is time to look. */
@@ -88,7 +88,7 @@ void call_run(unsigned int slot, const char *payload, size_t len);
  * for it to have ended: then, with the mask `before` restored, it ends this process. */
 void hold_sigterm(sigset_t *before);
 
-/* What a process that has been waited for used, it and those that it waited for. */
+/* The resources used by a process that has been waited for, and by those that it waited for. */
 struct rusage;
 void take_usage(struct board_slot *slot, const struct rusage *used);
 

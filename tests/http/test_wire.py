@@ -1341,7 +1341,8 @@ def test_a_key_that_others_can_read_is_refused(db, mode):
     )
     os.chmod(key, mode)
     done = db.run(["deferred_http"])
-    assert done.returncode == 78 and f"key '{key}' is open to others (mode {mode:04o}); hint: chmod 600 it" in done.stderr
+    wrong = f"key '{key}' is open to others (mode {mode:04o}); hint: chmod 600 it"
+    assert done.returncode == 78 and wrong in done.stderr
 
 
 def test_https_shows_its_certificate_and_exchanges_it_under_way(db):

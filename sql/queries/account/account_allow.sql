@@ -2,6 +2,6 @@
 -- params: account text, functions text[]
 -- returns: functions text
 -- $2 each a name or PREFIX.*
--- rows: one row: all that it has now, blanks between
--- locks: the row of the account
+-- Rows: one row: all that it has now, blanks between
+-- Locks: the row of the account
 select array_to_string(deferred.__account_allow($1::text, $2::text[]), ' ') as functions

@@ -1,5 +1,5 @@
 -- account_rm: remove an account; its queues stay.
 -- params: account text
 -- returns: ignored
--- locks: the row of the account
+-- Locks: the row of the account
 select deferred.__account_rm($1::text)

@@ -2,5 +2,5 @@
 -- params: account text, key1 bytea, key2 bytea, enabled int4?
 -- returns: ignored
 -- Keys are encrypted. $4 1: requests are taken, 0: refused. NULL stays as it is.
--- locks: the row of the account
+-- Locks: the row of the account
 select deferred.__account_set($1::text, $2::bytea, $3::bytea, $4::int4 = 1)

@@ -1,10 +1,9 @@
 -- admin_durability: what a commit of this session survives.
 -- params: none
 -- returns: class text, sentence text, standbys text?, hidden int8
--- rows: one row. Class waiting: synchronous, but no standby is connected. Column hidden counts
+-- Rows: one row. Class waiting: synchronous, but no standby is connected. Column hidden counts
 --   standbys that this role may not see.
--- locks: none. What a standby is called and how far it is is seen by members of pg_read_all_stats
---   alone
+-- Locks: none. Only members of pg_read_all_stats see the name and the progress of a standby.
 with standby as (
     select r.application_name as name, r.sync_state as sync, r.state is null as hidden,
            pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn()

@@ -1,12 +1,12 @@
--- admin_migrate_changed: which functions and views are to be applied anew? Those that are not
--- there, too, as after a dump restored in part.
+-- admin_migrate_changed: which functions and views are to be applied again? Missing ones count too,
+-- for example after a dump was restored in part.
 -- params: names text[], checksums text[]
 -- returns: n int8
 -- Arrays in step: $1 name (as deferred.__deferred_source has it), $2 SHA-256 of the file,
 --   hexadecimal.
--- rows: one row for each of them: its position in the arrays from 1.
--- locks: none. Index: primary key of __deferred_source. The catalog is read once, not once for each
---   name
+-- Rows: one row for each of them: its position in the arrays from 1.
+-- Locks: none. Index: primary key of __deferred_source. The catalog is read once, not once for each
+--   name.
 select f.n
 from unnest($1::text[], $2::text[]) with ordinality as f(name, checksum, n)
 where not exists (select from deferred.__deferred_source s

@@ -4,10 +4,10 @@
 -- else in the schema is built on them.
 -- params: name text?, files text[]
 -- returns: statement text, n int4, used_by text
--- rows: one for each object without a file, in the order in which they can be dropped. n: position
---   in $2, 0: no file has it. used_by: what outside of the schema uses it. Its row of
---   __deferred_source is deleted.
--- locks: none that others wait for
+-- Rows: one for each object without a file, in the order in which they can be dropped. Column n:
+--   position in $2, 0: no file has it. Column used_by: what outside of the schema uses it. Its row
+--   of __deferred_source is deleted.
+-- Locks: none that others wait for.
 -- Files are applied below savepoints, whose numbers are later than that of the transaction: the age
 --   of such a row is below 0.
 with recursive gone as (

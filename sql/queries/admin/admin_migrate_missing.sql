@@ -2,8 +2,8 @@
 -- or the dump does not say who owns what.
 -- params: names text[]
 -- returns: missing text
--- rows: one row, empty if nothing is missing
--- locks: none
+-- Rows: one row, empty if nothing is missing
+-- Locks: none
 with role as (
     select n.name, r.oid
     from unnest(array['deferred_owner', 'deferred_producer', 'deferred_worker', 'deferred_viewer',

@@ -1,5 +1,5 @@
 -- admin_migrate_record: note that a migration was applied, in its own transaction.
 -- params: version int4, name text
 -- returns: nothing
--- locks: none that others wait for
+-- Locks: none that others wait for
 insert into deferred.__deferred_migration (version, name) values ($1::int4, $2::text)

@@ -2,8 +2,8 @@
 -- our roles, and comments. "create or replace" leaves both. Rights that others were given stay.
 -- params: files text[]
 -- returns: statements text
--- rows: one row: statements with ';' between
--- locks: none
+-- Rows: one row: statements with ';' between
+-- Locks: none
 with made as (
     select 'routine' as kind, p.oid::regprocedure::text as name, p.proacl as rights,
            obj_description(p.oid, 'pg_proc') as comment

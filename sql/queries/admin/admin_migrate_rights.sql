@@ -2,8 +2,8 @@
 -- database.
 -- params: none
 -- returns: statements text
--- rows: one row: statements with ';' between
--- locks: none
+-- Rows: one row: statements with ';' between
+-- Locks: none
 select concat_ws('; ',
     case when o.role is null
              and not r.rolcreaterole then format('alter role %I createrole', r.rolname)

@@ -1,8 +1,8 @@
 -- admin_status: the figures that are not of one queue.
 -- params: none
 -- returns: version int4, workers int8, gone_json text?, gone_text text?
--- rows: one row. gone_json, gone_text: live workers whose session is gone; NULL: none
--- locks: advisory, until the transaction ends: (1145390673, number), shared, of those workers.
+-- Rows: one row. gone_json, gone_text: live workers whose session is gone; NULL: none
+-- Locks: advisory, until the transaction ends: (1145390673, number), shared, of those workers.
 --   Index: __deferred_worker_alive, __deferred_lease_worker. A standby does not know what is locked
 --   on its primary: there all are taken to live
 with gone as materialized (

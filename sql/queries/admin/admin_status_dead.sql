@@ -2,8 +2,8 @@
 -- newest $1 ends without success, and for the oldest dead job at the oldest $1.
 -- params: ends_max int8
 -- returns: dead int8, more bool, last_hour int8, last_hour_more bool, oldest_s int8?, json text
--- rows: one row. more, last_hour_more: there may be more than were looked at
--- locks: none. Index: __deferred_log_ended; then for each __deferred_hot_pkey and
+-- Rows: one row. more, last_hour_more: there may be more than were looked at
+-- Locks: none. Index: __deferred_log_ended; then for each __deferred_hot_pkey and
 --   __deferred_log_job
 with newest as materialized (
     select l.job_id, l.finished_at, l.outcome from deferred.__deferred_log l

@@ -3,9 +3,9 @@
 -- returns: queue text, paused bool, ready int8, claimed int8, delayed int8, ready_more bool,
 --   delayed_more bool, oldest_ready_s int8?, limited bool, json text, paused_by text?,
 --   paused_s int8?
--- rows: one for each queue. ready_more: counting of ready and claimed stopped. oldest_ready_s: age
+-- Rows: one for each queue. ready_more: counting of ready and claimed stopped. oldest_ready_s: age
 --   of the oldest ready job that was counted
--- locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency
+-- Locks: none. Index: __deferred_hot_ready, __deferred_hot_limited and __deferred_hot_concurrency
 --   for a queue, __deferred_hot_delayed over all queues, __deferred_hot_message:
 --   deferred.__depths()
 select f.queue, f.paused, f.ready, f.claimed, f.delayed, f.ready_more, f.delayed_more,

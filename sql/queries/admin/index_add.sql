@@ -1,5 +1,5 @@
 -- index_add: an index for searches is wanted from now on.
 -- params: term text
 -- returns: ignored
--- locks: the row of __deferred_upkeep, for which nobody waits
+-- Locks: the row of __deferred_upkeep, for which nobody waits
 select deferred.__search_add($1::text)

@@ -1,8 +1,8 @@
 -- index_ls: the indexes for searches.
 -- params: none
 -- returns: term text, built int8, parts int8, bytes int8, entries int8, wanted bool, json text
--- rows: one for each term. built: partitions that have it. entries: as the server estimates
--- locks: none
+-- Rows: one for each term. built: partitions that have it. entries: as the server estimates
+-- Locks: none
 select x.term, x.built, x.parts, x.bytes, x.entries, x.wanted,
        json_build_object('term', x.term, 'state', case when not x.wanted then 'going'
                                                        when x.built < x.parts then 'partial'

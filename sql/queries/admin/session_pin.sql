@@ -5,8 +5,8 @@
 -- params: pid int4
 -- returns: shared bool, value text
 -- $1 process that the connection names. Behind a pooler it differs from that of the session.
--- rows: one per setting: whether a pooler is in between, and the value.
--- locks: none
+-- Rows: one per setting: whether a pooler is in between, and the value.
+-- Locks: none
 select s.shared, pg_catalog.set_config(p.name, p.value, s.shared) as value
 from (select $1::pg_catalog.int4 operator(pg_catalog.<>) pg_catalog.pg_backend_pid() as shared) s
 cross join (values

@@ -3,8 +3,8 @@
 -- params: queue text
 -- returns: arrived_1 int8, arrived_5 int8, arrived_15 int8, more bool, as_of text, workers int8,
 --   json text
--- rows: one row. more: the last 15 minutes have more than were counted
--- locks: none. Index: primary key of __deferred, __deferred_worker_alive
+-- Rows: one row. more: the last 15 minutes have more than were counted
+-- Locks: none. Index: primary key of __deferred, __deferred_worker_alive
 with newest as materialized (
     select d.created_at, d.queue from deferred.__deferred d order by d.id desc limit 5000),
 figures as (

@@ -3,11 +3,11 @@
 -- params: queue text, pages_max int8
 -- returns: queue text?, fn text?, ended_1 int8, ended_5 int8, ended_15 int8, failed_15 int8,
 --   wait_us int8?, run_us int8?, json text, more bool, cpu_us int8?
--- rows: one for each queue, each function and all (both NULL); those with most attempts first, at
---   most 200. wait_us, run_us, cpu_us: means of the last 15 minutes. more: there were more than
---   were looked at
--- locks: none. Index: none for the log, of which the end of the week's partition is read; primary
---   key of __deferred for each attempt in these pages
+-- Rows: one for each queue, each function and all (both NULL). Those with most attempts come first,
+--   at most 200. Columns wait_us, run_us, cpu_us: means of the last 15 minutes. Column more: not
+--   all attempts were read.
+-- Locks: none. Index: none for the log, of which the end of the week's partition is read; primary
+--   key of __deferred for each attempt in these pages.
 with tail as materialized (
     select greatest(coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' ||
         to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)

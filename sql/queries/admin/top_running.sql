@@ -2,7 +2,7 @@
 -- params: queue text, jobs_max int8
 -- returns: id int8, fn text, queue text, claimed_s int8, lease_s int8, host text, pid int8,
 --   progress text, json text
--- locks: none. Index: __deferred_lease_expires; primary keys of __deferred_hot, __deferred_worker
+-- Locks: none. Index: __deferred_lease_expires; primary keys of __deferred_hot, __deferred_worker
 --   and __deferred_progress
 with held as materialized (
     select distinct on (h.id) h.id, h.fn, h.queue, h.attempt, h.worker, h.claimed_at, h.expires_at

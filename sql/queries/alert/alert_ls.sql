@@ -1,8 +1,8 @@
 -- alert_ls: what is wrong, as it was found last.
 -- params: none
 -- returns: cause text, name text, since_s int8, reported_s int8?, text text, mend text, json text
--- rows: oldest first, at most 1,000; queues last, because producers can make many
--- locks: none. Index: none; all of __deferred_alert
+-- Rows: oldest first, at most 1,000; queues last, because producers can make many
+-- Locks: none. Index: none; all of __deferred_alert
 select a.cause, a.name, deferred.__age_s(a.since) as since_s,
        deferred.__age_s(a.reported_at) as reported_s, a.text, a.mend,
        json_build_object('cause', a.cause, 'name', a.name, 'since', a.since,

@@ -9,29 +9,35 @@
 --   priority int4, lease_ms int8, alone bool, tick timestamptz?, previous_tick timestamptz?,
 --   traceparent text, parents bool, tid tid, claimed_at timestamptz, busy bool, cut bool,
 --   limits bool, more bool, look_us int8, waiting int8, round text?
--- $1 queues served; NULL: all; $2 jobs taken at most; $3 window: fewer than these are drawn at
---   random among the first of these in a lane; $4 worker id; $5 lease in milliseconds; $6 default
---   of max_attempts; $7 functions this worker has; NULL: whatever they are; $8 seed of the random
---   choice; $9 bytes of params: jobs are taken up to that, and one at least; $10 queue, $11
---   priority: lanes to be asked; $12 1: and all others; else 0; $13 of these jobs at most so many
---   that get a lease of their own (suspects, and those with one attempt): as many as can begin at
---   once; $14 the round through all lanes, as this statement returned it; NULL: none (the part up
---   to "/" begins a new round).
--- rows: one row a job: id, receipt, attempt, attempt_base (NULL: 0), max_attempts, timeout_ms,
---   backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, created_at, ready since, fn, label,
---   params, queue, priority, lease in milliseconds, the job has a lease of its own (NULL: no), tick
---   of its schedule (NULL: none made it), the one before (NULL: none), traceparent (NULL: none), it
---   may have waited for others, see job_parents.sql, place of its hot row, for job_done.sql, time
---   of the claim. Receipt, queue, priority, lease and time of the claim are NULL where they are
---   those of the row before. To send each costs some 1 % of a claim.
---   The last row has no id. It alone has the columns from busy on. Busy is true if another claim
---   had locked a lane, and this one locked none. Cut is true if jobs were left for their params, or
---   for $13. Limits is true if there may be jobs for job_claim_limited.sql. More is true if the
---   claim stopped because it had put too many jobs apart. Then asking again at once makes sense.
---   The microseconds look_us went on lanes that had nothing, and on finding lanes. At least as many
---   ready jobs as waiting says were left. The round is for $14 of the next claim. It is NULL where
---   it is over, and where more is true and it goes on where it was.
--- locks: the newest cursors of the lanes it takes from; see sql/functions/claim/__claim.sql
--- Index: primary key of __deferred_place, __deferred_hot_ready, primary key of __deferred
+-- $1   queues served. NULL: all.
+-- $2   jobs taken at most.
+-- $3   window: a claim of fewer jobs than this draws them at random among that many first jobs of a
+--   lane.
+-- $4   worker id.
+-- $5   lease in milliseconds.
+-- $6   default of max_attempts.
+-- $7   functions this worker has. NULL: any.
+-- $8   seed of the random choice.
+-- $9   bytes of params: jobs are taken up to that, and at least one.
+-- $10   queues and $11 priorities of the lanes to be asked.
+-- $12   1: all other lanes too. 0: these only.
+-- $13   at most this number of jobs with a lease of their own: suspects, and those with one
+--   attempt. It is the number that can start at once.
+-- $14   the round through all lanes, as this statement returned it. NULL: none. The part up to "/"
+--   begins a new round.
+-- Rows: one for each job. Column attempt_base: NULL: 0. Column alone: the job has a lease of its
+--   own; NULL: no. Columns tick, previous_tick: tick of its schedule and the one before; NULL:
+--   none. Column parents: it may have waited for others, see job_parents.sql. Column tid: place of
+--   its hot row, for job_done.sql. Columns receipt, queue, priority, lease_ms and claimed_at are
+--   NULL where they equal those of the previous row. To send each costs some 1 % of a claim. The
+--   last row has no id. It alone has the columns from busy on. Busy is true if another claim had
+--   locked a lane, and this one locked none. Cut is true if jobs were left for their params, or for
+--   $13. Limits is true if there may be jobs for job_claim_limited.sql. More is true if the claim
+--   stopped because it had set too many jobs aside. Then asking again at once makes sense. Column
+--   look_us: the microseconds spent on empty lanes, and on finding lanes. Column waiting: at least
+--   this number of ready jobs was left. Column round is $14 of the next claim. It is NULL at the
+--   end of a round, and where more is true and the round goes on where it was.
+-- Locks: the newest cursors of the lanes it takes from; see sql/functions/claim/__claim.sql.
+-- Index: primary key of __deferred_place, __deferred_hot_ready, primary key of __deferred.
 select c.* from deferred.__claim($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int4,
     $7::text[], $8::int8, $9::int4, $10::text[], $11::int4[], $12::int4 > 0, $13::int4, $14::text) c

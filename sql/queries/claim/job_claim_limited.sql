@@ -5,24 +5,31 @@
 --   max_attempts int4, functions text[], seed int8, bytes_max int4, single_max int4, round text
 -- returns: as job_claim, seen int8, wait_ms int8?, start_ms int8?, look_us int8,
 --   round text?
--- $1 queues served; NULL: all; $2 jobs taken at most; $3 of these at most so many of queues and
---   functions with a rate: as many as can start at once, or starts would come later and closer
---   together than the rate allows; $4 worker id; $5 lease in milliseconds; $6 default of
---   max_attempts; $7 functions this worker has; NULL: whatever they are; $8 seed of the random
---   choice; $9 bytes of params, as in job_claim.sql; $10 of these at most so many that are suspect
---   or have one attempt: as many as can begin at once; $11 where the last claim left the round
---   through all queues, text: its last column. NULL: nowhere; the part up to "/": a new round
---   begins there.
--- rows: the columns of job_claim.sql, each of them in each row. Then: jobs seen;
---   milliseconds until a rate allows the next job (NULL: not known); milliseconds within which the
---   job must start or be given back (NULL: no rate), less than the time of one job at that rate, so
---   that late starts never come more than one too many; microseconds that the claim took;
---   where the round is (with a "/" in it: some queues are left, and asking again makes sense). No
---   row: nothing is ready. Seen above 0 and none taken: another claim was at it.
--- locks: the rows taken, and the rows of __deferred_limit in play; those locked by others are
---   passed over
+-- $1   queues served. NULL: all.
+-- $2   jobs taken at most.
+-- $3   at most this number of jobs of queues and functions with a rate. It is the number that can
+--   start at once. With more, starts would come later and closer together than the rate allows.
+-- $4   worker id.
+-- $5   lease in milliseconds.
+-- $6   default of max_attempts.
+-- $7   functions this worker has. NULL: any.
+-- $8   seed of the random choice.
+-- $9   bytes of params, as in job_claim.sql.
+-- $10   at most this number of jobs that are suspect or have one attempt. It is the number that can
+--   start at once.
+-- $11   where the last claim left the round through all queues, from its last column. NULL:
+--   nowhere. The part up to "/": a new round begins there.
+-- Rows: the columns of job_claim.sql, each of them in each row. Column seen: jobs seen. If it is
+--   above 0 and no job was taken, another claim had locked them. Column wait_ms: milliseconds until
+--   a rate allows the next job (NULL: not known). Column start_ms: milliseconds within which the
+--   job must start or be given back (NULL: no rate). That is less than the time of one job at that
+--   rate, so that late starts exceed it by at most one. Column look_us: microseconds that the claim
+--   took. Column round: where the round is. With a "/" in it some queues are left, and asking again
+--   makes sense. No row: nothing is ready.
+-- Locks: the rows taken, and the rows of __deferred_limit in play. Those locked by others are
+--   skipped.
 -- Indexes: __deferred_hot_limited, __deferred_hot_concurrency, primary keys of __deferred_hot and
---   __deferred_limit
+--   __deferred_limit.
 select c.id, c.receipt, c.attempt, c.attempt_base, c.job_max_attempts as max_attempts, c.timeout_ms,
        c.backoff_floor_ms, c.backoff_ceiling_ms, c.backoff_exponent,
        c.created_at, c.ready_since, c.fn, c.label, c.params, c.job_queue as queue,

@@ -1,20 +1,23 @@
--- job_done: attempts that ended well and left no text: the hot row goes, the log row comes. The
--- common case of job_finish.sql, at two thirds of its cost: what the log row needs is picked from
--- the arrays by position at the very end, instead of travelling through every step (an array
--- without NULLs of a type of fixed length is picked from at once).
+-- job_done: attempts that ended well and left no text: the hot row goes, the log row comes. This is
+-- the common case of job_finish.sql, at two thirds of its cost. The columns of the log row are
+-- picked from the arrays by position at the very end. They do not travel through every step.
+-- Picking is cheap from arrays without NULLs of a type of fixed length.
 -- params: ids int8[], receipts int8[], since_start interval[], since_end interval[], run_us int8[],
 --   wait_us int8[], user_us int8[], sys_us int8[], max_rss_kb int8[], plugin text, leases int8[],
 --   tids tid[]
 -- returns: id int8
--- Arrays in step, without NULLs: $1 id, $2 receipt, $3 time since the start, $4 time since the end,
---   $5 run_us, $6 wait_us, $7 user_us, $8 sys_us, $9 max_rss_kb; $10 plugin text, of all of them;
---   $11 the receipts, each once; $12 places of the hot rows when they were claimed.
--- rows: one row for each id that was refused, mostly none: for a reason of job_finish.sql A row
---   stays where it is while it is held, unless somebody comes to wait for its job, or a limit to be
---   about it, and by its place it costs a third less than by its id: so that is done for those only
---   that have moved, and nothing else is said of a row in a way that an index could take.
--- locks: the hot rows; and what becomes of a job that others wait for: as job_finish.sql. Indexes:
---   __deferred_lease_receipt, primary key of __deferred_hot
+-- Arrays in step, without NULLs: $1 to $9, in the order of the parameters.
+-- $3   time since the start.
+-- $4   time since the end.
+-- $10   plugin of all of them.
+-- $11   the receipts, each once.
+-- $12   places of the hot rows when they were claimed.
+-- Rows: one for each id that was refused, for a reason of job_finish.sql. Mostly there is none. A
+--   held row keeps its place, unless another job begins to wait for its job, or a limit begins to
+--   apply to it. Access by place costs a third less than by id. Only rows that have moved are
+--   therefore found by id. No other condition on a row may fit an index.
+-- Locks: the hot rows; and what becomes of a job that others wait for: as job_finish.sql. Indexes:
+--   __deferred_lease_receipt, primary key of __deferred_hot.
 with lease as materialized (
     select l.receipt, l.snap, l.worker from deferred.__deferred_lease l
     where l.receipt = any ($11::int8[]) and l.expires_at - now() > interval '0'),

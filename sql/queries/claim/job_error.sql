@@ -1,7 +1,7 @@
 -- job_error: what the last attempt of a finished job said. Needs the rights of deferred_worker.
 -- params: job int8
 -- returns: error text
--- rows: at most one row: error text (NULL: none).
+-- Rows: at most one row: error text (NULL: none).
 -- Locks: none.
 -- Index: __deferred_log_job.
 select l.error

@@ -3,13 +3,15 @@
 --   signals int4[], since_start_us int8[], since_end_us int8[], plugins text[], wait_us int8[],
 --   user_us int8[], sys_us int8[], max_rss_kb int8[], results text[], leases int8[]
 -- returns: job_id int8
--- Arrays in step: $1 id, $2 receipt, $3 outcome, $4 error, $5 exit_code, $6 signal, $7 microseconds
---   since the start, $8 microseconds since the end, $9 plugin, $10 wait_us, $11 user_us, $12
---   sys_us, $13 max_rss_kb, $14 result; $15 the receipts, each once.
--- rows: one row for each accepted id. One that is missing was refused: its lease had ended, or does
+-- Arrays in step: $1 to $14, in the order of the parameters.
+-- $7   microseconds since the start.
+-- $8   microseconds since the end.
+-- $15   the receipts, each once.
+-- Rows: one row for each accepted id. One that is missing was refused: its lease had ended, or does
 --   not hold it any more (sql/functions/claim/__claim.sql).
--- locks: the hot rows. Index: primary key of __deferred_hot, __deferred_lease_receipt: when a lease
---   ends is put so that the planner cannot look it up by that, and read all there are
+-- Locks: the hot rows. Index: primary key of __deferred_hot, __deferred_lease_receipt. The
+--   condition on the end of a lease is written so that the planner cannot use an index for it, and
+--   read all leases.
 with lease as materialized (
     select l.receipt, l.snap, l.worker from deferred.__deferred_lease l
     where l.receipt = any ($15::int8[]) and l.expires_at - now() > interval '0'),

@@ -2,6 +2,6 @@
 -- params: job int8, receipt int8, result text
 -- returns: ignored
 -- $1 id; $2 receipt; $3 result text, or NULL.
--- rows: one row, empty. Raises 55000 where the receipt is not valid any more.
--- locks: the hot row. Index: primary key of __deferred_hot
+-- Rows: one row, empty. Raises 55000 where the receipt is not valid any more.
+-- Locks: the hot row. Index: primary key of __deferred_hot
 select deferred.finish($1::int8, $2::int8, $3::text)

@@ -2,10 +2,10 @@
 -- owner. Sent before job_finish in the same transaction.
 -- params: job int8, receipt int8, fn text, params json, opts json
 -- returns: job_id int8
--- $1 id, $2 receipt: the job that asked; $3 fn text; $4 params json; $5 opts json or NULL; flow
---   true: that of the job that asks.
--- rows: one row: id of the new job; none if the receipt is not valid.
--- locks: the hot row of the job that asked
+-- $1 id and $2 receipt of the job that asks.
+-- $5   opts or NULL; flow true: that of the job that asks.
+-- Rows: one row: id of the new job; none if the receipt is not valid.
+-- Locks: the hot row of the job that asked.
 with owner as materialized (
     select h.id from deferred.__deferred_hot h
     where h.id = $1::int8 and exists (select from deferred.__deferred_lease l

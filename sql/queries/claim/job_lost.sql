@@ -1,12 +1,13 @@
 -- job_lost: jobs whose lease has ended without a result are ready again.
 -- params: max_attempts int4, within_ms int8
 -- returns: worker int8, who text, id int8?, fn text, attempt int4, final bool, recorded bool
--- $1 default of max_attempts; $2 only those that ended within so many milliseconds; 0: all. Under a
---   held snapshot the index begins with all that are done with since it was taken.
--- rows: one row a job, by worker: worker that held it, and who that was, text: host, pid, pidfile;
---   id, fn, attempt, final, an attempt was recorded.
--- locks: those leases and their hot rows; those locked by others are left to them. Index:
---   __deferred_lease_expires, primary key of __deferred_worker
+-- $1   default of max_attempts.
+-- $2   only leases that ended within this number of milliseconds. 0: all. Under a held snapshot the
+--   index begins with dead entries of all leases removed since it was taken.
+-- Rows: one for each job, by worker. Columns worker, who: the worker that held it, and its host,
+--   pid and pidfile. Column recorded: an attempt was recorded.
+-- Locks: those leases and their hot rows; those locked by others are left to them. Index:
+--   __deferred_lease_expires, primary key of __deferred_worker.
 select l.worker, case when w.id is null then 'not known'
                       else format('%s pid %s, %s', w.host, w.pid,
                                   substring(w.instance from '^[^:]*:(.*)#[0-9]+[.][0-9]+@'))

@@ -5,15 +5,16 @@
 -- returns: wait_ms int8, due_at timestamptz?, now timestamptz, took_us int8, tick_ms int8?,
 --   lease_ms int8?
 -- $1 looked for from then on, as $2 of job_promote.sql; $2 our worker id.
--- rows: one row: milliseconds, rounded up, 0: it is due already, or none is delayed; when the first
---   one is, or was, due (NULL: none); now; microseconds that finding it took; milliseconds, rounded
---   up, until the next tick of a schedule is due, or somebody is to be told of the end of a job
---   whose row was locked, or a flow is to be retried, 0: a tick is due, or somebody waits to be
---   told at once (NULL: neither); milliseconds until the next lease of another worker ends, unless
---   it is renewed (NULL: none has one).
--- locks: none. Index: __deferred_hot_delayed, __deferred_queue_paused_until,
+-- Rows: one row. Column wait_ms: milliseconds, rounded up. 0: a job is due already, or none is
+--   delayed. Column due_at: when the first job is or was due (NULL: none). Column took_us:
+--   microseconds that finding it took. Column tick_ms: milliseconds, rounded up, until one of three
+--   events (NULL: none). A tick of a schedule is due, or a flow is to be retried. Or the end of a
+--   job whose row was locked is to be passed on. 0: a tick is due, or an end is to be passed on at
+--   once. Column lease_ms: milliseconds until the next lease of another worker ends, unless it is
+--   renewed (NULL: no lease).
+-- Locks: none. Index: __deferred_hot_delayed, __deferred_queue_paused_until,
 --   __deferred_lease_expires, primary key of __deferred_told, __deferred_ended_order,
---   __deferred_flow_retry_wanted
+--   __deferred_flow_retry_wanted.
 select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8 as wait_ms,
        n.due_at, now(),
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8 as took_us,

@@ -2,7 +2,7 @@
 -- for jobs that may have waited only.
 -- params: ids int8[]
 -- returns: job int8, parents text?
--- rows: one row a job, in their order: id, JSON (NULL: it waited for none). Those behind the last
+-- Rows: one row a job, in their order: id, JSON (NULL: it waited for none). Those behind the last
 --   one are asked for again.
--- locks: none. Index: primary key of __deferred_edge, __deferred_log_job
+-- Locks: none. Index: primary key of __deferred_edge, __deferred_log_job
 select p.job, p.parents from deferred.__parents($1::int8[]) p

@@ -3,10 +3,10 @@
 -- returns: nothing
 -- Arrays in step: $1 id, $2 receipt, $3 done, $4 total (each below 0: not told), $5 text, $6
 --   microseconds since it was reported.
--- locks: the hot rows, then those of __deferred_progress, in the order of deferred.finish() and
---   deferred.cancel(); hot rows locked by others are passed over, or a function that has finished
---   its job, but not committed, would hold up the whole cycle. Index: primary keys of
---   __deferred_hot and __deferred_progress
+-- Locks: the hot rows, then those of __deferred_progress, in the order of deferred.finish() and
+--   deferred.cancel(). Hot rows locked by others are skipped. Otherwise a function that has
+--   finished its job without a commit would hold up the whole cycle. Index: primary keys of
+--   __deferred_hot and __deferred_progress.
 with r as materialized (
     select * from unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::text[], $6::int8[])
         as r(id, receipt, done, total, text, age_us)),

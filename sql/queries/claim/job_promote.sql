@@ -1,9 +1,10 @@
 -- job_promote: delayed jobs that are due become ready, at the tail of their lane.
 -- params: jobs_max int4, from timestamptz
 -- returns: promoted int8
--- $1 at most so many; $2 those due from then on. What died before it, and stays for as long as a
---   snapshot needs it, is not walked over (lib/engine/step/delayed.c).
--- locks: the rows, those locked by others are left to them. Index: __deferred_hot_delayed
+-- $1   jobs at most.
+-- $2   only those due from then on. Rows that died before it stay for as long as a snapshot needs
+--   them. The walk skips them (lib/engine/step/delayed.c).
+-- Locks: the rows, those locked by others are left to them. Index: __deferred_hot_delayed.
 with due as materialized (
     select h.id from deferred.__deferred_hot h
     where h.due_at <= now() and h.due_at >= $2::timestamptz

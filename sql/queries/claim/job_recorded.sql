@@ -1,10 +1,10 @@
--- job_recorded: what does the log say of these claims? Asked after the answer to a commit was lost,
--- and of attempts whose recording was refused: the function may have finished its job itself, or
--- somebody cancelled it.
+-- job_recorded: what does the log say of these claims? Sent after the answer to a commit was lost,
+-- and for attempts whose recording was refused. The function may have finished its job itself, or
+-- the job was cancelled.
 -- params: ids int8[], receipts int8[]
 -- returns: n int8, outcome text
--- rows: one row for each recorded claim: its position in the arrays from 1, outcome.
--- locks: none. Index: __deferred_log_job
+-- Rows: one row for each recorded claim: its position in the arrays from 1, outcome.
+-- Locks: none. Index: __deferred_log_job.
 select r.n, l.outcome
 from unnest($1::int8[], $2::int8[]) with ordinality as r(id, receipt, n)
 cross join lateral (select x.outcome from deferred.__deferred_log x

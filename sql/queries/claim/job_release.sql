@@ -1,13 +1,14 @@
 -- job_release: give back claimed jobs that were not started; no attempt has been made.
 -- params: ids int8[], receipts int8[], leases int8[], unknown_function int4[]
 -- returns: id int8, released bool
--- $1 id, $2 receipt; $3 the receipts, each once; $4, 1: it has a function that this worker does not
---   know, and is to be apart (sql/functions/claim/__claim.sql); else 0.
--- rows: one row for each that is still ours: id, given back (false: somebody else has the row
+-- $1 id. $2 receipt. $3 the receipts, each once.
+-- $4   1: it has a function that this worker does not know, and is put apart
+--   (sql/functions/claim/__claim.sql). 0: otherwise.
+-- Rows: one row for each that is still ours: id, given back (false: somebody else has the row
 --   locked, say a cancel not yet committed). A lease that has ended does not matter: while it holds
 --   the job, nobody has taken it since.
--- locks: the hot rows; rows locked by others are left alone, or one of them would hold up all that
---   is sent along. Index: primary key of __deferred_hot, __deferred_lease_receipt
+-- Locks: the hot rows; rows locked by others are left alone, or one of them would hold up all that
+--   is sent along. Index: primary key of __deferred_hot, __deferred_lease_receipt.
 with lease as materialized (
     select l.receipt, l.snap from deferred.__deferred_lease l where l.receipt = any ($3::int8[])),
 r as materialized (

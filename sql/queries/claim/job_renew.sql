@@ -3,12 +3,12 @@
 -- params: ids int8[], receipts int8[], leases int8[], lease_ms int8[]
 -- returns: id int8?, receipt int8, left_ms int8, outcome text
 -- $1 id, $2 receipt; $3 the receipts, each once, $4 lease in milliseconds of each.
--- rows: one row for each lease that is ours still: NULL, receipt, milliseconds until it ends, NULL;
---   and one for each job that is not ours any more: id, receipt, NULL, and what the log says of
---   that claim (NULL: nothing).
--- locks: the leases; one that somebody else has locked is neither renewed nor gone, and must not
+-- Rows: one for each lease that is still ours: receipt and milliseconds until it ends. And one for
+--   each job that is no longer ours: id, receipt, and what the log says of that claim (NULL:
+--   nothing).
+-- Locks: the leases; one that somebody else has locked is neither renewed nor gone, and must not
 --   keep the others from being. Index: __deferred_lease_receipt, primary key of __deferred_hot,
---   __deferred_log_job
+--   __deferred_log_job.
 with lease as materialized (
     select l.receipt, l.snap from deferred.__deferred_lease l
     where l.receipt = any ($3::int8[]) and l.expires_at - now() > interval '0'),

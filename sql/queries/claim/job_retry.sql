@@ -4,10 +4,12 @@
 --   user_us int8[], sys_us int8[], max_rss_kb int8[], results text[], delay_ms int8[],
 --   uncounted int4[], leases int8[]
 -- returns: as job_finish
--- $1..$14 as in job_finish.sql; $15 delay in milliseconds; 0: ready at once; $16, 1: it does not
---   count against the limit, else 0; $17 the receipts, each once.
--- rows: one row for each accepted id.
--- locks: the hot rows. Index: primary key of __deferred_hot
+-- $1..$14 as in job_finish.sql.
+-- $15   delay in milliseconds. 0: ready at once.
+-- $16   1: it does not count against the limit. 0: it counts.
+-- $17   the receipts, each once.
+-- Rows: one row for each accepted id.
+-- Locks: the hot rows. Index: primary key of __deferred_hot.
 with lease as materialized (
     select l.receipt, l.snap, l.worker from deferred.__deferred_lease l
     where l.receipt = any ($17::int8[]) and l.expires_at - now() > interval '0'),

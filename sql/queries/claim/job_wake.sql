@@ -1,7 +1,7 @@
 -- job_wake: jobs given back by a worker that goes: others may be asleep.
 -- params: ids int8[]
 -- returns: ignored
--- locks: none. Index: primary key of __deferred_hot
+-- Locks: none. Index: primary key of __deferred_hot
 select deferred.__wake(q.queue)
 from (select distinct h.queue from unnest($1::int8[]) i
       join deferred.__deferred_hot h on h.id = any (array[i])

@@ -4,9 +4,9 @@
 -- returns: started_at timestamptz?, wait_us int8, run_us int8, queue text?, attempt int4,
 --   cut_off bool, fn text
 -- $1 to $2: when they ended. $3 NULL: all. $4 rows of the log to look at
--- rows: one for each attempt. The first row has NULL for a queue; wait is the number of rows that
+-- Rows: one for each attempt. The first row has NULL for a queue; wait is the number of rows that
 --   were looked at.
--- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
+-- Locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
 --   primary key of __deferred for each of them
 with ended as materialized (
     select l.job_id, l.attempt, l.outcome, l.started_at, deferred.__measure(l.wait_us) as wait_us,

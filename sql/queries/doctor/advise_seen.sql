@@ -2,12 +2,12 @@
 -- day, as `deferred simulate` takes them.
 -- params: queue text, lines_max int8
 -- returns: line text, service bool
--- $1 queue that they serve; NULL: any; $2 so many.
--- rows: nothing where a service that sleeps is among them, which is not replayed; else line, it is
---   a service; by host and pidfile. A run registers only where there is work: so how often one
---   starts is told by the small ones of its last 20 gaps. What it does while the one before is at
---   work is not known: here, nothing.
--- locks: none. Index: primary key of __deferred_worker, from its end: the newest 5,000
+-- $1 queue that they serve; NULL: any. $2 rows at most.
+-- Rows: nothing where a service that sleeps is among them, which is not replayed; else line, it is
+--   a service; by host and pidfile. A run registers only if there is work. The smallest of its last
+--   20 gaps therefore show how often a run starts. A run that starts during the previous run is
+--   assumed to do nothing.
+-- Locks: none. Index: primary key of __deferred_worker, from its end: the newest 5,000.
 with recent as materialized (
     select split_part(w.instance, '#', 1) as name, w.*, w.mode <> 'run' as service
     from (select x.id, x.instance, x.started_at, x.seen_at, x.ended_at, x.queues, x.cnt, x.runners,

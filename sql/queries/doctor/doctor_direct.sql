@@ -1,5 +1,5 @@
 -- doctor_direct: the process that serves this session, as worker_direct.sql.
 -- params: none
 -- returns: pid int4
--- locks: none
+-- Locks: none
 select pg_backend_pid() as pid

@@ -2,8 +2,8 @@
 -- who has them.
 -- params: jobs_max int8
 -- returns: fn text, jobs int8, oldest_s int8, any_offers bool, offered_s int8?, host text?
--- rows: those with most jobs first, at most 1000
--- locks: none. Index: primary keys of __deferred_hot, from both ends, and, for one job of each
+-- Rows: those with most jobs first, at most 1000
+-- Locks: none. Index: primary keys of __deferred_hot, from both ends, and, for one job of each
 --   function, as the view deferred.job; all of __deferred_offer
 with looked as materialized (
     (select h.id, h.fn from deferred.__deferred_hot h order by h.id limit $1::int8)

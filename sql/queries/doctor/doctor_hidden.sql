@@ -1,7 +1,7 @@
 -- doctor_hidden: are there sessions in this database of which the role that acts sees nothing?
 -- params: none
 -- returns: hidden bool
--- locks: none
+-- Locks: none
 select exists (select from pg_catalog.pg_stat_activity a
                where a.datname = current_database() and a.backend_type is null
                  and not pg_has_role(a.usesysid, 'usage'))

@@ -2,9 +2,10 @@
 -- unless somebody is at work on it.
 -- params: none
 -- returns: index text, table text, partial bool, repair text?
--- rows: index (schema-qualified), its table, it is of a partitioned table, and some partition lacks
---   it, the command that mends one for searches (NULL: it is none); at most 10.
--- locks: none
+-- Rows: at most 10: the schema-qualified index and its table. The next column says whether some
+--   partition of a partitioned table lacks the index. The last is the command that repairs an index
+--   for searches (NULL: another index).
+-- Locks: none.
 select i.indexrelid::regclass::text as index, i.indrelid::regclass::text as table,
        c.relkind = 'I' as partial, case when s.name is not null
                                             then format('deferred index %s %s',

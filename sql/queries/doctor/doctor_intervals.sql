@@ -2,8 +2,8 @@
 -- limit they ask for.
 -- params: none
 -- returns: fn text, timeout_ms int8, instance text, gap_s int8
--- rows: at most 5
--- locks: none. Index: primary key of __deferred_worker, from its end; all of __deferred_offer. A
+-- Rows: at most 5
+-- Locks: none. Index: primary key of __deferred_worker, from its end; all of __deferred_offer. A
 --   start with nothing due is not seen, so it is the interval at most
 with line as materialized (
     select s.name, s.host, percentile_disc(0.5) within group (order by s.gap_s) as gap_s

@@ -2,10 +2,11 @@
 -- params: none
 -- returns: log_now bool, log_next bool, jobs_now bool, jobs_next bool, net_rows int8,
 --   partitions int8, set_aside text?
--- rows: one row: the log has this week's, it has that of the week after the next, the call table
---   has that of the next job, that of 2,500,000 jobs on, rows in the nets (as the statistics have
---   it), partitions of __deferred, a table that waits to be archived, NULL: none.
--- locks: none. Index: primary key of __deferred, from its end
+-- Rows: one row: four columns say whether a partition exists. Two are for the log: this week, and
+--   the week after the next. Two are for the call table: the next job, and 2,500,000 jobs later.
+--   Then rows in the default partitions, as the statistics estimate them. Then partitions of
+--   __deferred. The last is a table that waits to be archived (NULL: none).
+-- Locks: none. Index: primary key of __deferred, from its end.
 with p as materialized (
     select x.first::int8, x.past::int8 from deferred.__partitions('deferred.__deferred') x)
 select to_regclass('deferred.__deferred_log_' || to_char(date_trunc('week',

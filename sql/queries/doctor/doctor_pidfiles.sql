@@ -3,8 +3,8 @@
 -- the other. One line whose settings were changed once or twice is not such a case.
 -- params: none
 -- returns: instance text, kinds int8
--- rows: at most 5
--- locks: none. Index: primary key of __deferred_worker, from its end
+-- Rows: at most 5
+-- Locks: none. Index: primary key of __deferred_worker, from its end
 with run as materialized (
     select split_part(w.instance, '#', 1) as name, w.id,
            row(w.queues, w.cnt, w.runners, w.mode)::text as line

@@ -1,10 +1,10 @@
 -- doctor_retention: how much history there is, and is it purged?
 -- params: none
 -- returns: log_bytes int8, day_bytes int8, oldest_days int8, purged_days int8?, keep_days int8
--- rows: one row: bytes of the log, bytes it grew by in a day of the last whole week, or of this
---   one, days since the week of its oldest rows, days since the last purge (NULL: never), days that
---   was told to keep.
--- locks: none
+-- Rows: one row: bytes of the log, and its growth in bytes per day. The growth is that of the last
+--   whole week, or of this week. Then days since the week of the oldest rows, and days since the
+--   last purge (NULL: never). The last is the days that this purge kept.
+-- Locks: none.
 with part as materialized (
     select pg_total_relation_size(c.oid) as bytes, pg_relation_size(c.oid) > 0 as used,
            (regexp_match(pg_get_expr(c.relpartbound, c.oid),

@@ -1,9 +1,9 @@
 -- doctor_slots: replication slots that nobody reads from.
 -- params: none
 -- returns: slot text, kept int8, share float8?, keeps_rows bool
--- rows: slot, bytes of WAL it keeps, share of max_slot_wal_keep_size that is (NULL: no limit), it
+-- Rows: slot, bytes of WAL it keeps, share of max_slot_wal_keep_size that is (NULL: no limit), it
 --   keeps dead rows; at most 10.
--- locks: none
+-- Locks: none
 select s.slot_name::text as slot, s.kept, s.kept / nullif(greatest(m.keep, 0), 0)::float8 as share,
        s.xmin is not null as keeps_rows
 from (select x.slot_name, x.xmin,

@@ -1,10 +1,10 @@
 -- doctor_snapshots: who keeps the server from removing rows that are dead.
 -- params: none
 -- returns: who text, age_s int8, ends text
--- rows: who, since when, in seconds, what ends it, longest first, at most 10 that are older than a
+-- Rows: who, since when, in seconds, what ends it, longest first, at most 10 that are older than a
 --   minute.
--- locks: none. What sessions of others do is seen by members of pg_read_all_stats alone; see
---   doctor_hidden.sql
+-- Locks: none. Only members of pg_read_all_stats see what sessions of other roles do; see
+--   doctor_hidden.sql.
 select h.who, h.age_s, h.ends
 from (select format('session %s of %s%s, %s', a.pid, a.usename,
                     ' (' || nullif(a.application_name, '') || ')', a.state) as who,

@@ -2,8 +2,8 @@
 -- newest $1 pages of the log at most.
 -- params: pages_max int8
 -- returns: fn text, cut_off int8, instance text, gap_s int8?
--- rows: most often cut off first, at most 5
--- locks: none. Index: none for the log; primary keys of __deferred and __deferred_worker. Of a
+-- Rows: most often cut off first, at most 5
+-- Locks: none. Index: none for the log; primary keys of __deferred and __deferred_worker. Of a
 --   thousand such attempts at most
 with tail as materialized (
     select greatest(coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_'

@@ -1,11 +1,11 @@
 -- doctor_workers: do jobs wait that any worker could run, and has one been seen?
 -- params: none
 -- returns: ready int8, ready_s int8?, seen_s int8?, busy bool
--- rows: one row: jobs that are ready, among the oldest 1,000, seconds the first of them has waited
---   (NULL: there are none), seconds since a worker was seen (NULL: none ever was), one holds a job
---   just now.
--- locks: none. Index: primary keys of __deferred_hot and __deferred_queue,
---   __deferred_lease_expires, primary key of __deferred_worker from its end
+-- Rows: one row. The first column counts the ready jobs among the oldest 1,000. The second is the
+--   seconds that the first of them has waited (NULL: no ready job). The third is the seconds since
+--   a worker was seen (NULL: never). The last says whether a worker holds a job now.
+-- Locks: none. Index: primary keys of __deferred_hot and __deferred_queue,
+--   __deferred_lease_expires, primary key of __deferred_worker from its end.
 select count(r.since) as ready, deferred.__age_s(min(r.since)) as ready_s,
        (select extract(epoch from clock_timestamp() - max(w.seen_at))::int8
         from (select x.seen_at from deferred.__deferred_worker x order by x.id desc

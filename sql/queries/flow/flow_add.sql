@@ -2,5 +2,5 @@
 -- params: flow json
 -- returns: flow int8
 -- $1 the flow, as deferred.defer_flow() takes it; texts reach the table as they stand.
--- locks: none that others wait for, but for a job whose key another transaction is storing too
+-- Locks: none that others wait for, except for a job whose key another transaction is storing too.
 select deferred.defer_flow($1::json) as flow

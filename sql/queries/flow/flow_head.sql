@@ -2,9 +2,9 @@
 -- params: flow int8, jobs_max int4
 -- returns: id int8, label text, jobs int8, on_failure text, failed int8?, states text, retry text?,
 --   created text, created_by text, json text
--- rows: one row; none if it is not a flow, or not a job of one. Jobs and states of a flow that has
+-- Rows: one row; none if it is not a flow, or not a job of one. Jobs and states of a flow that has
 --   not ended are those that were counted
--- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
+-- Locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
 --   __deferred_hot, __deferred_member_job, __deferred_log_job, __deferred_flow_retry_flow, primary
 --   key of __deferred_flow_open
 select f.id, coalesce(f.label, '') as label, s.jobs, f.on_failure, f.failed, s.says as states,

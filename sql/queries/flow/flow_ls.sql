@@ -3,8 +3,8 @@
 -- returns: id int8, label text, jobs int8, created text, created_by text, on_failure text,
 --   failed int8?, states text, json text
 -- $2 NULL: from the newest
--- rows: states are those of at most 200 jobs each, and of some 20,000 in all
--- locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
+-- Rows: states are those of at most 200 jobs each, and of some 20,000 in all
+-- Locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
 --   __deferred_hot, __deferred_log_job, primary key of __deferred_flow_open
 select f.id, coalesce(f.label, '') as label, s.jobs,
        to_char(f.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created, f.created_by::text,

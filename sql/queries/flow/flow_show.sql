@@ -3,8 +3,8 @@
 -- returns: id int8, name text, fn text, state text, label text, waits_for text,
 --   waits_for_json text, json text, last_outcome text?
 -- $3 0: from the first
--- rows: the parents are at most 20, in the JSON object 1,000
--- locks: none. Index: primary keys of __deferred_flow (deferred.__flow_nodes()), __deferred_member,
+-- Rows: the parents are at most 20, in the JSON object 1,000
+-- Locks: none. Index: primary keys of __deferred_flow (deferred.__flow_nodes()), __deferred_member,
 --   __deferred_edge, __deferred and __deferred_hot, __deferred_member_job, __deferred_edge_parent,
 --   __deferred_log_job
 select n.id, coalesce(m.name, '') as name,

@@ -1,6 +1,6 @@
 -- admin_purge_archived: drop a table that was set aside and has been archived.
 -- params: name text, rows int8
 -- returns: ignored
--- rows: one row without meaning; an error if the table has another number of rows
--- locks: the table, which nobody else uses
+-- Rows: one row without meaning; an error if the table has another number of rows
+-- Locks: the table, which nobody else uses
 select deferred.__purge_archived($1, $2)

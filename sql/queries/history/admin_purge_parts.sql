@@ -2,7 +2,7 @@
 -- Those that begin after the limit are left out: history that is kept costs a purge nothing.
 -- params: older_ms int8, partitions text
 -- returns: partition text, pages int8
--- locks: none
+-- Locks: none
 select format('deferred.%I', c.relname) as partition,
        pg_relation_size(c.oid) / current_setting('block_size')::int8 as pages
 from pg_catalog.pg_inherits i

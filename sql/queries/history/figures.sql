@@ -4,13 +4,14 @@
 --   timeout int8, interrupted int8, superseded int8, lost int8, cancelled int8, expired int8,
 --   snoozed int8, dead int8, arrived int8, wait_us int8, run_us int8, cpu_us int8, max_rss_kb int8,
 --   wait_histogram text, run_histogram text, series int4
--- $1 span: 1 minutes, 60 hours, 0 since ever. $2 and $3: * for the sums over all, NULL for each. $4
---   1: by build; 0: over all builds
--- rows: one for each minute or hour and series, in that order. at: in seconds since 1970.
+-- $1 span: 1 minutes, 60 hours, 0 since ever.
+-- $2 and $3: * for the sums over all, NULL for each.
+-- $4 1: by build. 0: over all builds.
+-- Rows: one for each minute or hour and series, in that order. at: in seconds since 1970.
 --   Histograms are bigint[][] as text. The first row has NULL for a queue; at is now, ok is
 --   folded_to, failed is exact_to, all in seconds since 1970.
--- locks: none. Index: __deferred_series_queue_fn_plugin_key, or all series; __deferred_minute_pkey
---   and its like
+-- Locks: none. Index: __deferred_series_queue_fn_plugin_key, or all series; __deferred_minute_pkey
+--   and its like.
 with moment as materialized (
     select now() - $5::int8 * interval '1 second' as first,
            now() + ($6::int8 - $5) * interval '1 second' as last),

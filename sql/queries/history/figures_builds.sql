@@ -2,7 +2,7 @@
 -- build in that time.
 -- params: none
 -- returns: as figures
--- locks: none. Index: all series; __deferred_sum_pkey: two rows of a build of a function that has
+-- Locks: none. Index: all series; __deferred_sum_pkey: two rows of a build of a function that has
 --   others, all hours where there is more than one
 with moment as materialized (
     select f.*, now() - interval '2 days' as first from deferred.__deferred_folded f),

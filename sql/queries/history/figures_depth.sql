@@ -3,8 +3,8 @@
 -- returns: at int8, queue text, ready int8, delayed int8, claimed int8, more bool, oldest_s int8?,
 --   paused bool
 -- $1 NULL: all. $2 0: the newest of each queue
--- rows: by time and queue. at: in seconds since 1970. more: counting stopped
--- locks: none. Index: __deferred_depth_pkey
+-- Rows: by time and queue. at: in seconds since 1970. more: counting stopped
+-- Locks: none. Index: __deferred_depth_pkey
 select extract(epoch from x.at)::int8 as at, x.queue, x.ready, x.delayed, x.claimed, x.more,
        x.oldest_s, x.paused
 from deferred.__deferred_queue q

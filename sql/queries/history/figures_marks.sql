@@ -3,8 +3,8 @@
 -- params: fn text, from_s int8, rows_max int4
 -- returns: at int8, fn text, plugin text
 -- $1 NULL: any
--- rows: newest first. at: the minute, or the hour where minutes are gone, in seconds since 1970
--- locks: none. Index: all series; __deferred_sum_pkey: one row of each build
+-- Rows: newest first. at: the minute, or the hour where minutes are gone, in seconds since 1970
+-- Locks: none. Index: all series; __deferred_sum_pkey: one row of each build
 with build as materialized (
     select s.fn, s.plugin, array_agg(s.id) as ids, min(x.at) as at
     from deferred.__deferred_series s

@@ -1,8 +1,8 @@
 -- figures_run: how long functions ran in the last day.
 -- params: fns text[]
 -- returns: as figures
--- rows: by the hour and function; only the histogram of runs is set
--- locks: none. Index: __deferred_series_queue_fn_plugin_key; __deferred_hour_pkey, 25 rows of each
+-- Rows: by the hour and function; only the histogram of runs is set
+-- Locks: none. Index: __deferred_series_queue_fn_plugin_key; __deferred_hour_pkey, 25 rows of each
 --   function
 with series as materialized (
     select s.id, s.fn from deferred.__deferred_series s where s.queue = '*' and s.plugin = '*'

@@ -1,9 +1,9 @@
 -- figures_state: figures that are of no queue and no function.
 -- params: none
 -- returns: workers int8, seen_at int8?, snapshot_s int8, version int4
--- rows: one row. seen_at: of a worker, in seconds since 1970. snapshot_s: age of the oldest
+-- Rows: one row. seen_at: of a worker, in seconds since 1970. snapshot_s: age of the oldest
 --   snapshot of a session or prepared transaction
--- locks: none. Index: __deferred_worker_alive, __deferred_worker_pkey. Sessions of others show to
+-- Locks: none. Index: __deferred_worker_alive, __deferred_worker_pkey. Sessions of others show to
 --   members of pg_read_all_stats alone
 select (select count(*) from deferred.__deferred_worker w
         where w.ended_at is null and w.seen_at > now() - interval '5 minutes') as workers,

@@ -2,6 +2,6 @@
 -- own.
 -- params: none
 -- returns: attempts int8, arrived int8, behind_ms int8, done bool, busy bool
--- locks: the row of __deferred_folded, which is not waited for; a queue's row, never. Index:
+-- Locks: the row of __deferred_folded, which is not waited for; a queue's row, never. Index:
 --   __deferred_log_finished, __deferred_pkey; see deferred.__fold()
 select f.attempts, f.arrived, f.behind_ms, f.done, f.busy from deferred.__fold() f

@@ -2,8 +2,8 @@
 -- that ends.
 -- params: age_ms int8
 -- returns: done bool
--- rows: one row if the sums were that old
--- locks, index: as fold.sql
+-- Rows: one row if the sums were that old.
+-- Locks, index: as fold.sql.
 -- The function stands in the list of columns: in a join it might be called first, and so by each
 --   run.
 select (deferred.__fold()).done from deferred.__deferred_folded x

@@ -2,7 +2,7 @@
 -- were cut off said of their progress.
 -- params: none
 -- returns: added int4
--- locks: none when there is nothing to do; else briefly the parents and their net partitions. Gives
+-- Locks: none when there is nothing to do; else briefly the parents and their net partitions. Gives
 --   up, and returns 0, after 500 ms. Reads all of __deferred_progress, where only attempts in
 --   progress have rows
 with stale as (

@@ -4,11 +4,11 @@
 --   final bool, started_at timestamptz, finished_at timestamptz, wait_us int8?, worker int8,
 --   error text?
 -- $1 to $2: when they ended. $3 rows of the log to look at. $4 true: also those that the producer
---   did not sample
--- rows: one for each attempt. error: at most 2,048 characters. The first row has NULL for a queue;
+--   did not sample.
+-- Rows: one for each attempt. error: at most 2,048 characters. The first row has NULL for a queue;
 --   job is the number of rows that were looked at.
--- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
---   primary key of __deferred for each of them
+-- Locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
+--   primary key of __deferred for each of them.
 with ended as materialized (
     select l.job_id, l.attempt, l.outcome, l.final,
            coalesce(l.started_at, l.finished_at) as started_at, l.finished_at,

@@ -1,7 +1,7 @@
 -- spans_said: the same with errors; the rights of a reader or of a worker.
 -- params: from timestamptz, until timestamptz, rows_max int8, unsampled text
 -- returns: as spans
--- locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
+-- Locks: none. Index: __deferred_log_finished, of which pages are read until there are rows enough;
 --   primary key of __deferred for each of them
 with ended as materialized (
     select l.job_id, l.attempt, l.outcome, l.final,

@@ -2,6 +2,6 @@
 -- params: jobs json
 -- returns: job int8
 -- $1 array of {"fn", "params", options}; its texts reach the table as they stand.
--- rows: job ids, in the order of the array.
--- locks: none that others wait for, but for a job whose key another transaction is storing too
+-- Rows: job ids, in the order of the array.
+-- Locks: none that others wait for, except for a job whose key another transaction is storing too.
 select deferred.defer_many($1::json) as job

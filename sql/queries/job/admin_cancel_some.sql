@@ -3,11 +3,11 @@
 --   since text, until text, tags text[], after text, dry int4, user text
 -- returns: done int8, refused int8, why text, after text?, noted bool
 -- $1 ready, delayed or claimed. $1 to $10 NULL: any. $11 NULL: from the beginning. $12 1: only
---   count
--- rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
---   all
--- locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
---   __deferred_hot, then for each job as the view deferred.job and as deferred.cancel()
+--   count.
+-- Rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
+--   all.
+-- Locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
+--   __deferred_hot, then for each job as the view deferred.job and as deferred.cancel().
 select s.done, s.refused, s.why, s.after::text,
        case when $12::int4 = 0 and s.done + s.refused > 0
                 then deferred.__act_note($13::text || ': deferred cancel', 'cancel',

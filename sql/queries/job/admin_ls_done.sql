@@ -4,11 +4,11 @@
 -- returns: id int8, state text, queue text, fn text, label text, priority int4, attempt int4,
 --   age_s int8, until_s int8, last_outcome text, json text, held_by text?, fits bool, last bool
 -- NULL: any; $5 NULL: from the beginning. $13 label, where "deferred index add label" has made its
---   index
--- rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
--- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
---   __deferred_log_job, then for each job as the view deferred.job (offset 0 has it looked up job
---   by job)
+--   index.
+-- Rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
+-- Locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13,
+--   __deferred_log_job. Then as the view deferred.job for each job: "offset 0" forces these
+--   lookups.
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(j.finished_at) as until_s,

@@ -4,10 +4,10 @@
 --   rule text, created_by text, since text, until text, tags text[], index_label text
 -- returns: as admin_ls_done
 -- $3 dead, cancelled or expired. The other parameters are those of admin_ls_done.
--- rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
--- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
---   __deferred_log_ended, then for each job as the view deferred.job (offset 0 has it looked up job
---   by job)
+-- Rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
+-- Locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13,
+--   __deferred_log_ended. Then as the view deferred.job for each job: "offset 0" forces these
+--   lookups.
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(j.finished_at) as until_s,

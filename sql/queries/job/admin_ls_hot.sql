@@ -5,13 +5,13 @@
 -- returns: as admin_ls_done
 -- $3 waiting, delayed, ready or claimed; NULL: any. The other parameters are those of
 --   admin_ls_done.
--- rows: until_s: until it is due or its lease ends; negative: since. held_by: function, no worker
+-- Rows: until_s: until it is due or its lease ends; negative: since. held_by: function, no worker
 --   has it; while it is ready, paused or limit. If fits is false the row only tells how far was
---   looked. If last, it is the last that was looked at
--- locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13;
---   primary key of __deferred_hot, whose order it follows, then for each job as the view
---   deferred.job (offset 0 has it looked up job by job) and primary key of __deferred_queue; all of
---   __deferred_offer, once
+--   looked. If last, it is the last that was looked at.
+-- Locks: none. Index: __deferred_tags, where tags are given, that of __search_create() by $13, or
+--   primary key of __deferred_hot, whose order it follows. Then for each job as the view
+--   deferred.job, and primary key of __deferred_queue: "offset 0" forces these lookups. All of
+--   __deferred_offer, once.
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(h.visible_at) as until_s,

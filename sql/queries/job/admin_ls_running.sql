@@ -4,8 +4,8 @@
 -- returns: id int8, queue text, fn text, label text, attempt int4, claimed_s int8, lease_s int8,
 --   worker text, done int8?, total int8?, text text, reported_s int8?, json text
 -- $1, $2 NULL: any
--- rows: done, total, text, reported_s: progress, if the function reports any
--- locks: none. Index: primary key of __deferred_hot, by the view deferred.__held; then job by job
+-- Rows: done, total, text, reported_s: progress, if the function reports any
+-- Locks: none. Index: primary key of __deferred_hot, by the view deferred.__held; then job by job
 --   as the view deferred.job (offset 0 has it looked up so)
 select h.id, h.queue, h.fn, j.label, h.attempt, deferred.__age_s(h.started_at) as claimed_s,
        -deferred.__age_s(h.visible_at) as lease_s,

@@ -2,12 +2,13 @@
 -- params: state text, queue text, fn text, label text, key text, rule text, created_by text,
 --   since text, until text, tags text[], after text, dry int4, error text, user text
 -- returns: as admin_cancel_some
--- $1 dead, cancelled, expired or delayed; NULL: dead or delayed. $2 to $10, $13 NULL: any. $11
---   NULL: from the beginning. $12 1: only count. $13 first line of its error, numbers as #
--- rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
---   all
--- locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
---   __deferred_hot, then for each job as the view deferred.job and as deferred.retry()
+-- $1 dead, cancelled, expired or delayed; NULL: dead or delayed.
+-- $2 to $10, $13 NULL: any. $11 NULL: from the beginning. $12 1: only count.
+-- $13   first line of its error, numbers as #.
+-- Rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
+--   all.
+-- Locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
+--   __deferred_hot, then for each job as the view deferred.job and as deferred.retry().
 select s.done, s.refused, s.why, s.after::text,
        case when $12::int4 = 0 and s.done + s.refused > 0
                 then deferred.__act_note($14::text || ': deferred retry', 'retry',

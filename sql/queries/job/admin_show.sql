@@ -4,12 +4,13 @@
 --   attempt int4, created text, age_s int8, created_by text, run_at text, expires text,
 --   visible text?, worker text, limits text, params text, json text, done int8?, total int8?,
 --   text text, reported_s int8?, held_by text, rule text, tags text, traceparent text
--- rows: no row if there is no such job, else one. json: the job with its attempts. done, total,
---   text, reported_s: progress of the attempt, if its function reports any. held_by: what holds a
---   ready or delayed job back, as far as the database knows. tags: with commas between them.
--- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge,
+-- Rows: no row if there is no such job, else one. Column json: the job with its attempts. Columns
+--   done, total, text, reported_s: progress of the attempt, if its function reports any. Column
+--   held_by: what holds a ready or delayed job back, as far as the database knows. Column tags:
+--   separated by commas.
+-- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge,
 --   __deferred_progress, __deferred_queue and __deferred_function, __deferred_log_job,
---   __deferred_edge_parent; all of __deferred_offer
+--   __deferred_edge_parent; all of __deferred_offer.
 select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
        to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created,
        deferred.__age_s(d.created_at) as age_s,

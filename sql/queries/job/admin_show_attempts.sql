@@ -3,7 +3,7 @@
 -- returns: attempt int4, outcome text, final bool, exit_code int4?, signal int4?, started text,
 --   wait_us int8?, run_us int8?, user_us int8?, sys_us int8?, max_rss_kb int8?, worker text,
 --   plugin text, error text, result text
--- locks: none. Index: __deferred_log_job
+-- Locks: none. Index: __deferred_log_job
 select l.attempt, l.outcome, l.final, l.exit_code, l.signal,
        to_char(coalesce(l.started_at, l.finished_at), 'YYYY-MM-DD HH24:MI:SS') as started,
        deferred.__measure(l.wait_us) as wait_us, deferred.__measure(l.run_us) as run_us,

@@ -2,8 +2,8 @@
 -- 50; the one behind them says that there are more.
 -- params: job int8
 -- returns: above bool, id int8, on text, name text, fn text, state text, label text
--- rows: parents first, in order of id. Column on: how it must end
--- locks: none. Index: primary keys of __deferred_edge, __deferred and __deferred_hot,
+-- Rows: parents first, in order of id. Column on: how it must end
+-- Locks: none. Index: primary keys of __deferred_edge, __deferred and __deferred_hot,
 --   __deferred_edge_parent, __deferred_log_job
 select e.above, e.id, deferred.__edge_on(e.kind) as on, e.name,
        coalesce(j.fn, case when j.state is not null then 'message' end, '') as fn,

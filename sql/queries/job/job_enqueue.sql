@@ -5,12 +5,12 @@
 --   backoff_exponent float8?, concurrency_key text, concurrency int4?, tags json,
 --   traceparent text, after json, flow int8?
 -- returns: id int8?
--- NULL stands for the default. run_at and expires_at are moments as people write them; after is as
---   option "after" of deferred.defer(); flow is a flow, or a job of that flow.
--- rows: id, of the job or of the role's one that has the key already; NULL: dropped, the queue is
+-- NULL stands for the default. Parameters run_at and expires_at are times as text. Parameter after
+--   is as option "after" of deferred.defer(). Parameter flow is a flow, or a job of that flow.
+-- Rows: id, of the job or of the role's one that has the key already; NULL: dropped, the queue is
 --   full.
--- Locks: rows it adds; with a key also the hot row that has the key; the first job under a limit,
---   the row of its queue. The row of the flow, which those who add to it share.
+-- Locks: rows it adds. With a key also the hot row that has the key. For the first job under a
+--   limit also the row of its queue. The row of the flow, which those who add to it share.
 -- Index: __deferred_hot_key, for a job with a key; __deferred_tags, for one with tags.
 select deferred.__enqueue($1::text, $2::json, $3::text, $4::text, $5::integer, $6::bigint,
     deferred.__moment('run_at', $7::text), $8::bigint, deferred.__moment('expires_at', $9::text),

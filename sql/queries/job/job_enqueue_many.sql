@@ -8,7 +8,7 @@
 -- $1..$20 as in job_enqueue.sql, each an array; element i of all of them is job i. An array that is
 --   NULL or shorter stands for NULLs. $21 the flow they are added to, or a job of that (NULL:
 --   none).
--- rows: one for each job, in the order of the arrays.
+-- Rows: one for each job, in the order of the arrays.
 -- Locks: rows it adds. For jobs with a key also the hot rows that have the key. The row of the
 --   flow, which those who add to it share.
 -- Index: __deferred_hot_key, for jobs with a key.

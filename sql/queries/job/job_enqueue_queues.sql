@@ -1,8 +1,8 @@
 -- job_enqueue_queues: add the queues that are not there yet, before jobs are stored by COPY.
 -- params: queues text[]
 -- returns: params_max_bytes int4, special bool
--- rows: limit, the largest params the queue takes, in bytes; special bool, the queue has settings
---   that COPY does not know of; a row a queue in the order of $1.
+-- Rows: one for each queue, in the order of $1. Column limit: the largest params that the queue
+--   takes, in bytes. Column special: the queue has settings that COPY ignores.
 -- Locks: rows it adds.
 -- Index: __deferred_queue_pkey.
 with added as (

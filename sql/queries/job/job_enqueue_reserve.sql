@@ -1,9 +1,9 @@
 -- job_enqueue_reserve: reserve ids for jobs that are stored by COPY.
 -- params: ids_max int4
 -- returns: ids bytea, now_us int8, actor text, limited bool
--- rows: one row: ids bytea (8 bytes each, as COPY takes them), now (microseconds since 2000,
---   database clock), actor text (role that acts), limited bool (the role may not defer everything,
---   or some function has a limit, so COPY must not be used).
+-- Rows: one row. Column ids: 8 bytes each, as COPY takes them. Column now_us: microseconds since
+--   2000 by the database clock. Column actor: the role that acts. Column limited: COPY must not be
+--   used, because the role may not defer everything, or some function has a limit.
 -- Locks: none. Index: __deferred_grant_role_queue_fn_key.
 select (select string_agg(int8send(nextval('deferred.__deferred_id_seq')), '')
         from generate_series(1, $1::integer)) as ids,

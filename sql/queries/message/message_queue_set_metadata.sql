@@ -2,5 +2,5 @@
 -- params: queue text, metadata json
 -- returns: status int4
 -- $2 an object of strings; NULL: none
--- locks: the row of the queue
+-- Locks: the row of the queue
 select deferred.__message_queue_metadata($1::text, $2::json) as status

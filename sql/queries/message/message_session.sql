@@ -1,11 +1,11 @@
 -- message_session: settings of a session that sends the message_...sql statements, besides those of
--- session_pin.sql. No sequential scans, hash or merge joins: right after a table was emptied or
--- filled the planner's statistics are wrong, and the index paths are the right ones at any size.
--- One plan for all arrays. synchronous_commit is at least on: a client that was told that its
--- message is stored may rely on that.
+-- session_pin.sql. Sequential scans, hash and merge joins are off, because the statistics are wrong
+-- right after a table was emptied or filled. Index paths are right at any size. All arrays share
+-- one plan. Setting synchronous_commit is at least on, so that a message is durable once its client
+-- has the answer.
 -- params: none
 -- returns: ignored
--- locks: none
+-- Locks: none.
 select set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
        set_config('enable_mergejoin', 'off', false), set_config('enable_bitmapscan', 'off', false),
        set_config('plan_cache_mode', 'force_generic_plan', false),

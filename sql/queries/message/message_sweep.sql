@@ -2,6 +2,6 @@
 -- behind.
 -- params: first_id int8, jobs_max int4
 -- returns: expired int8, next_id int8
--- rows: one row. The id is where to go on; 0: that was all
--- locks: the rows; those locked by others are passed over. Index: primary key of __deferred_hot
+-- Rows: one row. The id is where to go on; 0: that was all.
+-- Locks: the rows; those locked by others are skipped. Index: primary key of __deferred_hot.
 select s.expired, s.next_id from deferred.__message_sweep($1::int8, $2::int4) s

@@ -3,8 +3,8 @@
 -- returns: fn text, running int8, max_running int4?, rate float8?, burst int4?, paused_s int8?,
 --   json text, on_dead text?
 -- $1 NULL: all
--- rows: paused_s is the time since the breaker paused it; NULL: it did not
--- locks: none. Index: primary keys of __deferred_function, __deferred_limit and __deferred_hot
+-- Rows: paused_s is the time since the breaker paused it; NULL: it did not
+-- Locks: none. Index: primary keys of __deferred_function, __deferred_limit and __deferred_hot
 with figures as (
     select coalesce(f.name, o.name) as fn, r.running, f.max_running, f.rate, f.burst,
            deferred.__age_s(f.broken_at) as paused_s, o.fn as on_dead

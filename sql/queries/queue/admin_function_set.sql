@@ -3,8 +3,8 @@
 -- params: fn text, names text[], values text[], user text
 -- returns: ignored
 -- $3 NULL: no limit
--- rows: one for each queue, ignored
--- locks: the row of the function
+-- Rows: one for each queue, ignored
+-- Locks: the row of the function
 with done as materialized (
     select deferred.__function_set($1::text, s.settings),
            deferred.__act_note($4::text || ': deferred function set', 'set', fn => $1,

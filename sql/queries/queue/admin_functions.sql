@@ -3,8 +3,8 @@
 -- returns: fn text, plugin text, version text, timeout_ms int8?, max_attempts int4?,
 --   max_running int4?, rate float8?, hosts int8, some_hosts text, seen_s int8?, json text
 -- $1 NULL: all, except names with the plugin in front
--- rows: one for each build of a plugin, at most 10,000. If seen_s is NULL no worker has it
--- locks: none. Reads all of __deferred_offer and __deferred_function
+-- Rows: one for each build of a plugin, at most 10,000. If seen_s is NULL no worker has it
+-- Locks: none. Reads all of __deferred_offer and __deferred_function
 with offered as materialized (
     select f.fn collate "C" as fn, f.plugin, nullif(f.timeout_ms, 0) as timeout_ms,
            nullif(f.max_attempts, 0) as max_attempts, o.host, o.seen_at

@@ -2,10 +2,10 @@
 -- lane tell. Looks at those that were set aside too, and at the first $1 delayed ones.
 -- params: jobs_max int8
 -- returns: fn text, jobs int8, oldest_s int8, more bool, json text
--- rows: those with most jobs first, at most 100; none if no worker has reported its functions
--- locks: none. Index: what deferred.__ready() reads; __deferred_hot_limited, by a step for each
---   queue and function, and __deferred_hot_delayed; for one job of each function, as the view
---   deferred.job; all of __deferred_offer
+-- Rows: those with most jobs first, at most 100; none if no worker has reported its functions.
+-- Locks: none. Index: what deferred.__ready() reads, and __deferred_hot_delayed. One step of
+--   __deferred_hot_limited for each queue and function. For one job of each function, as the view
+--   deferred.job. All of __deferred_offer.
 with recursive known as materialized (
     select o.fn from deferred.__offered o),
 -- A worker that meets a function that no worker has sets the job aside.

@@ -1,8 +1,8 @@
 -- admin_queue_hot: does a queue exist, and how much lies in it?
 -- params: queue text, count_max int8
 -- returns: exists bool, hot int8, last_id int8?
--- rows: one row: it exists, hot jobs of it, largest id of a hot job of any queue (NULL: none).
--- locks: none. Index: __deferred_hot_message, __deferred_hot_ready, __deferred_hot_limited,
+-- Rows: one row: it exists, hot jobs of it, largest id of a hot job of any queue (NULL: none).
+-- Locks: none. Index: __deferred_hot_message, __deferred_hot_ready, __deferred_hot_limited,
 --   __deferred_hot_concurrency, __deferred_hot_delayed
 select exists (select from deferred.__deferred_queue q where q.name = $1::text
                and q.removed_at is null),

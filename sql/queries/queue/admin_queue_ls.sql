@@ -6,8 +6,8 @@
 --   backoff_exponent float8?, max_dequeue int4?, params_max_bytes int4?, metadata text?,
 --   on_dead text?, paused_by text, paused_s int8?, paused_until text?
 -- $1 NULL: all
--- rows: one for each queue. If running is NULL it was not counted, because there is no limit
--- locks: none. Index: primary keys of __deferred_queue, __deferred_limit and __deferred_hot
+-- Rows: one for each queue. If running is NULL it was not counted, because there is no limit
+-- Locks: none. Index: primary keys of __deferred_queue, __deferred_limit and __deferred_hot
 select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.rate, q.burst,
        q.max_length, q.on_full, q.visibility_timeout_ms, q.ttl_ms,
        q.max_attempts, q.weight, q.fn,

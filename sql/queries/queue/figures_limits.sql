@@ -2,8 +2,8 @@
 -- params: queue text, fn text
 -- returns: is_fn bool, name text, share float8, running int8, most int4
 -- $1, $2 NULL: all
--- rows: limits that are being used
--- locks: none. Index: __deferred_limit_pkey; __deferred_hot_pkey for each job that is counted, as
+-- Rows: limits that are being used
+-- Locks: none. Index: __deferred_limit_pkey; __deferred_hot_pkey for each job that is counted, as
 --   many as the limits allow
 select x.fn as is_fn, x.name, n.running::float8 / x.most as share, n.running, x.most
 from (select l.kind = 'function' as fn, case l.kind when 'function' then l.name

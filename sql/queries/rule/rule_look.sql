@@ -2,8 +2,8 @@
 -- sql/functions/rule/__rule_run.sql.
 -- params: name text, rows_max int4
 -- returns: estimate float8?, plan text, plan_json json, key text?, params json
--- rows: the first has estimate and plan; each other one is a job
--- locks: none but those of the rule's query
+-- Rows: the first has estimate and plan; each other one is a job
+-- Locks: none but those of the rule's query
 select l.estimate, l.plan,
        case when l.plan is not null then pg_catalog.to_json(l.plan)
             else pg_catalog.json_build_object('key', l.key, 'params', l.params) end as plan_json,

@@ -3,8 +3,8 @@
 -- returns: name text, fn text, queue text, owner text, last_run_s int8?, last_run_ms int8?,
 --   last_queued int8?, last_skipped int8?, last_failed int8?, last_error text, may_run bool,
 --   json json
--- rows: one for each rule. mine: the role may run it
--- locks: none
+-- Rows: one for each rule. mine: the role may run it
+-- Locks: none
 select r.name, r.fn, r.queue, r.owner::text,
        deferred.__age_s(r.last_run_at) as last_run_s, r.last_run_ms,
        r.last_queued,

@@ -1,5 +1,5 @@
 -- rule_remove: remove a rule. Its jobs stay.
 -- params: name text
 -- returns: ignored
--- locks: the row of the rule; refuses while it is being run
+-- Locks: the row of the rule; refuses while it is being run
 select deferred.__rule_remove($1)

@@ -3,7 +3,7 @@
 -- params: name text, exclusive text
 -- returns: ignored
 -- $2 keep others from running or removing it
--- locks: with $2 the row of the rule, until the transaction ends. Index: unique name of
+-- Locks: with $2 the row of the rule, until the transaction ends. Index: unique name of
 --   __deferred_rule
 select set_config('statement_timeout', (x.r).statement_timeout_ms::text, true),
        set_config('client_connection_check_interval', '1s', true)

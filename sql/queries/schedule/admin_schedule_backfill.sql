@@ -2,5 +2,5 @@
 -- params: name text, from text, until text, dry text
 -- returns: jobs int4
 -- $2, $3: without an offset in the zone of the schedule. $4 true: only count
--- locks: the row of the schedule, until the transaction ends
+-- Locks: the row of the schedule, until the transaction ends
 select deferred.__schedule_backfill($1, $2, $3, $4::text::bool) as jobs

@@ -3,8 +3,8 @@
 -- returns: name text, rule text, zone text, fn text, queue text, owner text, next text, last text,
 --   last_what text, last_error text, json json
 -- $1 NULL: all
--- rows: by name. Ticks are as clocks in the zone show them
--- locks: none
+-- Rows: by name. Ticks are as clocks in the zone show them
+-- Locks: none
 select s.name, s.rule, s.zone, s.fn, s.queue, s.owner::text,
        case when s.paused then 'paused' when s.next_at is null then 'never'
             else deferred.__schedule_time(s.next_at, s.zone) end as next,

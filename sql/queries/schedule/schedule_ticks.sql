@@ -1,8 +1,8 @@
 -- schedule_ticks: ticks of a schedule that were dealt with, the latest first.
 -- params: name text, ticks_max int4
 -- returns: tick text, what text, job_id int8?, json json
--- rows: ticks as clocks of the zone show them
--- locks: none. Index: primary key of __deferred_tick
+-- Rows: ticks as clocks of the zone show them
+-- Locks: none. Index: primary key of __deferred_tick
 select to_char(t.tick at time zone s.zone, 'YYYY-MM-DD HH24:MI:SS') as tick, t.what, t.job_id,
        json_build_object('tick', t.tick, 'what', t.what, 'job', t.job_id, 'previous', t.previous,
                          'at', t.at) as json

@@ -2,9 +2,9 @@
 -- params: queue text
 -- returns: name text, what text, why text?, since_s int8?, job int8?
 -- $1 NULL: all
--- rows: at most 100. The last tick could not be deferred (failed), the last job is dead, or the
+-- Rows: at most 100. The last tick could not be deferred (failed), the last job is dead, or the
 --   schedule is paused; in this order, oldest first
--- locks: none. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job, for the
+-- Locks: none. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job, for the
 --   last job of the 1,000 schedules that had a tick last; all of __deferred_schedule
 with last as materialized (
     select s.name, s.paused, s.last_what, s.last_error, s.last_at, s.last_job

@@ -3,6 +3,6 @@
 --   address text
 -- returns: refused text?
 -- version NULL: a new schedule. params: as typed. refused: why not (NULL: it is set).
--- locks: the row of the schedule
+-- Locks: the row of the schedule
 select deferred.__act_schedule_set($1::text, $2::text, $3::text, $4::text, $5::text, $6::json,
     $7::text, $8::text) as refused

@@ -4,11 +4,13 @@
 --   created_by text, since text, until text, tags text[], after text, dry int4, who text,
 --   address text, error text
 -- returns: done int8, refused int8, why text?, after text?
--- $2 NULL: those the verb is for. $3 to $11, $16 NULL: any. $12 NULL: at the beginning. $13 1: only
---   count. $16 first line of its error, numbers as #
--- rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
---   all
--- locks: as admin_retry_some.sql and admin_cancel_some.sql; none where it counts
+-- $2 NULL: those the verb is for. $3 to $11, $16 NULL: any.
+-- $12   NULL: at the beginning.
+-- $13   1: only count.
+-- $16   first line of its error, numbers as #.
+-- Rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
+--   all.
+-- Locks: as admin_retry_some.sql and admin_cancel_some.sql; none where it counts.
 select s.done, s.refused, s.why, s.after::text
 from deferred.__act_some($1::text, $2::text, json_build_object('queue', $3::text, 'fn', $4::text,
     'label', $5::text, 'key', $6::text, 'rule', $7::text,

@@ -4,8 +4,8 @@
 --   job_id int8?, queue text?, refused text?, login text, fn text?, schedule text?, settings text?,
 --   filter text?, jobs int8?, flow int8?
 -- NULL: any; $2 NULL: from the newest. $7 true: without error texts
--- rows: at most 50
--- locks: none. Index: primary key of __deferred_action, or the one of what is given
+-- Rows: at most 50
+-- Locks: none. Index: primary key of __deferred_action, or the one of what is given
 select a.id, to_char(a.at, 'YYYY-MM-DD HH24:MI:SS') as at,
        deferred.__age_s(a.at) as age_s, a.who, a.role, a.address,
        a.verb, a.job_id, a.queue, a.refused, a.login,

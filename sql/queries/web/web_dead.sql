@@ -3,8 +3,8 @@
 -- params: ends_max int4
 -- returns: fn text, queue text, dead int8, first_s int8, last_s int8, job_id int8, outcome text,
 --   more bool
--- rows: one for each function and queue, with the newest job. more: there may be more
--- locks: none. Index: __deferred_log_ended; then for each primary key of __deferred_hot,
+-- Rows: one for each function and queue, with the newest job. more: there may be more
+-- Locks: none. Index: __deferred_log_ended; then for each primary key of __deferred_hot,
 --   __deferred_log_job and primary keys of the partitions of __deferred
 with newest as materialized (
     select l.job_id, l.finished_at, l.outcome from deferred.__deferred_log l

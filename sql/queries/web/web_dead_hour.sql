@@ -2,7 +2,7 @@
 -- are not. Looks at the newest $1 ends without success.
 -- params: ends_max int8
 -- returns: dead int8, more bool
--- locks: none. Index: __deferred_log_ended; then for each __deferred_hot_pkey and
+-- Locks: none. Index: __deferred_log_ended; then for each __deferred_hot_pkey and
 --   __deferred_log_job
 with newest as materialized (
     select l.job_id, l.finished_at, l.outcome from deferred.__deferred_log l

@@ -2,9 +2,9 @@
 -- Numbers in that line count as one. Looks at the newest $2 such ends.
 -- params: fn text, ends_max int4, hidden_fns text[]
 -- returns: fn text, outcome text, said text, jobs int8, first_s int8, last_s int8, job_id int8
--- $1 NULL: any. $3: left out, and with them jobs that the system deferred
--- rows: at most 100, with the newest job of each
--- locks: none. Index: __deferred_log_ended, then primary keys of the partitions of __deferred
+-- $1 NULL: any. $3: left out, and with them jobs that the system deferred.
+-- Rows: at most 100, with the newest job of each.
+-- Locks: none. Index: __deferred_log_ended, then primary keys of the partitions of __deferred.
 with newest as materialized (
     select l.job_id, l.finished_at, l.outcome, deferred.__error_kind(l.error) as said
     from deferred.__deferred_log l

@@ -6,8 +6,8 @@
 --   max_attempts int4?, timeout_ms int8?, concurrency_key text, rule text, done int8?, total int8,
 --   text text, reported_s int8, claimed_s int8?, traceparent text, json text
 -- $2: their progress texts are left out, and those of jobs that the system deferred
--- rows: at most one row. until_s: until visible. Progress is that of the attempt that runs
--- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_progress and
+-- Rows: at most one row. until_s: until visible. Progress is that of the attempt that runs
+-- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_progress and
 --   __deferred_worker, __deferred_log_job
 select j.id, j.state, j.queue, j.fn, j.label, j.key, j.priority::int4, j.attempt,
        to_char(j.created_at, 'YYYY-MM-DD HH24:MI:SS') as created,

@@ -3,8 +3,8 @@
 -- returns: attempt int4, outcome text, final bool, started text, finished text, wait_us int8?,
 --   run_us int8?, cpu_us int8?, max_rss_kb int8?, exit_code int4?, signal int4?, worker text,
 --   plugin text
--- rows: at most 200
--- locks: none. Index: __deferred_log_job, primary key of __deferred_worker
+-- Rows: at most 200
+-- Locks: none. Index: __deferred_log_job, primary key of __deferred_worker
 select l.attempt, l.outcome, l.final, to_char(l.started_at, 'YYYY-MM-DD HH24:MI:SS') as started,
        to_char(l.finished_at, 'YYYY-MM-DD HH24:MI:SS') as finished,
        deferred.__measure(l.wait_us) as wait_us, deferred.__measure(l.run_us) as run_us,

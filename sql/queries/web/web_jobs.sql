@@ -3,15 +3,17 @@
 --   rule text, created_by text, since text, until text, look_max int8, part_of_label text,
 --   outcome text, tags text[], index_label text
 -- returns: as admin_ls_done
--- NULL: any; $5 NULL: from the newest. $6 label or, if $13, a part of it. $12 jobs to look at. $14
---   outcome of the last attempt. $15 tags: then it looks at $12 jobs that have them, and it must be
---   planned for these tags. $16 label, where "deferred index add label" has made its index: the
---   same
--- rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
+-- NULL: any; $5 NULL: from the newest.
+-- $6   label or, if $13, a part of it.
+-- $12   jobs to look at.
+-- $14   outcome of the last attempt.
+-- $15   tags: then it looks at $12 jobs that have them, and it must be planned for these tags.
+-- $16   label, where "deferred index add label" has made its index: the same.
+-- Rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
 --   negative.
--- locks: none. Index: primary keys of the partitions of __deferred, from their end, or
---   __deferred_tags, or those of __search_create(), then for each job that may fit as the view
---   deferred.job (offset 0 has it looked up job by job)
+-- Locks: none. Index: primary keys of the partitions of __deferred, from their end, or
+--   __deferred_tags, or those of __search_create(). Then as the view deferred.job for each job that
+--   may fit: "offset 0" forces these lookups.
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
@@ -46,7 +48,7 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                    limit $12)) x) d
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or (d.n = $12
-      -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be
-      -- in it, and would sort all that are.
+      -- Whether it goes on. This is not a bound of the walk: the planner expects few rows in a
+      -- range, and would sort them all.
       and d.id > (select deferred.__id_since($10::text::timestamptz)))
 order by d.id desc limit $4::int4

@@ -3,13 +3,14 @@
 --   rule text, created_by text, since text, until text, look_max int8, part_of_label text,
 --   outcome text, tags text[], error text, part_of_error text, hidden_fns text[]
 -- returns: as admin_ls_done
--- $1 to $15: as web_jobs. $16 error: its first line, numbers as #, or if $17 a part of it. $18:
---   left out, and with them jobs that the system deferred
--- rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
+-- $1 to $15: as web_jobs.
+-- $16   error: its first line, numbers as #, or if $17 a part of it.
+-- $18   functions left out, and with them jobs that the system deferred.
+-- Rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
 --   negative.
--- locks: none. Index: primary keys of the partitions of __deferred, from their end, or
---   __deferred_tags, then for each job that may fit __deferred_log_job, and as the view
---   deferred.job (offset 0 has it looked up job by job)
+-- Locks: none. Index: primary keys of the partitions of __deferred, from their end, or
+--   __deferred_tags. Then __deferred_log_job and as the view deferred.job for each job that may
+--   fit: "offset 0" forces these lookups.
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
@@ -38,7 +39,7 @@ cross join lateral (select case when d.may then exists (
                                                                else false end as said offset 0) e
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and e.said and ($14 is null or j.last_outcome = $14)) or (d.n = $12
-      -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be
-      -- in it, and would sort all that are.
+      -- Whether it goes on. This is not a bound of the walk: the planner expects few rows in a
+      -- range, and would sort them all.
       and d.id > (select deferred.__id_since($10::text::timestamptz)))
 order by d.id desc limit $4::int4

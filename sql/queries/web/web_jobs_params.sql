@@ -4,16 +4,18 @@
 --   outcome text, tags text[], path text[], value text, hidden_fns text[], index_label text,
 --   index_value text
 -- returns: as admin_ls_done
--- $1 to $15: as web_jobs. $16 keys, and numbers in arrays, from the outermost on. $18: left out,
---   and with them jobs that the system deferred. $19 label, $20 value, where "deferred index add"
---   has made its index: then it looks at $12 jobs that have it, and must be planned for it. Params
---   with escapes that no text can hold, \u0000 or halves of surrogate pairs, are skipped:
+-- $1 to $15: as web_jobs.
+-- $16   keys, and numbers in arrays, from the outermost on.
+-- $18   functions left out, and with them jobs that the system deferred.
+-- $19   label, and $20 its value, where "deferred index add" has made its index. The statement
+--   looks at $12 jobs that have it, and must be planned for it.
+-- Params with escapes that no text can hold, \u0000 or halves of surrogate pairs, are skipped:
 --   PostgreSQL would refuse the statement.
--- rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
+-- Rows: the columns of admin_ls_hot; the seconds are those until it is due, or since the job ended,
 --   negative.
--- locks: none. Index: primary keys of the partitions of __deferred, from their end, or
---   __deferred_tags, or those of __search_create(), then for each job that may fit as the view
---   deferred.job (offset 0 has it looked up job by job)
+-- Locks: none. Index: primary keys of the partitions of __deferred, from their end, or
+--   __deferred_tags, or those of __search_create(). Then as the view deferred.job for each job that
+--   may fit: "offset 0" forces these lookups.
 select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
        deferred.__age_s(j.created_at) as age_s,
        -deferred.__age_s(coalesce(j.finished_at, j.visible_at)) as until_s,
@@ -60,7 +62,7 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                    order by hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or (d.n = $12
-      -- Whether it goes on: no bound of the walk, for of a range the planner takes few rows to be
-      -- in it, and would sort all that are.
+      -- Whether it goes on. This is not a bound of the walk: the planner expects few rows in a
+      -- range, and would sort them all.
       and d.id > (select deferred.__id_since($10::text::timestamptz)))
 order by d.id desc limit $4::int4

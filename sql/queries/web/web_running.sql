@@ -3,8 +3,8 @@
 -- returns: id int8, queue text, fn text, attempt int4, worker text, held_s int8, lease_s int8,
 --   done int8?, total int8, text text
 -- $1: their progress texts are left out, and those of jobs that the system deferred
--- rows: at most 200
--- locks: none. Index: __deferred_lease_expires, primary keys of __deferred_hot, __deferred_progress
+-- Rows: at most 200
+-- Locks: none. Index: __deferred_lease_expires, primary keys of __deferred_hot, __deferred_progress
 --   __deferred_worker and __deferred
 select h.id, h.queue, h.fn, h.attempt, concat_ws(' on ', h.worker, w.host) as worker,
        deferred.__age_s(h.claimed_at) as held_s,

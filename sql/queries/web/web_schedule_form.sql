@@ -1,9 +1,9 @@
 -- web_schedule_form: the values in the form of a schedule.
 -- params: name text
 -- returns: key text, value text
--- rows: a row for each field: its name, its value. Two are not fields: "version" is for
+-- Rows: a row for each field: its name, its value. Two are not fields: "version" is for
 --   web_act_schedule_set, and "refused" says why the schedule cannot be changed.
--- locks: none
+-- Locks: none
 select f.key, f.value
 from deferred.__schedules() s
 cross join lateral (

@@ -2,7 +2,7 @@
 -- params: role text, timeout_ms int8
 -- returns: ignored
 -- $1 '': the role that logged in
--- locks: none
+-- Locks: none
 select set_config('statement_timeout', $2::int8::text, true),
        set_config('lock_timeout', '100', true),
        set_config('enable_bitmapscan', 'off', true),

@@ -2,8 +2,8 @@
 -- params: none
 -- returns: id int8, host text, pid int4, version text, alive bool, started_s int8, seen_s int8,
 --   ended_s int8?, queues text, instance text
--- rows: of the newest 200 workers
--- locks: none. Index: primary key of __deferred_worker from its end
+-- Rows: of the newest 200 workers
+-- Locks: none. Index: primary key of __deferred_worker from its end
 select w.id, w.host, w.pid, w.version, w.ended_at is null as alive,
        deferred.__age_s(w.started_at) as started_s,
        deferred.__age_s(w.seen_at) as seen_s,

@@ -1,8 +1,8 @@
 -- lock_rows: who holds the rows of these jobs.
 -- params: jobs int8[]
 -- returns: holders text
--- rows: one row: at most 3 sessions; NULL: nobody
--- locks: none. Index: primary key of __deferred_hot. Everybody may see who holds which lock
+-- Rows: one row: at most 3 sessions; NULL: nobody
+-- Locks: none. Index: primary key of __deferred_hot. Everybody may see who holds which lock
 select string_agg(h.who, '; ' order by h.pid) as holders
 from (select distinct a.pid, format('session %s of %s%s%s', a.pid, a.usename,
                                     ' (' || nullif(a.application_name, '') || ')',

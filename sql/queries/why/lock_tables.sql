@@ -2,8 +2,8 @@
 -- params: readers text
 -- returns: as lock_rows
 -- $1 'true': each lock counts. 'false': only a lock that keeps writers out.
--- rows: one, with at most 3 sessions, the oldest transactions first. NULL: nobody.
--- locks: none. Everybody may see who holds which lock
+-- Rows: one, with at most 3 sessions, the oldest transactions first. NULL: nobody.
+-- Locks: none. Everybody may see who holds which lock
 select string_agg(h.who, '; ' order by h.xact_start) as holders
 from (select a.xact_start,
              format('session %s of %s%s%s', a.pid, a.usename,

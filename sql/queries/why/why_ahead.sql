@@ -2,9 +2,8 @@
 -- in front, and those of a higher priority; not those that workers hold.
 -- params: queue text, priority int4, xid text, job int8, counted int8
 -- returns: jobs int8
--- locks: none. Index: what deferred.__ready() reads of these lanes, which is nothing that was
---   handed out; of leases that are over all of the queue, and primary key of __deferred_hot for
---   what they hold
+-- Locks: none. Index: what deferred.__ready() reads of these lanes, without what was claimed. All
+--   ended leases of the queue, and primary key of __deferred_hot for the jobs they hold.
 select least($5::int8,
              (select count(*) from (select r.id from deferred.__ready(array[$1::text], $2::int4,
                  $3::text::xid8, $4::int8, $5) r limit $5) r)

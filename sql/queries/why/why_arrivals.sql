@@ -1,11 +1,11 @@
 -- why_arrivals: how many jobs arrived a minute in the last 15, and in the day before.
 -- params: queue text
 -- returns: per_min float8?, before_per_min float8?, who text?
--- $1 NULL: all
--- rows: one row. before_per_min: in the day before; NULL: not known, or a queue was asked for. who:
---   deferred most of them, and what
--- locks: none. Index: primary key of __deferred: the newest 2,000 jobs, and some 60 steps to find
---   the one of a day ago
+-- $1 NULL: all.
+-- Rows: one row. before_per_min: in the day before; NULL: not known, or a queue was asked for. who:
+--   deferred most of them, and what.
+-- Locks: none. Index: primary key of __deferred: the newest 2,000 jobs, and some 60 steps to find
+--   the one of a day ago.
 with newest as materialized (
     select d.id, d.created_at, d.queue, d.fn, d.created_by from deferred.__deferred d
     order by d.id desc limit 2000),

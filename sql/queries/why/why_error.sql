@@ -2,6 +2,6 @@
 -- worker.
 -- params: job int8
 -- returns: error text
--- locks: none. Index: __deferred_log_job
+-- Locks: none. Index: __deferred_log_job
 select l.error from deferred.__deferred_log l where l.job_id = $1::int8 and l.error is not null
 order by l.finished_at desc, l.attempt desc limit 1

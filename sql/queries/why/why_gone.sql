@@ -2,9 +2,9 @@
 -- params: queue text
 -- returns: id int8, pid int8, host text, jobs int8, lease_s int8
 -- $1 NULL: all
--- rows: at most one row, for the worker that holds most of them: its id, pid, host. Then how many
+-- Rows: at most one row, for the worker that holds most of them: its id, pid, host. Then how many
 --   of these jobs it holds, and seconds until it holds none any more.
--- locks: none. Index: primary keys of __deferred_hot and __deferred_worker; all of __deferred_lease
+-- Locks: none. Index: primary keys of __deferred_hot and __deferred_worker; all of __deferred_lease
 select w.id, w.pid::int8, w.host, count(*) as jobs,
        extract(epoch from max(h.expires_at) - clock_timestamp())::int8 as lease_s
 from deferred.__held h

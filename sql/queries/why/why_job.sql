@@ -6,13 +6,13 @@
 --   ready_s int8, expires bool, expires_in_s int8, paused bool, fn_unknown bool,
 --   refused_host text?, refused_why text?, row_locker text?, lane_locker text?, stranded bool,
 --   priority int4, xid text?, limited bool, key text?, key_max int8, may_read bool, taken_s int8?
--- rows: one row. Column neighbour_s is the age of the next job that is there. A purge leaves what
+-- Rows: one row. Column neighbour_s is the age of the next job that is there. A purge leaves what
 --   is younger than kept_s. Column failures counts the attempts that count. The host refuses the
 --   function. The lockers are transactions that hold a lock on the job or its lane. A stranded job
 --   was handed out, but nobody holds it. At most key_max jobs with its concurrency key may run. The
 --   errors may be read if may_read. Column taken_s is the age of the last claim of a message of its
 --   queue, of the first 1,000 that are there.
--- locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue,
+-- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue,
 --   __deferred_progress and __deferred_place; __deferred_log_job, __deferred_lease_span; all of
 --   __deferred_offer
 with job as materialized (

@@ -5,11 +5,11 @@
 --   queue_wait_s float8, fn_max_running int8?, fn_running int8, fn_ids text?, fn_rate float8?,
 --   fn_wait_s float8, key_ahead int8, key_first int8, key_state text?, key_running int8,
 --   paused_s int8?
--- rows: one row. NULL: there is no such limit. wait_s: seconds to the next token. key_*: jobs of
---   the same concurrency key: before it, the first of them, running. paused_s: since the breaker
---   paused the function
--- locks: none. Index: primary keys of __deferred_queue, __deferred_function, __deferred_limit and
---   __deferred_hot; __deferred_hot_concurrency, 1,000 jobs at most
+-- Rows: one row. NULL: there is no such limit. Column wait_s: seconds to the next token. Columns
+--   key_*: jobs of the same concurrency key: before it, the first of them, running. Column
+--   paused_s: since the breaker paused the function.
+-- Locks: none. Index: primary keys of __deferred_queue, __deferred_function, __deferred_limit and
+--   __deferred_hot; __deferred_hot_concurrency, 1,000 jobs at most.
 with limits as materialized (
     select 'queue' as kind, q.max_running, q.rate, coalesce(q.burst, 1) as burst, l.running,
            l.tokens, l.tokens_at

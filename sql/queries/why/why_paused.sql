@@ -1,8 +1,8 @@
 -- why_paused: who paused a queue, and how much waits in it.
 -- params: queue text, counted_max int8
 -- returns: ready int8, paused_by text?, paused_s int8?
--- rows: one row if the queue is there. ready: jobs that are ready, counted up to $2.
--- locks: none. Index: primary key of __deferred_queue; __deferred_hot_ready and its neighbours
+-- Rows: one row if the queue is there. ready: jobs that are ready, counted up to $2.
+-- Locks: none. Index: primary key of __deferred_queue; __deferred_hot_ready and its neighbours
 -- The order of an index keeps the planner from reading the table.
 select (select count(*) from (
             (select from deferred.__deferred_hot x where x.queue = q.name

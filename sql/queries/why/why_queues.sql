@@ -2,8 +2,8 @@
 -- up.
 -- params: none
 -- returns: queue text?, fn text?, max_running int8?, rate float8, used_up bool, paused_s int8?
--- rows: queue or function is NULL. paused_s: since the breaker paused the function
--- locks: none. Index: primary keys of __deferred_limit and __deferred_hot; all of __deferred_queue
+-- Rows: queue or function is NULL. paused_s: since the breaker paused the function
+-- Locks: none. Index: primary keys of __deferred_limit and __deferred_hot; all of __deferred_queue
 --   and __deferred_function
 with limits as materialized (
     select q.name as queue, null::text as fn, q.max_running, q.rate, coalesce(q.burst, 1) as burst,

@@ -3,13 +3,13 @@
 -- params: queue text, pages_max int8, before_pages_max int8
 -- returns: minutes float8, attempts int8, failed int8, superseded int8, run_s float8, fn text?,
 --   share float8, p50_s float8?, p50_before_s float8?, plugin text?, failed_job int8?
--- $1 NULL: all. $2, $3: pages of the log to look at, for the last minutes and for the time before
--- rows: one row. minutes 0: nothing ended. fn: took most of the run time. p50_s: its median run
---   time; p50_before_s: before; NULL: not known. plugin: its build since then. failed_job: one that
---   failed as most did
--- locks: none. Index: none for the log, of which the end of the week's partition is read, and of
---   the time before it a few pages at distances that double; primary key of __deferred for each
---   attempt in these pages, and for 1,000 of the time before
+-- $1 NULL: all. $2, $3: pages of the log to look at, for the last minutes and for the time before.
+-- Rows: one row. Column minutes: 0: nothing ended. Column fn: took most of the run time. Columns
+--   p50_s and p50_before_s: its median run time now and before; NULL: not known. Column plugin: its
+--   build since then. Column failed_job: one that failed as most did.
+-- Locks: none. Index: none for the log. It reads the end of the week's partition, and before that a
+--   few pages at distances that double. Primary key of __deferred for each attempt in these pages,
+--   and for 1,000 of the time before.
 with tail as materialized (
     select greatest(coalesce(pg_relation_size(to_regclass(
                'deferred.__deferred_log_'
@@ -38,8 +38,8 @@ weeks as materialized (
                'deferred.__deferred_log_default')) / current_setting('block_size')::int8 as pages
     from (select distinct date_trunc('week', t at time zone 'UTC') as first
           from unnest(array[now(), now() - interval '1 day']) t) w),
--- All pages of a day are many, and where it begins is not known: so some are looked at far from the
--- end, and at half of that, and so on.
+-- A day has many pages, and its first page is not known. Some pages are therefore read far from the
+-- end, then at half that distance, and so on.
 steps as materialized (
     select x.first, x.past, x.page,
            max(case when i = 0 then $2

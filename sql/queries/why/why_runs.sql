@@ -2,10 +2,10 @@
 -- jobs behind?
 -- params: waited_s int8, pages_max int8
 -- returns: runs int8, full int8, most int8, instance text?
--- rows: one row: runs that ended since, at most 10; those of them that made as many attempts as
---   most did; that number; host and pidfile
--- locks: none. Index: primary key of __deferred_worker, from its end: the newest 50. Of the log the
---   end of the week's partition is read
+-- Rows: one row: the runs that ended since, at most 10. Then the most frequent number of attempts:
+--   runs with that number, and the number. Then host and pidfile.
+-- Locks: none. Index: primary key of __deferred_worker, from its end: the newest 50. Of the log the
+--   end of the week's partition is read.
 with tail as materialized (
     select greatest(coalesce(pg_relation_size(to_regclass('deferred.__deferred_log_' ||
         to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)

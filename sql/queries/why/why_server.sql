@@ -3,12 +3,13 @@
 -- returns: read_only bool, connections int8, connections_max int8, seen_s int8?, pid int8?,
 --   age_s int8, role text?, state text?, query text?, sync_waiting int8, sync_wait_s int8?,
 --   sync_names text?
--- rows: one row: takes no writes, connections taken, and allowed, seconds since any attempt ended
---   or a worker was seen (NULL: none was); of the session that has held a snapshot for longest:
---   pid, seconds, role, state, query; sessions whose commit waits for a standby, seconds the first
---   of them has (NULL: there are none), synchronous_standby_names.
--- locks: none. Index: primary key of __deferred_worker, from its end. What sessions of others do is
---   seen by members of pg_read_all_stats alone
+-- Rows: one row: takes no writes, connections taken, and allowed. Then the seconds since any
+--   attempt ended or a worker was seen (NULL: never). Then the session that has held a snapshot for
+--   longest: pid, seconds, role, state, query. Then the sessions whose commit waits for a standby,
+--   and the seconds that the first has waited (NULL: no session). The last is
+--   synchronous_standby_names.
+-- Locks: none. Index: primary key of __deferred_worker, from its end. Only members of
+--   pg_read_all_stats see what sessions of other roles do.
 select pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool as read_only,
        (select count(*) from pg_catalog.pg_stat_activity a
         where a.backend_type = 'client backend' or (a.backend_type is null

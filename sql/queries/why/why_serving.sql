@@ -2,13 +2,13 @@
 -- params: queues text[]
 -- returns: queue text, alive bool, others bool, seen_s int8?, gap_s int8?, started_s int8?,
 --   instance text?, service bool, role text?, worker_lacks text?
--- rows: one for each queue. The instance is the one that served the queue last.
+-- Rows: one for each queue. The instance is the one that served the queue last.
 -- - others: workers for other queues were seen
 -- - seen_s: since a worker that serves the queue was seen; NULL: never
 -- - gap_s: usual seconds from one start of the instance to the next; NULL: not known
 -- - role: of the instance, if that role may not run jobs
 -- - worker_lacks: statements that give deferred_worker back what it needs; NULL: it has all
--- locks: none. Index: primary key of __deferred_worker, from its end
+-- Locks: none. Index: primary key of __deferred_worker, from its end
 with recent as materialized (
     select w.id, w.host, split_part(w.instance, '#', 1) as name, w.started_at, w.seen_at,
            w.ended_at, w.queues, w.mode in ('loop', 'listen') as service, w.role,

@@ -1,7 +1,7 @@
 -- why_steps: do all workers that serve a queue wait for others of their group?
 -- params: queue text
 -- returns: group_name text, waited_for text
--- locks: none. All of __deferred_track and of __deferred_worker what lives: short
+-- Locks: none. All of __deferred_track and of __deferred_worker what lives: short
 with alive as materialized (
     select w.id, w.host, w.pid, t.group_name, t.round, t.made, t.lease_until,
            g.round as group_round, g.steps, w.queues

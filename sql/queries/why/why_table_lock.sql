@@ -2,9 +2,9 @@
 -- wants that wait, behind whom all others do.
 -- params: none
 -- returns: table text?, wanted bool, pid int8, age_s int8, role text?, state text?, query text?
--- rows: at most one row. wanted: the lock is not granted yet. state, query: NULL of a prepared
---   transaction, or if the role that asks may not see them
--- locks: none. Everybody may see who holds which lock
+-- Rows: at most one row. Column wanted: the lock is not granted yet. Columns state, query: NULL of
+--   a prepared transaction, or if the role that asks may not see them.
+-- Locks: none. Everybody may see who holds which lock.
 select c.relname::text as table, not l.granted as wanted, a.pid::int8,
        deferred.__age_s(a.xact_start) as age_s, a.usename::text as role,
        a.state,

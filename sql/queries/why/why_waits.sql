@@ -1,9 +1,9 @@
 -- why_waits: what a waiting job waits for.
 -- params: job int8
 -- returns: flow int8, flow_waits_for int8, parents text?
--- rows: one row. The job is a callback of the open flow. Column flow_waits_for is the first job of
+-- Rows: one row. The job is a callback of the open flow. Column flow_waits_for is the first job of
 --   that flow whose end is awaited. Column parents names the first five that have not ended.
--- locks: none. Index: primary keys of __deferred_edge, __deferred_flow_open and __deferred;
+-- Locks: none. Index: primary keys of __deferred_edge, __deferred_flow_open and __deferred;
 --   __deferred_member_job, __deferred_log_job
 select f.flow, f.waits_for as flow_waits_for,
        (select string_agg(case when e.i > 5 then '...'

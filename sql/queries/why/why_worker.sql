@@ -2,10 +2,10 @@
 -- params: worker int8
 -- returns: there bool, ended bool, rebooted bool, cut_off bool, pid int8, host text?,
 --   unseen_s int8?
--- rows: one row. Its registration may not be there. If rebooted, a later run on its host has
+-- Rows: one row. Its registration may not be there. If rebooted, a later run on its host has
 --   another boot id. If cut_off, its session is gone. Column unseen_s is NULL if it ended or never
 --   reports that it lives.
--- locks: none. Index: primary key of __deferred_worker, of which the newest 1,000 rows are read
+-- Locks: none. Index: primary key of __deferred_worker, of which the newest 1,000 rows are read
 select w.id is not null as there, w.ended_at is not null as ended,
        exists (select from (select x.* from deferred.__deferred_worker x where x.id > w.id
                             order by x.id desc limit 1000) n

@@ -4,10 +4,10 @@
 -- they are not walked over: 100,000 take some 50 ms.
 -- params: none
 -- returns: version int4, any bool?, tick bool
--- rows: one row. any: there is a job; NULL: not looked, because too many rows are dead. tick: a
---   tick is due, or there are notes of ended jobs or of flows to be retried
--- locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency,
---   __deferred_hot_delayed, __deferred_flow_retry_wanted
+-- Rows: one row. Column any: there is a job; NULL: not looked, because too many rows are dead.
+--   Column tick: a tick is due, or there are notes of ended jobs or of flows to be retried.
+-- Locks: none. Indexes: __deferred_hot_ready, __deferred_hot_limited, __deferred_hot_concurrency,
+--   __deferred_hot_delayed, __deferred_flow_retry_wanted.
 select s.version,
        case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) <= 100000 then
            exists (select from deferred.__deferred_hot h

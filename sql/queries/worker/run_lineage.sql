@@ -3,8 +3,8 @@
 -- pg_control_checkpoint() tells the one before until the first checkpoint after a promotion.
 -- params: none
 -- returns: system text, timeline int8?
--- rows: one row. timeline NULL: in recovery
--- locks: none. Both functions may be called by everybody unless an administrator has revoked that
+-- Rows: one row. timeline NULL: in recovery
+-- Locks: none. Both functions may be called by everybody unless an administrator has revoked that
 select c.system_identifier::text as system,
        case when not pg_is_in_recovery()
                 then ('x' || left(pg_walfile_name(pg_current_wal_lsn()),

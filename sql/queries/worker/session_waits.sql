@@ -2,7 +2,7 @@
 -- Behind a pooler the number may be anybody's: it counts only where all else fits.
 -- params: pid int4
 -- returns: waits_for text
--- locks: none
+-- Locks: none
 select case when a.wait_event = 'SyncRep' then
                 format('a synchronous standby to confirm a commit, and none of ''%s'' does',
                        current_setting('synchronous_standby_names'))

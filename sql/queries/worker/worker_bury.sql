@@ -3,12 +3,12 @@
 -- the last of them the end of the worker.
 -- params: workers int8[], dead int4, max_attempts int4
 -- returns: as job_lost
--- $1: the dead workers first
--- rows: as job_lost.sql. A worker that held nothing has one row with NULL for the job; one that is
---   waited for has none
--- locks: those workers, the leases of the dead and the hot rows they hold; advisory, until the
+-- $1: the dead workers first.
+-- Rows: as job_lost.sql. A worker that held nothing has one row with NULL for the job; one that is
+--   waited for has none.
+-- Locks: those workers, the leases of the dead and the hot rows they hold; advisory, until the
 --   transaction ends: (1145390673, number), shared. Index: primary keys of
---   __deferred_worker and __deferred_hot, __deferred_lease_worker
+--   __deferred_worker and __deferred_hot, __deferred_lease_worker.
 with silent as materialized (
     select w.*, w.id = any (($1::int8[])[:$2::int4]) as dead from deferred.__deferred_worker w
     where w.ended_at is null and w.id = any ($1::int8[])

@@ -3,5 +3,5 @@
 -- anything.
 -- params: none
 -- returns: pid int4
--- locks: none
+-- Locks: none
 select pg_backend_pid() as pid

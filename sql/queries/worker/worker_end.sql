@@ -1,9 +1,9 @@
 -- worker_end: a run ends in order, with nothing in hand. A lease under which a result was refused
--- holds a job still: it stays until it is given up as any other (sql/functions/claim/__lost.sql),
--- or nobody would find that job.
+-- still holds a job. It stays until it is given up like any other (sql/functions/claim/__lost.sql):
+-- otherwise nobody would find that job.
 -- params: worker int8
 -- returns: nothing
--- Locks: its row, its track, what is left of its leases
+-- Locks: its row, its track, what is left of its leases.
 with track as (delete from deferred.__deferred_track where worker = $1::int8),
 lease as (
     delete from deferred.__deferred_lease l

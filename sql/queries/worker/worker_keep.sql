@@ -2,7 +2,7 @@
 -- params: worker int8, queues text[]
 -- returns: registered bool, version int4
 -- $2 NULL: all queues
--- locks: its row. Index: primary key of __deferred_worker
+-- Locks: its row. Index: primary key of __deferred_worker
 with me as (
     update deferred.__deferred_worker w set seen_at = now(), queues = $2::text[]
     where w.id = $1::int8 and w.ended_at is null

@@ -4,7 +4,7 @@
 -- number names the others, by the lower 32 bits.
 -- params: none
 -- returns: xid int8
--- locks: none
+-- Locks: none
 select x::text::int8 as xid from pg_snapshot_xip(pg_current_snapshot()) as x
 union
 select n.xmax + (l.transactionid::text::int8 - n.xmax % 4294967296 + 6442450944) % 4294967296 -

@@ -3,9 +3,9 @@
 -- standby that lagged behind and has given our number to somebody else: then nothing is ours.
 -- params: worker int8, receipts int8[], instance text, server_pid int4, watch int4
 -- returns: registered bool, isolation text
--- $2: the receipts that we know. $4, $5: as $7 and $8 of worker_register.sql
--- locks: our row, the leases and hot rows; advisory, for the session: (1145390673, $5). Index:
---   primary keys of __deferred_worker and __deferred_hot, __deferred_lease_worker
+-- $2: the receipts that we know. $4, $5: as $7 and $8 of worker_register.sql.
+-- Locks: our row, the leases and hot rows; advisory, for the session: (1145390673, $5). Index:
+--   primary keys of __deferred_worker and __deferred_hot, __deferred_lease_worker.
 with me as materialized (
     update deferred.__deferred_worker w
     set watch = case when $4::int4 = pg_backend_pid()

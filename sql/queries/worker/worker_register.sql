@@ -2,16 +2,18 @@
 -- params: instance text, host text, pid int4, version text, queues text[], origin text,
 --   server_pid int4, watch int4, cnt int4, runners int4, mode text
 -- returns: id int8, catalog int8?, isolation text
--- $5 NULL: all queues. $6: as $2 of worker_offer.sql. $7 process that serves this session, as the
---   connection says: behind a pooler it is another one. $8 a random number: while the session lives
---   it holds the advisory lock of that number. $9 most attempts. $10 0: it does not say. $11 run,
---   loop or listen
--- rows: one row: worker id, catalog that was told of that host and origin within the hour (NULL:
---   none was) The session has read committed transactions from then on, whatever the database or
---   the role has: a claim must see what was committed while it waited. Behind a pooler that is left
---   to the administrator, since others share the session.
--- locks: the new row; advisory, for the session: (1145390673, $8). Index: primary key of
---   __deferred_offer
+-- $5 NULL: all queues. $6: as $2 of worker_offer.sql.
+-- $7   process that serves this session, as the connection says. Behind a pooler it is another one.
+-- $8   a random number. The session holds the advisory lock of that number until it ends.
+-- $9   most attempts.
+-- $10   0: it does not say.
+-- $11   run, loop or listen.
+-- Rows: one row: worker id, and the catalog reported for that host and origin within the hour
+--   (NULL: none). The session has read committed transactions from then on, whatever the database
+--   or the role has. A claim must see what was committed while it waited. Behind a pooler that is
+--   left to the administrator, since others share the session.
+-- Locks: the new row; advisory, for the session: (1145390673, $8). Index: primary key of
+--   __deferred_offer.
 insert into deferred.__deferred_worker (instance, host, pid, version, queues, watch, cnt, runners,
                                         mode)
 select $1::text, $2::text, $3::int4, $4::text, $5::text[],
