@@ -1,8 +1,8 @@
--- True if the account that a queue belongs to was given a function. What a stranger sends becomes a
--- call only of functions that the account was given. Asked when a queue is bound and again at each
--- put, and where a call is to get other params: the binding may be older than the answer, or an
--- operator's. A queue of no account gives no right: the role of the front must not reach the queues
--- of others by SQL either. In PL/pgSQL, which keeps the plan.
+-- True if the account that a queue belongs to was given a function. A message of a stranger can
+-- call only functions that the account was given. Callers check this when a queue is bound, at each
+-- put, and when a call gets other params. The binding may be older than the answer, or an operator
+-- may have made it. A queue of no account gives no right: the role of the front must not reach the
+-- queues of others by SQL either. In PL/pgSQL, which keeps the plan.
 create or replace function deferred.__account_may(queue text, fn text) returns boolean
 language plpgsql stable
 as $$

@@ -1,4 +1,5 @@
--- Replaces keys of an account, or has its requests refused. What is NULL stays as it is.
+-- Replaces keys of an account, or has its requests refused. A parameter that is NULL changes
+-- nothing.
 create or replace function deferred.__account_set(name text, key1 bytea, key2 bytea,
                                                   enabled boolean) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -1,5 +1,6 @@
--- A time span in milliseconds: '5s', '1.5h', '200ms', '2d', a bare number of seconds, or an
--- interval as PostgreSQL writes it, '5 minutes', '1 day 02:30:00'. lib/base/span.c reads the same.
+-- Converts a time span to milliseconds: '5s', '1.5h', '200ms', '2d', or a bare number of seconds.
+-- An interval as PostgreSQL writes it is a time span too: '5 minutes', '1 day 02:30:00'. The parser
+-- in lib/base/span.c accepts the same.
 create or replace function deferred.__ms(name text, span text) returns bigint
 language plpgsql immutable strict
 as $$

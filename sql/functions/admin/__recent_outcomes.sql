@@ -1,6 +1,6 @@
--- How the attempts of the last hour ended, of so many at most. By time: after a purge new rows lie
--- on pages anywhere. The planner would read the whole partition for the first of them, where it
--- believes them to be many.
+-- Counts the attempts of the last hour by outcome, and reads at most p_most of them. They are found
+-- by time, because after a purge new rows lie on pages anywhere. The planner would read the whole
+-- partition for the first of them, where it believes them to be many.
 create or replace function deferred.__recent_outcomes(p_most bigint)
 returns table (outcome text, attempts bigint, dead bigint, more boolean)
 language sql stable set enable_seqscan = off set enable_bitmapscan = on

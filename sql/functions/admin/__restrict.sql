@@ -1,9 +1,9 @@
--- Trigger: a row of __deferred_grant or __deferred_function is added or changed. deferred.defer()
--- asks for each job whether a role is limited in what it defers, or a function in how it runs. To
--- find two tables empty takes a sixth of its time. So the answer is in a sequence, which is read
--- without a snapshot: 1 is no, anything else means that defer() must look. A write to a sequence is
--- visible at once, before the commit, and stays after a rollback. So the sequence is never 1 while
--- there is a row. Only deferred.__unrestrict() sets it back to 1.
+-- Trigger: a row of __deferred_grant or __deferred_function is added or changed. For each job the
+-- function deferred.defer() checks whether its role or its function is restricted. To find two
+-- tables empty takes a sixth of its time. So the answer is in a sequence, which is read without a
+-- snapshot: 1 is no, anything else means that defer() must look. A write to a sequence is visible
+-- at once, before the commit, and stays after a rollback. So the sequence is never 1 while there is
+-- a row. Only deferred.__unrestrict() sets it back to 1.
 create or replace function deferred.__restrict() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

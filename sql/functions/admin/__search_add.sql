@@ -20,7 +20,7 @@ begin
             hint = 'use 1 to 16 keys of at most 200 bytes in total, none of them empty or with '
                    'control characters';
     end if;
-    -- Who adds a partition just now has not seen it, and is waited for.
+    -- A transaction that is adding a partition has not seen the new index, so this waits for it.
     perform from deferred.__deferred_upkeep for update;
     if not exists (select from deferred.__deferred_search s where s.term = p_term)
         and (select count(*) >= v_most from deferred.__deferred_search) then

@@ -1,9 +1,9 @@
--- The statement that makes the index of one partition. What a value is found by is its hash, so
--- that none is too long for an index, and the id, so that the newest are found first, however many
--- there are. A row that has no such value is not in it. It is made of functions of the server
--- alone, none of which fails on any params that are stored: one that did would refuse whoever
--- defers. Searches say the same, see web_jobs.sql, where the order is that of the index, and so no
--- other index of the id will do.
+-- The statement that makes the index of one partition. The index holds the hash of a value, so that
+-- no value is too long for an index. The id comes second, so that the newest jobs are found first.
+-- A row that has no such value is not in it. The expression uses only functions of the server, none
+-- of which fails on stored params. A failure would make deferred.defer() fail. Searches say the
+-- same, see web_jobs.sql, where the order is that of the index, and so no other index of the id
+-- will do.
 create or replace function deferred.__search_create(part text, number integer, term text,
                                                     apart boolean) returns text
 language sql stable set search_path = pg_catalog, pg_temp

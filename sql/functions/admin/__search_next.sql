@@ -1,10 +1,11 @@
--- The next statement of "deferred index add" and "rm", to be sent in no transaction. Each is one of
--- a partition, the newest first, which people look for; what stands is found in the catalog, so
--- that whoever calls goes on where another was interrupted. No row: all is done.
+-- The next statement of "deferred index add" and "rm", to be sent in no transaction. Each statement
+-- is for one partition. The newest partition comes first, because people search it most. The
+-- catalog says which indexes exist, so a caller continues where another was interrupted. No row:
+-- all is done.
 --
--- The net comes first, and at once: it is empty, but for a moment, so its index costs nothing, and
--- one that is built CONCURRENTLY, which waits for whatever transaction is open, would keep
--- partitions from being added meanwhile.
+-- The default partition comes first, and its index is built at once. That partition is almost
+-- always empty, so the index costs nothing. A build with CONCURRENTLY waits for every open
+-- transaction, and no partition could be added until then.
 create or replace function deferred.__search_next(p_term text, out what text, out part text,
                                                   out statement text, out part_rows bigint)
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '100ms'

@@ -1,14 +1,14 @@
--- Who used to come and comes no more, while others do: lines of a crontab, and services, that
--- served the same queues as others that were seen since; by the newest 5,000 registrations of the
--- last day. What is older is forgotten: by then a host was retired. Where nobody comes jobs say so,
--- when there are any.
+-- Finds lines of a crontab, and services, that no longer start while others that serve the same
+-- queues do. It reads the newest 5,000 registrations of the last day. Older registrations are
+-- ignored, because the host has been retired by then. When no worker starts at all, alerts about
+-- late jobs report that.
 --
--- A run registers only where there is work. So a line is missed by what others did: it had so many
--- of all starts that it would have had one of those since, but for one chance in a thousand; it had
--- ten of them or more in an hour or more, which nobody starts by hand, and is late by five of its
--- gaps, and 10 minutes. A service says each 30 s that it lives: it is missed where it lived for an
--- hour, and another service was seen 10 minutes after it, or ten starts were. The 20 that went last
--- are told.
+-- A run registers only where there is work. So a line is compared with the starts of others, and
+-- reported if all of this holds. By its share of all starts, the chance that it had none since is
+-- below one in a thousand. It had at least ten starts in at least one hour, which nobody makes by
+-- hand. It is late by five of its gaps and by 10 minutes. A service reports each 30 s that it is
+-- alive. It is reported if it was alive for an hour, and if another service was seen 10 minutes
+-- after it or ten starts followed. At most the 20 that were seen last are returned.
 create or replace function deferred.__absent() returns table (instance text, host text,
     pidfile text, service boolean, starts bigint, every_s bigint, seen_s bigint)
 language sql stable

@@ -1,18 +1,18 @@
 -- Finds what is wrong and defers the jobs that report it, in the transaction that records the
--- report. So each problem is reported once, whichever worker looks first and whatever is killed:
--- before the commit nothing was reported, and after it there are jobs. A job runs again if its
--- worker dies (the hook twice at most). The row of __deferred_upkeep lets one worker look at a
--- time, once a minute. Builds, for which two days of all series are read, are looked at once an
--- hour.
+-- report. So each problem is reported once, even if a worker is killed. Before the commit nothing
+-- was reported, and after it the jobs exist. A job runs again if its worker dies (the hook twice at
+-- most). The row of __deferred_upkeep lets one worker look at a time, once a minute. Builds, for
+-- which two days of all series are read, are looked at once an hour.
 --
 -- Never reported by mail: a problem of the function send_mail. Never reported at all: a problem of
 -- the queue that takes these jobs, or of the hook. So no message causes another one.
 --
--- p, numbers as text: crashes, retry_ms (__breaker.sql); hook, mail_to (comma-separated), print
--- (the caller prints): nobody wants reports if all three are missing; queue, timeout_ms of the
--- hook; repeat_ms; late_ms, late_queues, dead, failing, build_ratio: thresholds, 0 is never.
--- Returns what was reported now, and an address that is invalid. If nobody wants reports, returns
--- what was paused now, for the log.
+-- p has numbers as text. Its keys crashes and retry_ms are for __breaker.sql. Nobody wants reports
+-- if hook, mail_to (comma-separated) and print (the caller prints) are all missing. The keys queue
+-- and timeout_ms are for the hook. The thresholds are late_ms, late_queues, dead, failing and
+-- build_ratio; 0 is never. The key repeat_ms says when a report is repeated. Returns what was
+-- reported now, and an address that is invalid. If nobody wants reports, returns what was paused
+-- now, for the log.
 create or replace function deferred.__alert(p json)
 returns table (cause text, name text, text text, mend text, note text)
 language plpgsql security definer

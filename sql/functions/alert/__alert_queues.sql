@@ -1,9 +1,8 @@
 -- Queues whose first job has been ready for longer than it should; by the sample that folding takes
--- each minute. Where nobody that serves such a queue was seen since that job became ready, that is
--- told, not that it is late. A run is at work while it has a lease; one whose host went down has
--- none soon.
--- Of workers the newest 2,000 registrations are read. Returns false where the sample is old, and
--- tells nothing.
+-- each minute. If no worker that serves such a queue was seen since that job became ready, the
+-- alert is 'unserved' instead of 'late'. A run is at work while it has a lease; one whose host went
+-- down has none soon. Of workers the newest 2,000 registrations are read. Returns false where the
+-- sample is old, and tells nothing.
 create or replace function deferred.__alert_queues(p json) returns boolean
 language plpgsql
 as $$

@@ -1,18 +1,18 @@
 
 -- The breaker: a function of which the last p_crashes attempts crashed, whoever made them, is
 -- paused (__function_pause.sql), and its jobs stay in the queue. Workers count crashes as they
--- record them (__crashed.sql). What is found here is what they could not see: crashes that lie far
--- apart, or beside too many other attempts. This function counts the sums by minute, so a minute
--- in which other attempts ended too is not one of crashes alone. A function that several roles use
--- is not paused while the jobs of one of them crash: so no role can have it paused for the others.
--- Attempts that were cut off or lost say nothing.
+-- record them (__crashed.sql). This function finds the crashes that workers could not see: those
+-- that lie far apart, or among too many other attempts. This function counts the sums by minute, so
+-- a minute in which other attempts ended too is not one of crashes alone. If several roles use a
+-- function and only the jobs of one role crash, the function is not paused. So no role can have it
+-- paused for the others. Attempts that were cut off or lost say nothing.
 --
 -- A pause is over when an attempt ends in another way than by a crash. The minute in which the
--- pause began says nothing, because attempts before the pause are in its sums; the first trial
--- comes later. p_crashes 0: no function is paused, and pauses end all the same.
+-- pause began says nothing, because attempts before the pause are in its sums. The first trial
+-- comes later. If p_crashes is 0, no function is paused, and pauses still end.
 --
--- Reads: of the series of functions those with a crash in the last hour, by the primary key of
--- __deferred_sum; of these up to 1,000 minutes.
+-- This reads the series of functions with a crash in the last hour, by the primary key of
+-- __deferred_sum. Of each such series it reads up to 1,000 minutes.
 create or replace function deferred.__breaker(p_crashes bigint, p_retry_ms bigint) returns void
 language plpgsql
 as $$

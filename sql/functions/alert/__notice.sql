@@ -1,21 +1,19 @@
--- For each job that died a job of the function that --on-dead names is deferred. Dead is what
--- deferred.state() says of the last attempt: it failed, crashed, ran out of time or was lost for
--- the last time; an expired, cancelled or skipped job is not.
+-- For each job that died a job of the function that --on-dead names is deferred. By
+-- deferred.state() a job is dead if its last attempt failed, crashed, timed out or was lost. An
+-- expired, cancelled or skipped job is not dead.
 --
--- Whichever statement recorded it, its row is in the index of what ended. A walk over that goes
--- from an hour before the bookmark to its end, in steps of a transaction each, so a death that
--- commits up to an hour late is found by a later walk. A death and its job are written down
--- together, so none is missed and none comes twice, whatever is killed; rows of __deferred_noticed
--- go only once no walk comes by there again, by the bookmark and not by the clock. One at a time:
--- the row of __deferred_notice.
+-- Every death has a row in the index of ended attempts. A walk reads that index from an hour before
+-- the bookmark to its end, one transaction a step. So a later walk finds a death that commits up to
+-- an hour late. A death and its job are stored in one transaction, so none is missed or repeated,
+-- even after a kill. Rows of __deferred_noticed are deleted by the bookmark, not by the clock, once
+-- no walk reads there again. One at a time: the row of __deferred_notice.
 --
 -- Never told: the death of a job whose function is named by any --on-dead. So no chain of them has
 -- no end.
 --
 -- The job belongs to deferred_owner, in the queue of the dead one: no producer sees it or takes it
--- back. All that a producer wrote is a value in its params. Params of more than 64 KiB are not
--- passed on (null, and params_bytes says how many there are), of an error the first 8,192
--- characters are.
+-- back. All that a producer wrote is a value in its params. Params of more than 64 KiB are replaced
+-- by null, and params_bytes has their size. Of an error the first 8,192 characters are passed on.
 --
 -- A step looks at 20,000 deaths and tells 1,000. Returns whether there is more to look at. Where
 -- nobody has the setting it looks at __deferred_on_dead and nothing else.

@@ -1,6 +1,5 @@
 -- Sets what is deferred for each dead job; part of deferred.__queue_set() and
--- deferred.__function_set(). Who set it first keeps its moment: a function named instead of another
--- one hears of no death before.
+-- deferred.__function_set(). A change of the function keeps the time of the first setting.
 create or replace function deferred.__on_dead_set(p_kind text, p_name text, p_fn text) returns void
 language plpgsql
 as $$

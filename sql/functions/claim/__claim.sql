@@ -36,7 +36,7 @@
 -- Each window has a lease of its own, with the snapshot it was read by. A later snapshot would hold
 -- a job of both windows that was made ready again in between. A claim is a transaction of its own.
 -- The results that a worker records must be durable, and must not be visible to its next claim in
--- part. tests/model explores every interleaving of all this.
+-- part. The tests in tests/model explore every interleaving of all this.
 --
 -- Jobs that are stranded all the same, after a restored dump or a change by hand, are made ready
 -- again by deferred.__repair().

@@ -1,6 +1,7 @@
--- What a claim found and does not hand out: jobs that have expired end, those that it may not hand
--- out are put apart, for deferred.__claim_limited(), or aside, where no worker has their function.
--- Rarely called, and not planned before: a start has to plan what it runs.
+-- Handles the jobs that a claim found and does not hand out. Expired jobs end. Jobs that the claim
+-- may not hand out are marked for deferred.__claim_limited(). If no worker has their function, they
+-- are also marked as unknown. Rarely called, and not planned before: a start has to plan what it
+-- runs.
 --
 -- Rows that somebody has locked are not waited for, because the claim holds its lane. Their ids are
 -- returned.

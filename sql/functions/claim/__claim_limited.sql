@@ -1,20 +1,19 @@
 -- queues: limits per queue, function and key; administration of queues.
 --
--- A hot job that a limit may hold back carries a mark (limited) and lies in indexes of its own:
--- claims of other jobs neither see nor lock anything of it. Marked jobs are claimed by
--- deferred.__claim_limited(), which locks one row of __deferred_limit for each limit in play,
--- without waiting: what that row says of running jobs and of tokens is exact while the lock is
--- held. Who runs is not counted up and down but looked up: a job listed there counts while its hot
--- row says that it is claimed, so whatever ends a claim, a killed worker's lease included, frees
--- its place. Each job gets a lease of its own (sql/functions/claim/__claim.sql).
+-- A hot job that a limit may hold back carries a mark (limited) and lies in indexes of its own.
+-- Claims of other jobs neither see nor lock anything of it. Marked jobs are claimed by
+-- deferred.__claim_limited(). It locks one row of __deferred_limit for each limit in play, without
+-- waiting. While the lock is held, that row is exact about running jobs and tokens. Running jobs
+-- are looked up, not counted up and down. A job listed in the row counts while its hot row says
+-- that it is claimed. So the end of a claim frees its place, even if the worker was killed. Each
+-- job gets a lease of its own (sql/functions/claim/__claim.sql).
 --
 -- Claim up to n marked jobs. One call in a transaction, and the last thing in it but the commit.
 --
--- Each statement of this function has a snapshot of its own. So what the last one reads, while the
--- rows of the limits are locked, includes all that earlier holders of these locks have done; a row
--- that somebody else has locked is not waited
--- for: then nothing is taken that this limit is about, and `seen` says that asking again makes
--- sense.
+-- Each statement of this function has a snapshot of its own. The last one reads while the rows of
+-- the limits are locked. So it sees all that earlier holders of these locks have done. The function
+-- does not wait for a row that another session has locked. Then it takes no job under this limit,
+-- and `seen` says that asking again makes sense.
 create or replace function deferred.__claim_limited(
     queues text[], n integer, n_rated integer, worker bigint, lease_ms bigint, max_attempts integer,
     known text[], seed bigint, max_bytes integer, n_alone integer, round text)
@@ -75,8 +74,8 @@ declare
     v_wanted     bigint;
 begin
     if $1 is null then
-        -- Anywhere, where the worker has not begun a round: else who begins anew each time would
-        -- never come to the last queues.
+        -- A worker that has not begun a round begins at a random queue. Otherwise a worker that
+        -- begins again each time would never reach the last queues.
         v_at := case when $11 is not null then split_part($11, '/', 1)
                      else deferred.__any_queue(v_pivot) end;
         v_from := case when $11 like '%/%' then split_part($11, '/', 2) else v_at end;
@@ -387,8 +386,8 @@ begin
                           where l.span @> h.id and h.id = any (l.ids)
                             and pg_visible_in_snapshot(h.xid, l.snap))
         for update of h skip locked),
-    -- As in __claim.sql: of those that can be run, as many as their params allow, and one at least;
-    -- and no more with one attempt than can begin.
+    -- As in __claim.sql, take as many runnable jobs as their params allow, and at least one. Of
+    -- jobs with one attempt take no more than can begin.
     able as materialized (
         select y.*, deferred.__random() as receipt, y.alone and y.expired is not true
             and y.alone_upto > n_alone as waits from (

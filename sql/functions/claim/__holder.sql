@@ -1,5 +1,5 @@
--- Who holds a lock: by the transaction that has locked the row, else by the table it has written
--- to. The latter is all that is known of a row that is being added.
+-- Names the holder of a lock, by the transaction that has locked the row, else by the table it has
+-- written to. The latter is all that is known of a row that is being added.
 create or replace function deferred.__holder(p_table regclass, p_xid xid) returns text
 language sql stable set search_path = pg_catalog, pg_temp
 as $$

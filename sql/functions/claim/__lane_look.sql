@@ -1,6 +1,6 @@
--- Is there a job in a lane that has not been handed out? A look without a lock, by the index alone:
--- of dead rows only those beyond the place are walked over. sql/functions/claim/__claim.sql says
--- what a place is.
+-- Returns whether a lane has a job that has not been handed out. This takes no lock and uses only
+-- the index. Of dead rows it reads only those beyond the cursor. The file
+-- sql/functions/claim/__claim.sql explains cursors.
 create or replace function deferred.__lane_look(p_queue text, p_priority integer) returns boolean
 language plpgsql stable
 as $$
@@ -36,7 +36,7 @@ begin
     if found then
         return true;
     end if;
-    -- What was open when the snapshots were taken, and has committed since.
+    -- Jobs of transactions that were open when the snapshots were taken, and have committed since.
     perform from (select x from pg_snapshot_xip(v.cur) x union select x
                   from pg_snapshot_xip(v.done) x where v.xid is not null and x >= v.xid) o
     cross join lateral (

@@ -5,9 +5,8 @@
 --
 -- Anybody can make many lanes, because a priority is any number. So the caller says how many lanes
 -- it takes at most, and then goes on where it was. Its round is "AT/FROM", two lanes, each a queue
--- and a priority with a space between: first come the lanes below AT, and behind the last of all
--- those from the first one down to FROM. Without FROM the round begins at AT, and without both at
--- the first lane.
+-- and a priority with a space between. The lanes below AT come first. The lanes from the first one
+-- down to FROM follow. Without FROM the round begins at AT, and without both at the first lane.
 create or replace function deferred.__lanes(p_queues text[], p_most integer,
                                             p_round text default null)
 returns table (queue text, priority smallint)

@@ -1,13 +1,13 @@
 -- Leases that have ended, or whose workers are known to be dead: what they hold is ready again, at
--- the tail of its lane. Who died with a batch leaves open which job had begun, so it counts against
--- none of them: they are suspect now, and claimed one by one. Of a lease on one job alone it was an
--- attempt, and is recorded as such. Where it is known which of these had begun (p_begun, of
--- p_begun_worker), the others count as never claimed.
+-- the tail of its lane. If a worker died with a batch, nobody knows which job had begun, so no job
+-- gets an attempt. These jobs are suspect now, and are claimed one by one. Of a lease on one job
+-- alone it was an attempt, and is recorded as such. Where it is known which of these had begun
+-- (p_begun, of p_begun_worker), the others count as never claimed.
 --
 -- A job whose row somebody has locked stays, and so does its lease, for the next one who looks.
 --
--- p_spare: a job whose last attempt this would have been is left until its lease ends, because the
--- next start with the pidfile of that worker may know that the job had not begun.
+-- p_spare: a job on its last attempt is left until its lease ends. The next start with the pidfile
+-- of that worker may know that the job had not begun.
 create or replace function deferred.__lost(p_workers bigint[], p_outcome text,
     p_max_attempts integer, p_spare boolean default false, p_begun_worker bigint default null,
     p_begun bigint[] default null)

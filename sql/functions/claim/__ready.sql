@@ -1,10 +1,10 @@
--- Ready jobs that have not been handed out, of each lane the first so many: for people, without a
--- lock. Of some queues (NULL: of all), and those alone that come before a place in the order of
--- each queue, which is a priority and (xid, id) (NULL: all that there are). As in
--- sql/functions/claim/__lane_look.sql what lies before the place of a lane is not walked over, so
--- an answer takes no longer while somebody holds a snapshot and nothing that is dead can be
--- removed, which is when people ask. Those that nobody holds though they were handed out, for a
--- lease is over, are not among them.
+-- Returns ready jobs that have not been handed out, at most p_most of each lane, without a lock. It
+-- is for people. p_queues limits it to some queues (NULL: all). The priority and (xid, id) limit it
+-- to jobs that come before that position in each queue (NULL: all). As in
+-- sql/functions/claim/__lane_look.sql, rows before the cursor of a lane are not read. So an answer
+-- takes no longer while somebody holds a snapshot and dead rows cannot be removed. That is when
+-- people ask. Those that nobody holds though they were handed out, for a lease is over, are not
+-- among them.
 --
 -- Whatever the planner thinks of it: an order that only the index has, and nothing to be read
 -- besides.
@@ -47,7 +47,7 @@ cross join lateral (
        and (h.xid, h.id) < (l.to_xid, l.to_id)
      order by h.queue, h.priority, h.xid, h.id limit p_most)
     union all
-    -- What was open when the snapshots were taken, and has committed since.
+    -- Jobs of transactions that were open when the snapshots were taken, and have committed since.
     (select h.id, h.fn, h.visible_at
      from (select x from pg_snapshot_xip(l.cur) x union select x from pg_snapshot_xip(l.done) x
            where l.xid is not null and x >= l.xid) o

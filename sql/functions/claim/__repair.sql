@@ -2,8 +2,8 @@
 -- and in no rest. That is so after a dump was restored, or somebody changed rows by hand. They get
 -- a new xid, and lie beyond the place again.
 --
--- Anybody can make many lanes and many jobs. So the caller can say how many lanes and pages of jobs
--- are looked at, and the next such call goes on behind them, and behind the last with the first.
+-- Anybody can make many lanes and many jobs. So the caller can limit the lanes and pages of jobs
+-- that are read. The next such call continues after them, and starts again after the last one.
 create or replace function deferred.__repair(p_lanes integer default null,
                                              p_pages bigint default null)
 returns bigint

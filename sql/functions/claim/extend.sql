@@ -14,7 +14,8 @@ begin
             hint = 'use 1 to 604800000 (7 days)';
     end if;
     v_end := clock_timestamp() + $3 * interval '1 millisecond';
-    -- A call gets a lease of its own beside that of its batch, which nobody has to wait for.
+    -- A call gets a second lease next to that of its batch. An insert waits for no lock on the
+    -- batch.
     select y.* into l from deferred.__deferred_hot x
     cross join lateral deferred.__lease_of(x.id, x.xid) y
     where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;

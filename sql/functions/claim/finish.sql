@@ -1,10 +1,9 @@
--- running: jobs while they are being run: cancelled, reporting how far they are, holding on to
--- their claim, finished in the transaction of their own work.
+-- Finishes a running job in the transaction of its own work.
 --
--- Whoever knows the receipt of a claim, a random number of 64 bits, holds the claim. A worker has
--- one receipt for all jobs that it claims at once, so it does not pass the receipt to a function. A
--- function gets a token that is good only for its own job (deferred_plugin.h). With the token it
--- may act on that job over a connection of its own, as a producer that
+-- The receipt of a claim is a random number of 64 bits. A client that knows it holds the claim. A
+-- worker has one receipt for all jobs that it claims at once, so it does not pass the receipt to a
+-- function. A function gets a token that is good only for its own job (deferred_plugin.h). With the
+-- token it may act on that job over a connection of its own, as a producer that
 -- sql/functions/claim/__may_finish.sql allows.
 --
 -- finish() reads without a lock which lease holds the job. The hot row tells whether that lease
@@ -56,7 +55,7 @@ begin
 end
 $$;
 comment on function deferred.finish(bigint, bigint, text) is
-    'record the attempt that was told this receipt as ok, in the transaction of the caller: what '
-    'else it writes and the success commit together. Raises 55000 where the receipt is not valid '
-    'any more';
+    'records the attempt with this receipt as ok, in the transaction of the caller. So the success '
+    'commits together with the other writes of the caller. Raises 55000 if the receipt is not '
+    'valid any more';
 grant execute on function deferred.finish(bigint, bigint, text) to deferred_producer, deferred_http;
