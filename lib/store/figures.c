@@ -132,7 +132,7 @@ static int take_row(struct store_figure *f, const struct figures_row *r, struct 
 	f->max_rss_kb = r->max_rss_kb;
 	if (!histogram_add_text(&f->wait, r->wait_histogram) || !histogram_add_text(&f->run, r->run_histogram))
 		return error_set(err, DEFERRED_EDB, WHERE,
-				 "the sums in the database are damaged\nrun: deferred fold --anew");
+				 "the sums in the database are damaged\nrun: deferred fold --rebuild");
 	return 0;
 }
 

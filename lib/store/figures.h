@@ -62,7 +62,7 @@ struct store_figures_query {
 };
 
 struct store_figure {
-	int series;   /* number: smaller of what came first; never changes but by store_fold_anew() */
+	int series;   /* number: smaller for those that came first; only fold_rebuild.sql changes it */
 	int64_t at_s; /* begin of the minute or hour, seconds since 1970 */
 	const char *queue, *fn,
 		*plugin; /* NULL: summed over all. fn "": messages. plugin "": nobody ran it, or not known */

@@ -75,7 +75,7 @@ def test_what_the_log_tells(db):
     )
     assert told["attempts"] == ask(db, "simulate", "--line", "*/2 * * * * --cnt 0", env=viewer)["attempts"]
 
-    db.run(["deferred", "fold", "--anew"])
+    db.run(["deferred", "fold", "--rebuild"])
     folded = ask(db, "advise", "--within", "2min")
     assert {k: folded[k] for k in ("lines", "bound_s")} == {k: told[k] for k in ("lines", "bound_s")} and folded[
         "waiting"
@@ -133,7 +133,7 @@ def test_what_the_log_tells(db):
         "insert into deferred.__deferred (id, queue, fn, params, created_at) select nextval('deferred.__deferred_id_seq'), 'mail', 'sleep', '{}', "
         "now() - interval '3 hours' from generate_series(1, 2000)"
     )
-    db.run(["deferred", "fold", "--anew"])
+    db.run(["deferred", "fold", "--rebuild"])
     more = ask(db, "simulate", "--queue", "mail")
     assert 1950 <= more["waiting"] <= 2020 and more["arrive_hour"] > 60
 
@@ -316,7 +316,7 @@ def test_only_so_much_of_the_log_is_read(db):
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us)
         select id, 1, 'ok', true, at, at, 0, 100000 from job"""
     )
-    db.run(["deferred", "fold", "--anew"])
+    db.run(["deferred", "fold", "--rebuild"])
     told = ask(db, "simulate", "--line", "*/2 * * * * --cnt 0")
     assert (
         told["log_reaches_further"] is True

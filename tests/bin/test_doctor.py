@@ -686,7 +686,7 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
 
 def test_a_build_that_runs_worse_than_the_one_before_it_is_told_by_doctor_and_metrics(db, doctor):
     def told(code=WARN):
-        assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+        assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
         text = deferred(db, "metrics").stdout
         assert checked(text) == ""
         return [what for _, what, *_ in doctor(code).get("builds", [])], {

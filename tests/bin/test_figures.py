@@ -77,7 +77,7 @@ def test_figures_are_folded_by_a_run_and_told(db):
     )
     old(db)
     db.sql("truncate deferred.__deferred_sum")
-    done = deferred(db, "--json", "fold", "--anew")
+    done = deferred(db, "--json", "fold", "--rebuild")
     assert (done.returncode, json.loads(done.stdout)["attempts"]) == (0, 5), done.stderr
     assert deferred(db, "fold").stdout == "0 attempts and 0 deferred jobs added to the sums\n"
 

@@ -310,7 +310,7 @@ class Demo:
         subprocess.run(
             ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", place], env=self.env, check=True, stdout=subprocess.DEVNULL
         )
-        self.sql("select deferred.maintain(); select deferred.__fold_anew();")
+        self.sql("select deferred.maintain(); select deferred.__fold_rebuild();")
         subprocess.run([os.path.join(BIN, "deferred"), "fold"], env=self.env, check=True, stdout=subprocess.DEVNULL)
         self.sql("vacuum analyze")
         # A backlog that its limit keeps, so that something waits.

@@ -45,8 +45,7 @@ static void jobs_are_wanted_for_runners_and_a_moment_ahead(void **state)
 		{ "nothing is known of jobs: one for each runner", PLAN(), IN(), 2 },
 		{ "long jobs, one runner busy", PLAN(), IN(.run_us = 1e6, .room = 1), 1 },
 		{ "long jobs, all runners busy", PLAN(), IN(.run_us = 1e6, .room = 0), 0 },
-		{ "a job waits for the free runner already", PLAN(), IN(.run_us = 1e6, .room = 2, .unstarted = 2),
-		  0 },
+		{ "a job waits for the free runner already", PLAN(), IN(.run_us = 1e6, .room = 2, .unstarted = 2), 0 },
 		{ "more runners than a batch", PLAN(), IN(.batch = 3, .room = 8), 3 },
 		{ "short jobs: twice as many as last time", PLAN(.asked = 20), IN(.run_us = 100), 40 },
 		{ "short jobs: what runners do in 25 ms", PLAN(.asked = 400), IN(.run_us = 1000), 50 },
@@ -62,8 +61,7 @@ static void jobs_are_wanted_for_runners_and_a_moment_ahead(void **state)
 		{ "an attempt has ended: who knows", PLAN(.claim_ns = 10001 * MS, .ended = 1), IN(), 2 },
 		{ "params fill what there is for them", PLAN(), IN(.params = 16 << 20, .idle = 0), 0 },
 		{ "but a runner stands idle", PLAN(), IN(.params = 16 << 20), 2 },
-		{ "jobs with leases of their own, no runner free", PLAN(.single_lease_only = true), IN(.room = 0),
-		  0 },
+		{ "jobs with leases of their own, no runner free", PLAN(.single_lease_only = true), IN(.room = 0), 0 },
 		{ "jobs with leases of their own, short, one for each runner", PLAN(.single_lease_only = true),
 		  IN(.run_us = 100, .single_lease = 2), 0 },
 	};
@@ -109,7 +107,8 @@ static void jobs_under_limits_are_asked_for_as_they_come(void **state)
 		{ "one job, the other kind's turn", PLAN(.limits = true), 1, 1, 0 },
 		{ "one job, their turn", PLAN(.limits = true, .limited_turn = true), 1, 0, 1 },
 		{ "none came last time", PLAN(.limits = true), MANY, 9, 1 },
-		{ "a search was in vain", PLAN(.limits = true, .free_got = 5, .limited_ns = 10001 * MS), MANY, 10, 0 },
+		{ "a search was in vain", PLAN(.limits = true, .free_got = 5, .limited_ns = 10001 * MS), MANY, 10,
+		  0 },
 		{ "one job, their turn, and a search was in vain",
 		  PLAN(.limits = true, .limited_turn = true, .free_got = 5, .limited_ns = 10001 * MS), 1, 1, 0 },
 		{ "a search was in vain, and there are no others", PLAN(.limits = true, .limited_ns = 10001 * MS), MANY,
@@ -359,14 +358,14 @@ static void what_was_not_looked_at_is_asked_for_at_once(void **state)
 	more.more = true;
 	for (int i = 0; i < 100; i++) {
 		ask = plan_next(&p, &IN());
-		assert_true(ask.free > 0 && ask.anew == (i == 0));
+		assert_true(ask.free > 0 && ask.new_round == (i == 0));
 		ask.limited = 1;
 		plan_sent(&p, &ask, false, 10000 * MS);
 		assert_int_equal(plan_learn(&p, &more), 0);
 		assert_false(p.dry || p.limited_dry || p.exhausted);
 	}
 	ask = plan_next(&p, &IN());
-	assert_false(ask.anew);
+	assert_false(ask.new_round);
 	assert_int_equal(plan_learn(&p, &none), 0);
 	assert_true(p.exhausted);
 }
@@ -379,22 +378,22 @@ static void a_round_begins_anew_with_what_may_be_ready_since(void **state)
 
 	(void)state;
 	plan_sent(&p, &ask, false, 10000 * MS);
-	assert_false(plan_next(&p, &IN()).anew);
+	assert_false(plan_next(&p, &IN()).new_round);
 	plan_heard(&p);
-	assert_true(plan_next(&p, &IN()).anew);
+	assert_true(plan_next(&p, &IN()).new_round);
 	plan_sent(&p, &ask, false, 10000 * MS);
 	plan_again(&p);
-	assert_true(plan_next(&p, &IN()).anew);
+	assert_true(plan_next(&p, &IN()).new_round);
 	plan_sent(&p, &ask, false, 10000 * MS);
 	plan_ended(&p);
-	assert_true(plan_next(&p, &IN()).anew);
+	assert_true(plan_next(&p, &IN()).new_round);
 	plan_sent(&p, &ask, false, 10000 * MS);
-	assert_false(plan_next(&p, &IN()).anew);
+	assert_false(plan_next(&p, &IN()).new_round);
 	plan_learn(&p, &(struct plan_got){ .free = true, .limited = true, .limited_n = 1, .more = true });
-	assert_true(plan_next(&p, &IN()).anew);
+	assert_true(plan_next(&p, &IN()).new_round);
 	plan_sent(&p, &ask, false, 10000 * MS);
 	plan_learn(&p, &(struct plan_got){ .free = true, .limited = true, .made_ready = true, .more = true });
-	assert_true(plan_next(&p, &IN()).anew);
+	assert_true(plan_next(&p, &IN()).new_round);
 }
 
 static void a_run_waits_for_a_rate_and_a_service_sleeps(void **state)
@@ -466,7 +465,7 @@ static void a_round_through_all_lanes_goes_on_while_nothing_was_missed(void **st
 	(void)state;
 	for (int i = 0; i < 100; i++) {
 		assert_true(plan_next(&p, &IN()).look);
-		assert_int_equal(plan_next(&p, &IN()).lanes_anew, i == 0);
+		assert_int_equal(plan_next(&p, &IN()).new_lanes_round, i == 0);
 		claim(&p, &IN(), more);
 		assert_false(p.dry || p.exhausted);
 		assert_true(p.look_at_delayed); /* the last one has to, or another round would follow */
@@ -487,7 +486,7 @@ static void a_round_through_all_lanes_goes_on_while_nothing_was_missed(void **st
 			claim(&p, &IN(),
 			      (struct plan_got){
 				      .more = true, .busy = i == 3, .made_ready = i == 4, .free_n = i == 5 });
-		assert_true(plan_next(&p, &IN()).lanes_anew);
+		assert_true(plan_next(&p, &IN()).new_lanes_round);
 	}
 }
 

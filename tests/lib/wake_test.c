@@ -418,7 +418,7 @@ static void claim_free(struct sim *s, const struct plan_ask *ask, struct plan_go
 	int64_t single_lease = ask->single_lease;
 
 	memcpy(asked, s->known, sizeof(asked));
-	if (ask->look && (ask->lanes_anew || s->lanes_left == 0))
+	if (ask->look && (ask->new_lanes_round || s->lanes_left == 0))
 		s->lanes_left =
 			s->now < s->quiet_ns ? s->lanes : LANES_ASKED; /* lanes without jobs have gone by then */
 	for (int i = 0; ask->look && i < LANES_ASKED && s->lanes_left > 0; i++, s->lanes_left--) {

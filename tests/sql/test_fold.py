@@ -144,7 +144,7 @@ def test_sums_are_what_one_gets_by_counting(db):
     back(db, "exact_to", "date_bin('1 minute', now() - interval '110 minutes', '2000-01-01')")
     fold(db)
     assert db.sql(SUMMED) == summed
-    db.sql("select deferred.__fold_anew()")
+    db.sql("select deferred.__fold_rebuild()")
     fold(db)
     equal(db)
 
@@ -217,7 +217,7 @@ def test_a_viewer_changes_no_sums(db):
     with db.connect() as connection, connection.cursor() as cursor:
         cursor.execute("set role deferred_viewer")
         for refused in (
-            "select deferred.__fold_anew()",
+            "select deferred.__fold_rebuild()",
             "select deferred.__fold_slice(now(), now(), false, 0, 0)",
             "delete from deferred.__deferred_sum",
             "update deferred.__deferred_folded set id_to = 0",

@@ -32,7 +32,7 @@ def test_people_can_read_and_use_each_page(web, db):
         "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'bulk')) from generate_series(1, 1500)))"
     )
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "images")  # as much as advice takes
-    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
     later = db.defer("noop", delay="1h")
     flow = db.one(
         "select deferred.defer_flow(%s)",

@@ -148,7 +148,7 @@ def test_charts_have_a_legend_labels_a_table_and_gaps(web, db):
             hours,
             job,
         )
-    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
     told = dict(charts(web.page("/?range=7d", "vic")))
     assert list(told) == ["Attempts per hour", "Wait time per hour", "Run time per hour"]
     assert [c["legend"] for c in told.values()] == [["ok", "failed", "deferred"]] + 2 * [["p50", "p95", "p99"]]

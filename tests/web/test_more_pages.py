@@ -209,7 +209,7 @@ def test_what_runs_for_longer_than_its_function_does_is_said_to_be_long(web, db)
     assert "No jobs are running" in web.page("/running", "vic") and web.json("/running.json", "vic")["usual"] == []
     harness.ran_in_build(db, "sleep", "sample 1", 100, 10, 2)
     harness.ran_in_build(db, "noop", "sample 1", 19, 10, 2)  # too few, and not held
-    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
     long, short = db.defer("sleep", '{"ms": 60000}'), db.defer("sleep", '{"ms": 60000}')
     worker = db.spawn(["check_deferred", "--cnt", "0", "--runners", "2"])
     harness.wait_for(lambda: len(web.json("/running.json", "vic")["running"]) == 2, 20, "two run")
@@ -237,7 +237,7 @@ def test_what_stands_beside_an_axis_is_short_enough_for_its_place(web, db):
     spans = {"some": 9.6e3, "sec": 42e3, "min": 262e3, "mins": 1402e3, "hours": 8.3 * 3600e3, "days": 30 * 86400e3}
     for fn, ms in spans.items():
         harness.ran_in_build(db, fn, "sample 1", 100, ms, 2)
-    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
     tops = [
         re.findall(r'<div class="y"><span>([^<]*)</span>', web.page(f"/functions/{fn}?range=24h", "vic"))[-1]
         for fn in spans
@@ -356,7 +356,7 @@ def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
     ran("p 2 bb", 150, 400, 20)  # too few
     ran("p 3 cc", 300, 200, 10)
     ran("p 4 dd", 300, 205, 3, crashed=40)
-    assert db.run(["deferred", "fold", "--anew"]).returncode == 0
+    assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
     told = {b["plugin"]: b for b in web.json("/functions/build.json", "vic")["builds"]}
     assert {b: "slowdown" in told[b] for b in told} == {
         "p 1 aa": False,

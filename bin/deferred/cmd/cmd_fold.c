@@ -8,29 +8,29 @@
 
 static int cmd_fold_run(struct cli *cli, int argc, char **argv)
 {
-	enum { OPT_ANEW };
+	enum { OPT_REBUILD };
 	static const struct program_option own[] = {
-		{ "anew", NULL, "compute all sums again from the history", OPT_ANEW },
+		{ "rebuild", NULL, "compute all sums again from the history", OPT_REBUILD },
 		{ 0 },
 	};
 	struct store_folded folded = { 0 };
 	struct deferred_error err = { 0 };
-	bool anew = false;
+	bool rebuild = false;
 	int c, rc;
 
 	while ((c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
-		if (c != OPT_ANEW)
+		if (c != OPT_REBUILD)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		anew = true;
+		rebuild = true;
 	}
 	if (optind < argc)
 		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
-	if (anew)
+	if (rebuild)
 		cli->role = "deferred_owner";
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	cli_set_limits(cli, true);
-	rc = anew ? fold_anew_exec(cli->pg, &err) : 0;
+	rc = rebuild ? fold_rebuild_exec(cli->pg, &err) : 0;
 	if (rc == 0)
 		rc = store_fold(cli->pg, 0, &folded, &err);
 	if (rc < 0)
@@ -47,5 +47,5 @@ static int cmd_fold_run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_fold = {
-	"fold", "[--anew]", "bring the sums behind figures up to date", cmd_fold_run, "deferred_worker",
+	"fold", "[--rebuild]", "bring the sums behind figures up to date", cmd_fold_run, "deferred_worker",
 };

@@ -155,9 +155,9 @@ static int add_claim(struct trip *t, const struct plan_ask *ask, struct deferred
 		.lanes = &t->lanes,
 		.look = ask->look,
 		.round = t->round,
-		.anew = ask->anew,
+		.new_round = ask->new_round,
 		.lanes_round = t->lanes_round,
-		.lanes_anew = ask->lanes_anew,
+		.new_lanes_round = ask->new_lanes_round,
 	};
 	const char **known = unknown_function_known(&t->unknown, &t->pool, &claim.known_len);
 	int rc;

@@ -113,8 +113,8 @@ struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
 	ask.bytes = (int)at_least_0(PARAMS_MAX - in->params);
 	ask.promote = p->look_at_delayed || (in->now >= p->promoted_ns + PROMOTE_NS && !p->woken);
 	ask.look = !in->lanes || in->now >= p->lanes_ns;
-	ask.anew = !p->round || p->ended > 0;
-	ask.lanes_anew = !p->lanes_round || p->ended > 0;
+	ask.new_round = !p->round || p->ended > 0;
+	ask.new_lanes_round = !p->lanes_round || p->ended > 0;
 	return ask;
 }
 

@@ -65,8 +65,8 @@ struct plan_ask {
 	int single_lease;      /* at most this many may have a lease of their own */
 	int bytes;             /* of params */
 	bool promote;          /* delayed jobs and ended leases are looked at */
-	bool anew, lanes_anew; /* a round through the queues with limits begins, and one through all lanes */
-	bool look;             /* all lanes are asked, not only the known ones */
+	bool new_round, new_lanes_round; /* a round through the queues with limits begins, and one through all lanes */
+	bool look;                       /* all lanes are asked, not only the known ones */
 };
 
 /* The answer of a cycle. */

@@ -110,9 +110,9 @@ struct store_claim {
 	const struct lanes *lanes; /* to be asked, */
 	bool look;                 /* and all others */
 	const char *round;         /* store_cycle.round of the last claim under limits; empty: none */
-	bool anew;                 /* a new round begins there */
+	bool new_round;            /* a new round begins there */
 	const char *lanes_round;   /* store_cycle.lanes_round of the last claim of all lanes */
-	bool lanes_anew;
+	bool new_lanes_round;
 };
 
 void store_cycle_begin(struct store_cycle *cycle, struct pg *pg);

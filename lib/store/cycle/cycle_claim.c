@@ -20,10 +20,10 @@ static void add_known_functions(struct pg_args *args, const struct store_claim *
 }
 
 /* Where a claim goes on, or where a new round begins. The cycle keeps it, in case the claim does not get further. */
-static void add_round(struct pg_args *args, char *to, const char *round, bool anew)
+static void add_round(struct pg_args *args, char *to, const char *round, bool new_round)
 {
 	snprintf(to, ROUND_MAX, "%s", round ? round : "");
-	if (anew)
+	if (new_round)
 		to[strcspn(to, "/")] = '\0';
 	if (to[0])
 		pg_arg_text(args, to);
@@ -54,7 +54,7 @@ static int claim_unlimited(struct store_cycle *cycle, const struct store_scope *
 	pg_arg_int4_array(&args, claim->lanes->priority, NULL, claim->lanes->n);
 	pg_arg_int4(&args, claim->look);
 	pg_arg_int4(&args, claim->alone);
-	add_round(&args, cycle->lanes_round, claim->lanes_round, claim->lanes_anew);
+	add_round(&args, cycle->lanes_round, claim->lanes_round, claim->new_lanes_round);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim, &args, TAG_CLAIM, err);
 	pg_args_clear(&args);
 	return rc;
@@ -78,7 +78,7 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 	pg_arg_int8(&args, claim->seed);
 	pg_arg_int4(&args, claim->n > 0 ? claim->bytes / 2 : claim->bytes);
 	pg_arg_int4(&args, claim->alone);
-	add_round(&args, cycle->round, claim->round, claim->anew);
+	add_round(&args, cycle->round, claim->round, claim->new_round);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim_limited, &args, TAG_CLAIM_LIMITED, err);
 	pg_args_clear(&args);
 	return rc;

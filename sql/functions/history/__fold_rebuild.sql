@@ -1,6 +1,6 @@
 -- Throws the sums away: deferred.__fold() begins at the oldest row of the log. Those of what was
 -- purged are gone then.
-create or replace function deferred.__fold_anew() returns void
+create or replace function deferred.__fold_rebuild() returns void
 language plpgsql
 as $$
 declare
