@@ -1,20 +1,28 @@
-"""What pages of deferred_web take beside a long history, and what an open page costs the jobs that are executed meanwhile.
+"""The cost of the pages of deferred_web beside a long history, and of an open page beside running jobs.
 
     web.py [--quick] [--rows N] [--ready N] [--visits N] [--jobs N] [--rounds N] [--window SECONDS]
 
-A private, durable server with N rows of log of a week, folded, and N ready jobs. Each page is asked for --visits times: median and p99.
+A private, durable server has N folded rows of log of a week, and N ready jobs. Each page is requested --visits
+times, which gives a median and p99.
 
-Then jobs that do nothing are executed, --jobs of them a round by one run of check_deferred, and meanwhile the overview is open and closed in turns, for --window
-seconds each (windows.py). Open, it is asked for at once and then as page.js does; closed, nobody asks for anything. Between two windows nobody does so either for GAP_S, which
-belong to none, so that nothing of the one is counted in the other. What ended in a window the log tells after the run: what ended in all open windows, against all closed
-ones beside them, is the ratio; a median would leave out what comes in some windows only, as folding does. In each third pair of windows it is closed in both, and what these
-differ by is what the machine does by itself. An open page folds, too: what is new since it was closed, but for a bounded time, and where that is long for a hundredth of the time only
-(pages_before_figures() in bin/deferred_web/pages/why_pages.c). Nobody else folds meanwhile, so folding what came in a closed window is charged to the open one after it.
+Then one run of check_deferred executes --jobs jobs without work in each round. Meanwhile the overview is open and
+closed in turns, for --window seconds each (windows.py). An open page is requested at once, and then as page.js
+requests it. A closed page is not requested, and neither is it for GAP_S between two windows, which count for none.
 
-At last what an open page takes of a processor, here and in the server, while nothing is executed and all is folded: looked at, and left alone. JSON
-goes to build/bench/web.json; exit status 1: an aim was missed.
+Afterwards the log tells how many jobs ended in each window. The ratio is that of all jobs in open windows to all in
+the closed windows next to them. A median would omit what happens in some windows only, such as folding. In each
+third pair the page is closed in both windows. Their difference is the noise of the machine.
 
-100,000,000 rows and 10,000,000 ready jobs, the sizes that the pages are meant for, take some 50 GB for as long as it runs; the table goes to RESULTS.md then.
+An open page also folds what is new since it was closed (pages_before_figures() in
+bin/deferred_web/pages/why_pages.c). The time for that is bounded. Nobody else folds meanwhile, so the folding for a
+closed window is charged to the next open one.
+
+At the end the processor time of an open page is measured while no job runs and all is folded, here and in the
+server. It is measured with the page in front and in the background. JSON goes to build/bench/web.json. Exit status
+1: an aim was missed.
+
+With 100,000,000 rows and 10,000,000 ready jobs, for which the pages are meant, it needs some 50 GB while it runs.
+The table goes to RESULTS.md then.
 """
 
 import argparse

@@ -561,7 +561,7 @@ def test_an_address_of_their_own_has_the_metrics_and_nothing_else(start_web, db,
         assert (status, headers["Content-Type"], json.loads(text)["error"]) == (
             404,
             "application/json",
-            "There is no such page.",
+            "The page does not exist.",
         ), path
     assert ask("/metrics", "POST")[0] == 405 and ask("/queues/default/pause", "POST")[0] == 404
     login = {"Authorization": "Basic " + base64.b64encode(f"{web.login('opal')}:{web.PASSWORD}".encode()).decode()}

@@ -136,7 +136,7 @@ int pages_flow(struct web_request *r, struct deferred_error *err)
 	rc = flow_head_exec(r->pg, r->number, COUNTED, &head, err);
 	id = rc == 0 && pg_rows(head) > 0 ? flow_head_row(head, 0).id : 0;
 	if (rc == 0 && id == 0) {
-		page_refuse(r, 404, "There is no such flow: it was never deferred, not committed yet, or purged.");
+		page_refuse(r, 404, "The flow does not exist. It was never deferred, is not committed, or was purged.");
 	} else if (rc == 0 && id != r->number) { /* that of a job of the flow */
 		page_redirect(r, arena_printf(&r->arena, "/flow/%" PRId64 "%s", id, r->json ? ".json" : ""));
 	} else if (rc == 0) {

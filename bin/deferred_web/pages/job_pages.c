@@ -363,7 +363,7 @@ int pages_job(struct web_request *r, struct deferred_error *err)
 	int rc = web_job_exec(r->pg, r->number, hidden, hidden_len, &res, err);
 
 	if (rc == 0 && pg_rows(res) == 0) {
-		page_refuse(r, 404, "There is no such job: it was never deferred, not committed yet, or purged.");
+		page_refuse(r, 404, "The job does not exist. It was never deferred, is not committed, or was purged.");
 	} else if (rc == 0) {
 		page_begin(r, "Job", arena_printf(&r->arena, "%" PRId64, r->number));
 		rc = show_job(r, res, err);

@@ -418,7 +418,7 @@ static enum served_step check_request(struct web_request *r)
 					  ? "Only users of this machine that web.users lists may see this."
 					  : "The proxy did not name you, or web.users does not list you.");
 	if (!r->route)
-		return refuse_now(r, 404, "There is no such page.");
+		return refuse_now(r, 404, "The page does not exist.");
 	if (r->route->action ? http->verb != VERB_POST : !is_get(http))
 		return refuse_now(r, 405,
 				  r->route->action ? "This address accepts only POST, from a button."
