@@ -103,11 +103,11 @@ void cause_say_unknown_function(struct cause *c, const char *fn, const char *hos
 	if (host) {
 		SAY(why, "function %s is refused by the workers that have it", fn);
 		SAY(figure, "on %s: %.300s", host, or_none(why));
-		SAY(mend, "deferred doctor");
+		SAY(remedy, "deferred doctor");
 		return;
 	}
 	SAY(why, "no worker offers function %s", fn);
-	SAY(mend,
+	SAY(remedy,
 	    "if the name is wrong: deferred cancel --fn %s; "
 	    "if it is right: install the plugin where check_deferred runs, and read its log",
 	    fn);
@@ -136,16 +136,16 @@ void cause_say_unserved(struct cause *c, const struct cause_serving *s, const ch
 	if (s->seen_s == CAUSE_UNKNOWN && !s->others) {
 		SAY(why, "no worker was ever seen: check_deferred has not been started for this database");
 		SAY(figure, "0 starts of check_deferred that had work");
-		SAY(mend, "deferred doctor on the host whose cron starts check_deferred");
+		SAY(remedy, "deferred doctor on the host whose cron starts check_deferred");
 	} else if (s->seen_s == CAUSE_UNKNOWN) {
 		SAY(why, "no worker serves queue %s", queue);
 		SAY(figure, "the workers that were started serve other queues");
-		SAY(mend, "check_deferred --queue %s", queue);
+		SAY(remedy, "check_deferred --queue %s", queue);
 	} else if (s->service) {
 		SAY(why, "the service that served queue %s has ended, or is cut off from the database", queue);
 		SAY(figure, "%s was seen %s ago", or_none(s->instance), AGE(s->seen_s));
-		SAY(mend, "deferred doctor on that host; look at the unit and its log (exit code 77: a right is "
-			  "missing)");
+		SAY(remedy, "deferred doctor on that host; look at the unit and its log (exit code 77: a right is "
+			    "missing)");
 	} else {
 		SAY(why, "the workers that served queue %s no longer start", queue);
 		if (s->gap_s != CAUSE_UNKNOWN)
@@ -153,7 +153,7 @@ void cause_say_unserved(struct cause *c, const struct cause_serving *s, const ch
 			    or_none(s->instance), AGE(s->seen_s), AGE(s->gap_s));
 		else
 			SAY(figure, "the last one, %s, was seen %s ago", or_none(s->instance), AGE(s->seen_s));
-		SAY(mend, "deferred doctor on that host; look at the crontab line and its log");
+		SAY(remedy, "deferred doctor on that host; look at the crontab line and its log");
 	}
 }
 
@@ -168,11 +168,11 @@ void cause_say_rights(struct cause *c, const struct cause_serving *s, const char
 		SAY(why, "the last worker that served queue %s connected as role %s, which may not run jobs", queue,
 		    s->role);
 		SAY(figure, "%s: the role lacks the rights of deferred_worker", or_none(s->instance));
-		SAY(mend, "grant deferred_worker to %s", s->role);
+		SAY(remedy, "grant deferred_worker to %s", s->role);
 	} else {
 		SAY(why, "no worker may run jobs: role deferred_worker lacks rights that the schema gave it");
 		SAY(figure, "each claim or record that needs them is refused");
-		SAY(mend, "%s", s->grants);
+		SAY(remedy, "%s", s->grants);
 	}
 }
 
@@ -185,17 +185,17 @@ void cause_add_broken(struct cause_list *list, const char *fn, int64_t for_s)
 	    "until one does not crash",
 	    fn);
 	SAY(figure, "paused for %s", AGE(for_s));
-	SAY(mend, "deferred ls --fn %s; after the fix: deferred function resume %s", fn, fn);
+	SAY(remedy, "deferred ls --fn %s; after the fix: deferred function resume %s", fn, fn);
 }
 
 void cause_say_holder(struct cause *c, const struct cause_session *holder)
 {
 	if (holder->pid > 0) {
 		cause_say_session(c->figure, sizeof(c->figure), holder);
-		SAY(mend, "commit there, or: select pg_terminate_backend(%" PRId64 ")", holder->pid);
+		SAY(remedy, "commit there, or: select pg_terminate_backend(%" PRId64 ")", holder->pid);
 	} else {
 		SAY(figure, "a prepared transaction: table pg_prepared_xacts");
-		SAY(mend, "commit prepared, or rollback prepared");
+		SAY(remedy, "commit prepared, or rollback prepared");
 	}
 }
 

@@ -81,7 +81,7 @@ struct cause {
 	enum cause_level level;
 	char why[640];    /* one sentence, without a full stop */
 	char figure[512]; /* what shows it */
-	char mend[512];   /* the command, or what to do; "": nothing */
+	char remedy[512]; /* the command, or what to do; "": nothing */
 };
 
 #define CAUSES_MAX 16 /* of one answer */

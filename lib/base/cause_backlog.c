@@ -50,7 +50,7 @@ static void backlog_add_queues(struct cause_list *list, const struct cause_backl
 			SAY(figure, "%s wait%s in it, the first for %s", many, q->ready == 1 ? "s" : "",
 			    AGE(q->oldest_s));
 			cause_say_paused(c, q->paused_by, q->paused_s);
-			SAY(mend, "deferred queue resume %s", q->name);
+			SAY(remedy, "deferred queue resume %s", q->name);
 		} else if (q->messages_only) {
 			continue;
 		} else if (cause_lacks_rights(&q->serving)) {
@@ -70,12 +70,12 @@ static void backlog_add_queues(struct cause_list *list, const struct cause_backl
 			if (q->max_running > 0) {
 				SAY(why, "%s %s runs no more than %" PRId64 " at once, and that many are running", kind,
 				    of, q->max_running);
-				SAY(mend, "deferred %s set %s --max-running %" PRId64 "; nothing if that is intended",
+				SAY(remedy, "deferred %s set %s --max-running %" PRId64 "; nothing if that is intended",
 				    kind, of, 2 * q->max_running);
 			} else {
 				SAY(why, "%s %s starts no more than %s", kind, of,
 				    cause_rate_text(rate, sizeof(rate), q->rate));
-				SAY(mend, "deferred %s set %s --rate %s; nothing if that is intended", kind, of,
+				SAY(remedy, "deferred %s set %s --rate %s; nothing if that is intended", kind, of,
 				    cause_rate_text(rate, sizeof(rate), 2 * q->rate));
 			}
 			SAY(figure, "%s of queue %s wait%s, the first for %s", many, q->name, q->ready == 1 ? "s" : "",
@@ -98,7 +98,7 @@ static void backlog_add_attempts(struct cause_list *list, const struct cause_bac
 		if (r->error_n > 0 && r->error_n < r->failed)
 			snprintf(c->figure + strlen(c->figure), sizeof(c->figure) - strlen(c->figure),
 				 ", %" PRId64 " of these in this way", r->error_n);
-		SAY(mend, "fix that; until then: deferred queue pause %s",
+		SAY(remedy, "fix that; until then: deferred queue pause %s",
 		    b->queue             ? b->queue
 		    : b->queues_len == 1 ? b->queues[0].name
 					 : "QUEUE");
@@ -108,7 +108,7 @@ static void backlog_add_attempts(struct cause_list *list, const struct cause_bac
 		SAY(why, "each start of check_deferred terminates the jobs of the one before");
 		SAY(figure, "%" PRId64 " of %" PRId64 " attempts in the last %.0f min were superseded", r->superseded,
 		    r->ended, r->minutes);
-		SAY(mend, "add --if-running=skip to the crontab line, or start less often");
+		SAY(remedy, "add --if-running=skip to the crontab line, or start less often");
 	}
 	if (b->runs >= 3 && (double)b->runs_by_count >= SHARE_MANY * (double)b->runs) {
 		c = cause_add(list, CAUSE_COUNT);
@@ -116,7 +116,7 @@ static void backlog_add_attempts(struct cause_list *list, const struct cause_bac
 		    plural(b->count));
 		SAY(figure, "%" PRId64 " of the last %" PRId64 " runs of %s did", b->runs_by_count, b->runs,
 		    or_none(b->runs_of));
-		SAY(mend, "add --cnt 0 --if-running=skip to the crontab line");
+		SAY(remedy, "add --cnt 0 --if-running=skip to the crontab line");
 	}
 	if (r->usual_run_p50_s > 0 && r->run_p50_s > 1.5 * r->usual_run_p50_s && r->ended >= LITTLE) {
 		c = cause_add(list, CAUSE_SLOWER);
@@ -125,14 +125,14 @@ static void backlog_add_attempts(struct cause_list *list, const struct cause_bac
 		SAY(figure, "half of its attempts took more than %s in the last %.0f min, and %s before",
 		    cause_duration_text(now, sizeof(now), r->run_p50_s), r->minutes,
 		    cause_duration_text(then, sizeof(then), r->usual_run_p50_s));
-		SAY(mend, r->build ? "deferred functions; install the build before it again"
-				   : "look at what it waits for: its server, the network, the database");
+		SAY(remedy, r->build ? "deferred functions; install the build before it again"
+				     : "look at what it waits for: its server, the network, the database");
 	}
 	if (r->fn && r->fn_share > 0.6 && r->ended >= LITTLE && r->fn_share < 0.995) {
 		c = cause_add(list, CAUSE_ONE_FUNCTION);
 		SAY(why, "function %s takes most of the time, and others wait for it", r->fn);
 		SAY(figure, "%.0f %% of all run time in the last %.0f min", 100 * r->fn_share, r->minutes);
-		SAY(mend,
+		SAY(remedy,
 		    "deferred function set %s --max-running 1; or defer it to a queue of its own, with a line of its "
 		    "own",
 		    r->fn);
@@ -143,7 +143,7 @@ static void backlog_add_attempts(struct cause_list *list, const struct cause_bac
 		    or_none(r->arrived_by));
 		SAY(figure, "%.1f a minute in the last %d min, and %.1f before", r->arrived, ARRIVALS_MIN,
 		    r->usual_arrived);
-		SAY(mend, "wait; or let more run: check_deferred --cnt 0 --runners N");
+		SAY(remedy, "wait; or let more run: check_deferred --cnt 0 --runners N");
 	}
 	if (r->minutes > 0 && r->arrived > 1.05 * (double)r->ended / r->minutes && r->ended >= LITTLE) {
 		double served = (double)r->ended / r->minutes;
@@ -152,8 +152,8 @@ static void backlog_add_attempts(struct cause_list *list, const struct cause_bac
 		SAY(why, "more jobs arrive than are run: the backlog grows");
 		SAY(figure, "%.1f a minute arrive and %.1f are run: it grows by %.1f a minute; %.1f ran at a time",
 		    r->arrived, served, r->arrived - served, r->run_s / (r->minutes * 60));
-		SAY(mend, "let more run at a time: check_deferred --cnt 0 --runners N, or on another host; deferred "
-			  "advise says how many");
+		SAY(remedy, "let more run at a time: check_deferred --cnt 0 --runners N, or on another host; deferred "
+			    "advise says how many");
 	}
 }
 
@@ -171,7 +171,7 @@ static void backlog_add_database(struct cause_list *list, const struct cause_bac
 		c = cause_add(list, CAUSE_DATABASE);
 		SAY(why, "the database takes no writes, so no job can be claimed");
 		SAY(figure, "it is a standby, or default_transaction_read_only is on");
-		SAY(mend, "connect to the primary: target_session_attrs=read-write; deferred doctor");
+		SAY(remedy, "connect to the primary: target_session_attrs=read-write; deferred doctor");
 	}
 	if (commits_wait(b)) {
 		c = cause_add(list, CAUSE_DATABASE);
@@ -181,20 +181,20 @@ static void backlog_add_database(struct cause_list *list, const struct cause_bac
 		    or_none(b->standbys));
 		SAY(figure, "%" PRId64 " session%s wait%s, the first for %s", b->commits, plural(b->commits),
 		    b->commits == 1 ? "s" : "", AGE(b->commits_s));
-		SAY(mend, "start the standby, or let the primary go on alone: alter system set "
-			  "synchronous_standby_names = ''; select pg_reload_conf()");
+		SAY(remedy, "start the standby, or let the primary go on alone: alter system set "
+			    "synchronous_standby_names = ''; select pg_reload_conf()");
 	}
 	if (b->connections_max > 0 && (double)b->connections >= 0.95 * (double)b->connections_max) {
 		c = cause_add(list, CAUSE_DATABASE);
 		SAY(why, "the server has hardly a connection left, so workers may not connect");
 		SAY(figure, "%" PRId64 " of %" PRId64 " connections are taken", b->connections, b->connections_max);
-		SAY(mend, "end some, or raise max_connections; deferred doctor");
+		SAY(remedy, "end some, or raise max_connections; deferred doctor");
 	}
 	if (b->snapshot.pid > 0 && b->snapshot.age_s >= SNAPSHOT_S) {
 		c = cause_add(list, CAUSE_DATABASE);
 		SAY(why, "an open transaction prevents the removal of dead rows, so finding jobs gets slower");
 		cause_say_session(c->figure, sizeof(c->figure), &b->snapshot);
-		SAY(mend, "select pg_terminate_backend(%" PRId64 ")", b->snapshot.pid);
+		SAY(remedy, "select pg_terminate_backend(%" PRId64 ")", b->snapshot.pid);
 	}
 }
 
@@ -230,16 +230,16 @@ static void backlog_add_schedule(struct cause_list *list, const struct cause_bac
 	if (failed) {
 		SAY(why, "schedule %s fails: its last tick could not be deferred%s%.400s", b->schedule,
 		    b->schedule_error ? ": " : "", or_none(b->schedule_error));
-		SAY(mend, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s",
+		SAY(remedy, "deferred schedule show %s; for the tick that was lost: deferred schedule run %s",
 		    b->schedule, b->schedule);
 	} else if (dead) {
 		SAY(why, "schedule %s fails: its last job, %" PRId64 ", is dead", b->schedule, b->schedule_job);
-		SAY(mend, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64, b->schedule_job,
+		SAY(remedy, "deferred show %" PRId64 "; after the fix: deferred retry %" PRId64, b->schedule_job,
 		    b->schedule_job);
 	} else {
 		c->level = CAUSE_LOOK;
 		SAY(why, "schedule %s is paused", b->schedule);
-		SAY(mend, "deferred schedule resume %s", b->schedule);
+		SAY(remedy, "deferred schedule resume %s", b->schedule);
 	}
 	if (b->schedule_s == CAUSE_UNKNOWN)
 		SAY(figure, "no tick yet%s", others);
@@ -262,7 +262,7 @@ static void backlog_add_absent(struct cause_list *list, const struct cause_absen
 	else
 		SAY(figure, "pidfile %s: it was seen %s ago, and used to start every %s, %" PRId64 " times%s",
 		    a->pidfile, AGE(a->seen_s), AGE(a->every_s), a->starts, others);
-	SAY(mend, "deferred doctor on that host; look at the crontab line or the unit, and its log");
+	SAY(remedy, "deferred doctor on that host; look at the crontab line or the unit, and its log");
 }
 
 static void backlog_add_gone(struct cause_list *list, const struct cause_gone *g)

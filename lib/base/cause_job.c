@@ -13,7 +13,7 @@ static void job_add_not_there(struct cause_list *list, const struct cause_job *j
 		c = cause_add(list, CAUSE_NO_SUCH_ID);
 		SAY(why, "job %" PRId64 " does not exist: it was never deferred", j->id);
 		SAY(figure, "the last id is %" PRId64, j->last_id);
-		SAY(mend, "deferred ls");
+		SAY(remedy, "deferred ls");
 		return;
 	}
 	if (j->writer.pid > 0 && (j->neighbour_s == CAUSE_UNKNOWN || j->writer.age_s >= j->neighbour_s)) {
@@ -21,7 +21,7 @@ static void job_add_not_there(struct cause_list *list, const struct cause_job *j
 		SAY(why, "job %" PRId64 " does not exist: the transaction that deferred it may not have committed yet",
 		    j->id);
 		cause_say_session(c->figure, sizeof(c->figure), &j->writer);
-		SAY(mend, "commit there, or: select pg_terminate_backend(%" PRId64 ")", j->writer.pid);
+		SAY(remedy, "commit there, or: select pg_terminate_backend(%" PRId64 ")", j->writer.pid);
 	}
 	if (j->kept_s != CAUSE_UNKNOWN && j->neighbour_s != CAUSE_UNKNOWN && j->neighbour_s >= j->kept_s) {
 		c = cause_add(list, CAUSE_PURGED);
@@ -40,7 +40,7 @@ static void job_add_not_there(struct cause_list *list, const struct cause_job *j
 		    AGE(j->neighbour_s));
 	else
 		SAY(figure, "the last id is %" PRId64 "; no transaction that wrote something is open", j->last_id);
-	SAY(mend, "defer it again, in a transaction that commits");
+	SAY(remedy, "defer it again, in a transaction that commits");
 }
 
 static void job_add_ended(struct cause_list *list, const struct cause_job *j)
@@ -64,7 +64,7 @@ static void job_add_ended(struct cause_list *list, const struct cause_job *j)
 		    j->error && j->error[0] ? ": " : "", or_none(j->error));
 	SAY(figure, "%" PRId64 " attempt%s, ended %s ago", j->attempts, plural(j->attempts), AGE(j->ended_s));
 	if (strcmp(j->state, "done") != 0)
-		SAY(mend, "deferred retry %" PRId64, j->id);
+		SAY(remedy, "deferred retry %" PRId64, j->id);
 }
 
 /* Is what holds the job known to be gone? */
@@ -113,7 +113,7 @@ static void job_add_held(struct cause_list *list, const struct cause_job *j)
 		else
 			SAY(figure, "the lease ends in %s, and others may take it then", AGE(j->lease_left_s));
 		if (j->lease_over)
-			SAY(mend, "check_deferred");
+			SAY(remedy, "check_deferred");
 		return;
 	}
 	c = cause_add(list, CAUSE_RUNNING);
@@ -132,7 +132,7 @@ static void job_add_held(struct cause_list *list, const struct cause_job *j)
 		SAY(figure, "claimed %s ago; its lease lasts for another %s, and is renewed%s%s", AGE(j->claimed_s),
 		    AGE(j->lease_left_s), j->progress ? "; " : "", or_none(j->progress));
 	}
-	SAY(mend, "deferred cancel %" PRId64, j->id);
+	SAY(remedy, "deferred cancel %" PRId64, j->id);
 }
 
 static void job_add_delayed(struct cause_list *list, const struct cause_job *j)
@@ -151,7 +151,7 @@ static void job_add_delayed(struct cause_list *list, const struct cause_job *j)
 		SAY(figure, "due in %s", AGE(j->due_in_s));
 	}
 	if (j->fn)
-		SAY(mend, "deferred retry %" PRId64, j->id);
+		SAY(remedy, "deferred retry %" PRId64, j->id);
 }
 
 static void job_add_waiting(struct cause_list *list, const struct cause_job *j)
@@ -162,13 +162,13 @@ static void job_add_waiting(struct cause_list *list, const struct cause_job *j)
 		SAY(why, "job %" PRId64 " waits for the end of flow %" PRId64, j->id, j->flow);
 		if (j->flow_waits_for)
 			SAY(figure, "job %" PRId64 " of it has not ended; all before that have", j->flow_waits_for);
-		SAY(mend, "deferred flow show %" PRId64, j->flow);
+		SAY(remedy, "deferred flow show %" PRId64, j->flow);
 		return;
 	}
 	SAY(why, "job %" PRId64 " waits for the end of other jobs", j->id);
 	if (j->waits_for)
 		SAY(figure, "%s", j->waits_for);
-	SAY(mend, "select * from deferred.parents(%" PRId64 ")", j->id);
+	SAY(remedy, "select * from deferred.parents(%" PRId64 ")", j->id);
 }
 
 static void job_add_limits(struct cause_list *list, const struct cause_job *j)
@@ -184,7 +184,7 @@ static void job_add_limits(struct cause_list *list, const struct cause_job *j)
 		    j->fn_limit ? j->fn : j->queue, j->max_running);
 		SAY(figure, "%" PRId64 " of %" PRId64 " are running: %s", j->running, j->max_running,
 		    or_none(j->running_ids));
-		SAY(mend, "deferred %s set %s --max-running %" PRId64, j->fn_limit ? "function" : "queue",
+		SAY(remedy, "deferred %s set %s --max-running %" PRId64, j->fn_limit ? "function" : "queue",
 		    j->fn_limit ? j->fn : j->queue, 2 * j->max_running);
 	}
 	if (j->rate > 0 && j->rate_wait_s > 0) {
@@ -192,7 +192,7 @@ static void job_add_limits(struct cause_list *list, const struct cause_job *j)
 		SAY(why, "%s %s starts no more than %s", j->fn_rate ? "function" : "queue",
 		    j->fn_rate ? j->fn : j->queue, cause_rate_text(rate, sizeof(rate), j->rate));
 		SAY(figure, "the next one may start in %s", cause_duration_text(more, sizeof(more), j->rate_wait_s));
-		SAY(mend, "deferred %s set %s --rate %s", j->fn_rate ? "function" : "queue",
+		SAY(remedy, "deferred %s set %s --rate %s", j->fn_rate ? "function" : "queue",
 		    j->fn_rate ? j->fn : j->queue, cause_rate_text(rate, sizeof(rate), 2 * j->rate));
 	}
 	if (j->key && (j->key_max <= 1 ? j->key_before > 0 : j->key_running >= j->key_max)) {
@@ -210,7 +210,7 @@ static void job_add_limits(struct cause_list *list, const struct cause_job *j)
 			    plural(j->key_before), j->key_before == 1 ? "s" : "");
 		else
 			SAY(figure, "%" PRId64 " are running", j->key_running);
-		SAY(mend, "deferred why %" PRId64, j->key_first);
+		SAY(remedy, "deferred why %" PRId64, j->key_first);
 	}
 }
 
@@ -223,7 +223,7 @@ static void job_add_expires_first(struct cause_list *list, const struct cause_jo
 	c = cause_add(list, CAUSE_EXPIRES_FIRST);
 	SAY(why, "job %" PRId64 " expires before its turn comes", j->id);
 	SAY(figure, "it expires in %s, and its turn comes in %s", AGE(j->expires_in_s), AGE((int64_t)turn_s));
-	SAY(mend, "let more run: check_deferred --cnt 0 --runners N; or defer with a higher --priority");
+	SAY(remedy, "let more run: check_deferred --cnt 0 --runners N; or defer with a higher --priority");
 }
 
 static void job_add_turn(struct cause_list *list, const struct cause_job *j)
@@ -247,7 +247,7 @@ static void job_add_turn(struct cause_list *list, const struct cause_job *j)
 			    r->minutes, AGE((int64_t)turn_s), more ? " or more" : "");
 		else
 			SAY(figure, "no attempt of this queue ended lately");
-		SAY(mend, "deferred why --queue %s", j->queue);
+		SAY(remedy, "deferred why --queue %s", j->queue);
 		return;
 	}
 	if (j->serving.gap_s != CAUSE_UNKNOWN && j->serving.started_s != CAUSE_UNKNOWN && !j->serving.alive)
@@ -272,7 +272,7 @@ static void job_add_turn(struct cause_list *list, const struct cause_job *j)
 		SAY(figure, "ready for %s; the last start with work, %s, was %s ago", AGE(j->ready_s),
 		    or_none(j->serving.instance), AGE(j->serving.started_s));
 	}
-	SAY(mend, "check_deferred");
+	SAY(remedy, "check_deferred");
 }
 
 static void job_add_ready(struct cause_list *list, const struct cause_job *j)
@@ -286,7 +286,7 @@ static void job_add_ready(struct cause_list *list, const struct cause_job *j)
 		cause_jobs_text(many, sizeof(many), j->queue_ready, j->queue_ready >= j->queue_counted);
 		SAY(figure, "%s wait%s in it", many, j->queue_ready == 1 ? "s" : "");
 		cause_say_paused(c, j->paused_by, j->paused_s);
-		SAY(mend, "deferred queue resume %s", j->queue);
+		SAY(remedy, "deferred queue resume %s", j->queue);
 	}
 	if (!j->fn) {
 		c = cause_add(list, CAUSE_MESSAGE);
@@ -299,7 +299,7 @@ static void job_add_ready(struct cause_list *list, const struct cause_job *j)
 		else
 			SAY(figure, "ready for %s; no message that is now in queue %s was ever taken", AGE(j->ready_s),
 			    j->queue);
-		SAY(mend, "start a consumer of queue %s", j->queue);
+		SAY(remedy, "start a consumer of queue %s", j->queue);
 		return;
 	}
 	if (j->fn_unknown) {
@@ -324,7 +324,7 @@ static void job_add_ready(struct cause_list *list, const struct cause_job *j)
 		    " is ready, and no claim finds it: its rows were restored from a dump, or changed by hand",
 		    j->id);
 		SAY(figure, "the cursor of its lane is beyond it, and no lease has it");
-		SAY(mend, "as deferred_owner: select deferred.__repair(); a worker does the same within a day");
+		SAY(remedy, "as deferred_owner: select deferred.__repair(); a worker does the same within a day");
 	}
 	if (cause_lacks_rights(&j->serving)) {
 		c = cause_add(list, CAUSE_RIGHTS);
@@ -340,7 +340,7 @@ static void job_add_ready(struct cause_list *list, const struct cause_job *j)
 		SAY(why, "the workers that serve queue %s are kept level, and wait for others of group %s", j->queue,
 		    j->step_group);
 		SAY(figure, "waited for: %s", or_none(j->step_for));
-		SAY(mend,
+		SAY(remedy,
 		    "look at what it runs: deferred ls --running; with a larger range in --balance they wait less");
 	}
 	job_add_turn(list, j);
@@ -365,7 +365,7 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 
 			SAY(why, "job %" PRId64 " has expired, and ends when a worker looks at it", j->id);
 			SAY(figure, "it expired %s ago", AGE(-j->expires_in_s));
-			SAY(mend, "defer it again, with a longer --expires");
+			SAY(remedy, "defer it again, with a longer --expires");
 		}
 		if (strcmp(j->state, "waiting") == 0)
 			job_add_waiting(&list, j);

@@ -37,8 +37,8 @@ static void doctor_forget(struct doctor *d)
 {
 	free(d->what);
 	free(d->why);
-	free(d->mend);
-	d->what = d->why = d->mend = NULL;
+	free(d->remedy);
+	d->what = d->why = d->remedy = NULL;
 	d->open = false;
 }
 
@@ -46,7 +46,7 @@ static void hand_on(struct doctor *d)
 {
 	if (d->open)
 		d->take(d->data, &(struct doctor_finding){ d->check, d->found, "", d->what ? d->what : "out of memory",
-							   d->why, d->mend });
+							   d->why, d->remedy });
 	doctor_forget(d);
 }
 
@@ -114,7 +114,7 @@ void doctor_do(struct doctor *d, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(&d->mend, fmt, ap);
+	say(&d->remedy, fmt, ap);
 	va_end(ap);
 }
 

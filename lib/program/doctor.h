@@ -36,7 +36,7 @@ enum doctor_level { DOCTOR_OK, DOCTOR_UNKNOWN, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_
 struct doctor_finding {
 	const char *check;
 	enum doctor_level level;
-	const char *note, *what, *why, *mend; /* not escaped; the last two may be NULL */
+	const char *note, *what, *why, *remedy; /* not escaped; the last two may be NULL */
 };
 
 struct doctor_host;
@@ -63,7 +63,7 @@ struct doctor {
 	char note[256];
 	bool open; /* there is a finding that is not handed on */
 	enum doctor_level found;
-	char *what, *why, *mend;
+	char *what, *why, *remedy;
 };
 
 /* The requirements of a check. */

@@ -110,8 +110,8 @@ void doctor_indexes(struct doctor *d)
 
 #define PARTITIONS_MANY 200
 
-static const char mend[] = "select deferred.maintain(), which every run with work calls at its end: see the log of "
-			   "check_deferred for why it does not";
+static const char remedy[] = "select deferred.maintain(), which every run with work calls at its end: see the log of "
+			     "check_deferred for why it does not";
 
 static void check_partition(struct doctor *d, bool there, bool soon, const char *table, const char *what)
 {
@@ -120,7 +120,7 @@ static void check_partition(struct doctor *d, bool there, bool soon, const char 
 	(soon ? doctor_fail : doctor_warn)(d, "%s has no partition for %s", table, what);
 	doctor_why(d, "rows without a partition go to the default partition, which is not purged and "
 		      "slows every search for a job");
-	doctor_do(d, "%s", mend);
+	doctor_do(d, "%s", remedy);
 }
 
 void doctor_partitions(struct doctor *d)
@@ -138,7 +138,7 @@ void doctor_partitions(struct doctor *d)
 	if (r.net_rows > 0) {
 		doctor_warn(d, "%" PRId64 " row%s in the default partitions", r.net_rows, plural(r.net_rows));
 		doctor_why(d, "they are not purged, and slow every search for a job");
-		doctor_do(d, "%s", mend);
+		doctor_do(d, "%s", remedy);
 	}
 	if (r.partitions > PARTITIONS_MANY) {
 		doctor_warn(d, "__deferred has %" PRId64 " partitions", r.partitions);

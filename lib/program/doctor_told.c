@@ -29,7 +29,7 @@ void doctor_alerts(struct doctor *d)
 				     "the pause"
 			   : !r.has_reported_s ? "a worker found it, and no alert was sent"
 					       : "a worker found it and sent an alert; it is not solved yet");
-		doctor_do(d, "%s", r.mend);
+		doctor_do(d, "%s", r.remedy);
 	}
 	if (pg_rows(res) > TOLD_MAX) {
 		doctor_warn(d, "%zu more problems are not solved", pg_rows(res) - TOLD_MAX);

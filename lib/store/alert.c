@@ -65,7 +65,7 @@ static void on_alert(void *data, int tag, const struct pg_result *res)
 	for (size_t i = 0; tag == TAG_ALERT && i < pg_rows(res); i++) {
 		struct alert_row r = alert_row(res, i);
 
-		told->f(told->data, &(struct store_alert){ r.cause, r.name, r.text, r.mend, r.note });
+		told->f(told->data, &(struct store_alert){ r.cause, r.name, r.text, r.remedy, r.note });
 	}
 }
 
@@ -95,7 +95,7 @@ static void on_crashed(void *data, int tag, const struct pg_result *res)
 	r = crashed_row(res, 0);
 	*c->paused = r.paused;
 	if (r.text)
-		c->told.f(c->told.data, &(struct store_alert){ "breaker", c->fn, r.text, r.mend, "" });
+		c->told.f(c->told.data, &(struct store_alert){ "breaker", c->fn, r.text, r.remedy, "" });
 }
 
 int store_crashed(struct pg *pg, const char *fn, int64_t n, const struct config *config, store_alert_fn *told,

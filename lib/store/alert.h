@@ -20,7 +20,7 @@ int store_alert_settings(const struct config *config, bool print, char **json, s
 /* An alert that was just reported; texts are borrowed for the call. note: why one of the channels was not used,
  * otherwise "". */
 struct store_alert {
-	const char *cause, *name, *text, *mend, *note;
+	const char *cause, *name, *text, *remedy, *note;
 };
 typedef void store_alert_fn(void *data, const struct store_alert *alert);
 

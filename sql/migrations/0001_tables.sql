@@ -1213,7 +1213,7 @@ create table deferred.__deferred_alert (
     -- Of dead jobs: how many had died since ever when that was reported.
     counted  bigint not null default 0,
     text     text not null,  -- One sentence, for people.
-    mend     text not null,  -- The command that shows more, or fixes it.
+    remedy     text not null,  -- The command that shows more, or fixes it.
     -- Alerts of one kind share a budget of messages: queue, or the cause.
     kind     text collate "C" not null generated always as
              (case when cause in ('late', 'unserved') then 'queue' else cause end) stored,

@@ -102,8 +102,8 @@ def test_what_is_wrong_with_schema_and_role(db, doctor):
     name, nothing = login(db, "deferred_producer")
     found = doctor(FAIL, env=nothing)
     # What an application lacks is no right of its role: doctor is for that of the workers.
-    for _, _, _, mend in (f for fs in found.values() for f in fs):
-        assert not mend.startswith("grant deferred_worker")
+    for _, _, _, remedy in (f for fs in found.values() for f in fs):
+        assert not remedy.startswith("grant deferred_worker")
     assert "create role deferred_run login in role deferred_worker" in found["role"][0][3]
     db.sql(f"grant deferred_owner to {name}")
     told = doctor(FAIL, env=nothing)["role"]
@@ -112,10 +112,10 @@ def test_what_is_wrong_with_schema_and_role(db, doctor):
     ] == f"revoke deferred_owner from {name}; grant deferred_worker to {name}"
     db.sql("revoke delete on deferred.__deferred_lease from deferred_worker")
     try:
-        mend = doctor(FAIL)["role"][0][3]
+        remedy = doctor(FAIL)["role"][0][3]
     finally:
         db.sql("grant delete on deferred.__deferred_lease to deferred_worker")
-    assert mend == "grant delete on deferred.__deferred_lease to deferred_worker"
+    assert remedy == "grant delete on deferred.__deferred_lease to deferred_worker"
     db.sql("update deferred.__deferred_source set checksum = '' where name = 'functions/defer'")
     found = doctor(WARN)
     assert (
@@ -661,10 +661,10 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
     # ---- alerts
     assert "alert" not in db.run(["deferred", "status"], env=viewer).stdout
     db.sql(
-        "insert into deferred.__deferred_alert (cause, name, since, text, mend) values ('breaker', 'f', now() - interval '3 hours', E'function f is paused\\nreally', 'deferred function resume f')"
+        "insert into deferred.__deferred_alert (cause, name, since, text, remedy) values ('breaker', 'f', now() - interval '3 hours', E'function f is paused\\nreally', 'deferred function resume f')"
     )
     db.sql(
-        "insert into deferred.__deferred_alert (cause, name, text, mend) select 'late', 'q' || i, 'queue q' || i || ' is late', 'deferred why' from generate_series(10, 30) i"
+        "insert into deferred.__deferred_alert (cause, name, text, remedy) select 'late', 'q' || i, 'queue q' || i || ' is late', 'deferred why' from generate_series(10, 30) i"
     )
     found = doctor(FAIL)["alerts"]
     assert (

@@ -55,17 +55,17 @@ def test_a_job_that_is_not_there(db, why):
     cursor = open_.cursor()
     cursor.execute("select deferred.defer('noop')")
     job = cursor.fetchone()[0]
-    cause, sentence, figure, mend = why(job, code=NOT_DONE)[0]
+    cause, sentence, figure, remedy = why(job, code=NOT_DONE)[0]
     assert (
         cause == "not_committed"
         and figure.startswith(f"session {open_.get_backend_pid()} of ")
-        and mend.endswith(f"pg_terminate_backend({open_.get_backend_pid()})")
+        and remedy.endswith(f"pg_terminate_backend({open_.get_backend_pid()})")
     )
     assert sentence == f"job {job} does not exist: the transaction that deferred it may not have committed yet"
     open_.rollback()
     open_.close()
     db.defer("noop")
-    cause, sentence, figure, mend = why(job, code=NOT_DONE)[0]
+    cause, sentence, figure, remedy = why(job, code=NOT_DONE)[0]
     assert (
         cause == "rolled_back"
         and figure
@@ -79,7 +79,7 @@ def test_a_job_that_is_not_there(db, why):
         "update deferred.__deferred set created_at = created_at + interval '5 days' where id = (select max(id) from deferred.__deferred)"
     )
     assert db.run(["deferred", "purge", "--older-than", "38d"]).returncode == 0
-    cause, sentence, figure, mend = why(1, code=NOT_DONE)[0]
+    cause, sentence, figure, remedy = why(1, code=NOT_DONE)[0]
     assert (cause, sentence) == (
         "rolled_back",
         "job 1 does not exist: the transaction that deferred it was rolled back, or the job was purged",
@@ -104,20 +104,20 @@ def test_a_job_that_has_ended_or_waits_for_a_time(db, why):
     assert why(expired)[0][0] == "expired"
     check(db, "--cnt", "3")
     assert why(done)[0][0:2] == ("ended", f"job {done} is done") and why(done)[0][3] == ""
-    cause, sentence, figure, mend = why(dead)[0]
+    cause, sentence, figure, remedy = why(dead)[0]
     assert (cause, sentence) == (
         "ended",
         f"job {dead} is dead: its last attempt failed: no such file",
     ) and figure.startswith("1 attempt, ended Ns ago")
-    do(db, mend)
+    do(db, remedy)
     assert why(dead)[0][0] == "next_start"
-    cause, sentence, figure, mend = why(again)[0]
+    cause, sentence, figure, remedy = why(again)[0]
     assert (
         cause == "delayed"
         and sentence.startswith(f"job {again} waits for its next attempt, the last one having failed: ")
         and re.fullmatch(r"due in Ns, after 1 attempt", figure)
     )
-    do(db, mend)
+    do(db, remedy)
     assert why(again)[0][0:2] == ("behind", f"job {again} waits for its turn: 1 job of queue default comes before it")
     assert why(later)[0] == (
         "delayed",
@@ -145,8 +145,8 @@ def test_a_job_that_a_worker_has(db, why):
     run = db.spawn(["check_deferred", "--cnt", "1", "--lease", "2s"])
     wait_for(lambda: db.held(job))
     worker = db.held(job)[0]
-    cause, sentence, figure, mend = why(job)[0]
-    assert (cause, sentence, mend) == (
+    cause, sentence, figure, remedy = why(job)[0]
+    assert (cause, sentence, remedy) == (
         "running",
         f"job {job} is being run by worker {worker} ({os.uname().nodename} pid {run.pid})",
         f"deferred cancel {job}",
@@ -174,12 +174,12 @@ def test_a_job_that_a_worker_has(db, why):
     assert [c[0] for c in why(None, "--queue", "other", "--all")] == ["nothing_waits"]
     db.sql("update deferred.__deferred_lease set expires_at = now()")
     wait_for(lambda: not db.held(job))
-    cause, sentence, figure, mend = why(job)[0]
+    cause, sentence, figure, remedy = why(job)[0]
     assert (cause, sentence) == (
         "worker_vanished",
         f"worker {worker} ({os.uname().nodename} pid {run.pid}), which has job {job}, is gone: its lease is over",
     )
-    assert figure.endswith("the next start of check_deferred makes it ready") and mend == "check_deferred"
+    assert figure.endswith("the next start of check_deferred makes it ready") and remedy == "check_deferred"
     db.sql("update deferred.__deferred_worker set ended_at = now()")
     db.sql("update deferred.__deferred_lease set expires_at = now() + interval '4 min'")
     assert why(job)[0][1:3] == (
@@ -342,8 +342,8 @@ def test_a_job_that_is_kept_from_being_claimed(db, why):
     holder = db.connect(application_name="report")
     holder.cursor().execute("select * from deferred.__deferred_hot for update")
     pid = holder.get_backend_pid()
-    cause, sentence, figure, mend = why(job)[0]
-    assert (cause, sentence, mend) == (
+    cause, sentence, figure, remedy = why(job)[0]
+    assert (cause, sentence, remedy) == (
         "locked",
         "an open transaction has locked the row of the job",
         f"commit there, or: select pg_terminate_backend({pid})",
@@ -398,8 +398,8 @@ def test_a_job_that_limits_hold_back(db, why):
         f"1 of 1 are running: {first}",
         "deferred queue set one --max-running 2",
     )
-    cause, sentence, figure, mend = why(rated[1])[0]
-    assert (cause, sentence, mend) == (
+    cause, sentence, figure, remedy = why(rated[1])[0]
+    assert (cause, sentence, remedy) == (
         "rate",
         "queue rare starts no more than 1/h",
         "deferred queue set rare --rate 2/h",
@@ -558,8 +558,8 @@ def test_a_job_whose_turn_is_to_come(db, why):
     for _ in range(4):
         check(db)
     last, hasty = db.defer("noop"), db.defer("noop", expires="90s")
-    cause, sentence, figure, mend = why(last)[0]
-    assert (cause, sentence, mend) == (
+    cause, sentence, figure, remedy = why(last)[0]
+    assert (cause, sentence, remedy) == (
         "behind",
         f"job {last} waits for its turn: 10 jobs of queue default come before it",
         "deferred why --queue default",
@@ -572,8 +572,8 @@ def test_a_job_whose_turn_is_to_come(db, why):
     urgent = db.defer("noop", priority=5)
     assert why(urgent)[0][0] == "next_start"
     assert why(last)[0][1].startswith(f"job {last} waits for its turn: 11 jobs")
-    cause, sentence, figure, mend = why(None, "--queue", "default")[0]
-    assert (cause, sentence, mend) == (
+    cause, sentence, figure, remedy = why(None, "--queue", "default")[0]
+    assert (cause, sentence, remedy) == (
         "count",
         "each run ends after 1 attempt, and leaves jobs behind",
         "add --cnt 0 --if-running=skip to the crontab line",
@@ -750,7 +750,7 @@ def test_a_worker_that_may_not_run_jobs(db, why, lacking):
         if lacking == "role"
         else "revoke select on deferred.__deferred_hot from deferred_worker"
     )
-    sentence, mend = {
+    sentence, remedy = {
         "role": (
             f"the last worker that served queue default connected as role {role}, which may not run jobs",
             f"grant deferred_worker to {role}",
@@ -762,13 +762,13 @@ def test_a_worker_that_may_not_run_jobs(db, why, lacking):
     }[lacking]
     assert db.run(["check_deferred"], env=env).returncode == 77 and db.hot() == 1
     causes = why(job, "--all")
-    assert (causes[0][0], causes[0][1], causes[0][3]) == ("rights", sentence, mend) and "nothing holds" not in str(
+    assert (causes[0][0], causes[0][1], causes[0][3]) == ("rights", sentence, remedy) and "nothing holds" not in str(
         causes
     )
     assert why()[0][:2] == ("rights", sentence)
     _, viewer = login(db, "deferred_viewer")
     assert why(job, env=viewer)[0] == causes[0]
-    db.sql(mend)
+    db.sql(remedy)
     assert why(job)[0][0] == "next_start" and db.run(["check_deferred"], env=env).returncode == 0 and db.hot() == 0
 
 
@@ -807,7 +807,7 @@ def test_a_host_that_is_missed_while_others_come_is_named(db, why):
 
     starts(db, "a", "/run/d.pid", 300, 0)
     starts(db, "b", "/run/d.pid", 300, 25)
-    sentence, mend = (
+    sentence, remedy = (
         "check_deferred on host b has stopped, while others still run",
         "deferred doctor on that host; look at the crontab line or the unit, and its log",
     )
@@ -816,7 +816,7 @@ def test_a_host_that_is_missed_while_others_come_is_named(db, why):
         "absent",
         sentence,
         "pidfile /run/d.pid: it was seen 26min ago, and used to start every Ns, 275 times",
-        mend,
+        remedy,
     )
     assert (
         why()[0] == told and why(None, "--queue", "default")[0][0] == "nothing_waits"

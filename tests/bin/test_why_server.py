@@ -1,5 +1,5 @@
 """What the server itself does to keep jobs waiting, as `deferred why` tells it: a standby, commits that no standby confirms, connections, snapshots, locks of prepared
-transactions and of whole tables. Each on a server of its own, by the command that is said to mend it."""
+transactions and of whole tables. Each on a server of its own, by the command that is said to remedy it."""
 
 import contextlib
 import json
@@ -98,15 +98,15 @@ def test_commits_that_no_standby_confirms(server):
         what="a commit that waits",
     )
     db.set_clock(60)
-    cause, sentence, figure, mend = why(db)[0]
+    cause, sentence, figure, remedy = why(db)[0]
     assert (cause, sentence) == (
         "database",
         "commits wait for a synchronous standby, and none of 'nobody' confirms them: nothing is recorded as done",
     )
-    assert figure.startswith("1 session waits, the first for ") and mend.startswith(
+    assert figure.startswith("1 session waits, the first for ") and remedy.startswith(
         "start the standby, or let the primary go on alone: "
     )
-    for statement in mend.split(": ", 1)[1].split("; "):
+    for statement in remedy.split(": ", 1)[1].split("; "):
         db.sql(statement)
     thread.join(30)
     waiter.close()
@@ -136,14 +136,14 @@ def test_connections_that_are_used_up_and_a_snapshot_that_is_held(server):
     pid = holder.get_backend_pid()
     assert "database" not in causes(db)
     db.set_clock(400)
-    cause, sentence, figure, mend = [c for c in why(db, "--all") if c[0] == "database"][0]
+    cause, sentence, figure, remedy = [c for c in why(db, "--all") if c[0] == "database"][0]
     assert (
         sentence == "an open transaction prevents the removal of dead rows, so finding jobs gets slower"
         and figure.startswith(f"session {pid} of ")
         and "idle in transaction" in figure
     )
-    assert mend == f"select pg_terminate_backend({pid})"
-    db.sql(mend)
+    assert remedy == f"select pg_terminate_backend({pid})"
+    db.sql(remedy)
     wait_for(lambda: "database" not in causes(db, "--all"), what="nothing is held any more")
     holder.close()
 

@@ -12,11 +12,11 @@
 
 enum { OPT_LIST = 1, OPT_PRINT };
 
-static void alert_print_line(const char *text, const char *mend, const char *more)
+static void alert_print_line(const char *text, const char *remedy, const char *more)
 {
 	char *clean = table_clean(text, 0, TABLE_ONE_LINE);
 
-	printf("%s%s\n    do: %s\n", clean, more, mend);
+	printf("%s%s\n    do: %s\n", clean, more, remedy);
 	free(clean);
 }
 
@@ -37,7 +37,7 @@ static int alert_list(struct cli *cli)
 
 		snprintf(more, sizeof(more), " (for %s%s)", table_age(age, r.since_s),
 			 !r.has_reported_s ? ", not told" : "");
-		alert_print_line(r.text, r.mend, more);
+		alert_print_line(r.text, r.remedy, more);
 	}
 	pg_result_free(res);
 	return EX_OK;
@@ -51,14 +51,14 @@ static void on_told(void *data, const struct store_alert *a)
 	if (!json) {
 		if (a->note[0])
 			snprintf(note, sizeof(note), " (%s)", a->note);
-		alert_print_line(a->text, a->mend, note);
+		alert_print_line(a->text, a->remedy, note);
 		return;
 	}
 	params_open(json, NULL, '{');
 	params_string(json, "cause", a->cause);
 	params_string(json, "name", a->name);
 	params_string(json, "text", a->text);
-	params_string(json, "do", a->mend);
+	params_string(json, "do", a->remedy);
 	params_close(json, '}');
 }
 

@@ -76,7 +76,7 @@ static int top_print_json(const struct cli *cli, const struct top *top)
 	params_string(&t, "cause", cause_word(top->causes[0].kind));
 	table_string(&t, "why", top->causes[0].why);
 	table_string(&t, "figure", top->causes[0].figure);
-	table_string(&t, "do", top->causes[0].mend);
+	table_string(&t, "do", top->causes[0].remedy);
 	params_close(&t, '}');
 	if (params_take(&t, &why, &err) < 0)
 		return cli_fail(cli, &err);

@@ -26,7 +26,7 @@ static void why_print(const struct cause *causes, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		why_print_line("", causes[i].why);
 		why_print_line("    figure: ", causes[i].figure);
-		why_print_line("    do: ", causes[i].mend);
+		why_print_line("    do: ", causes[i].remedy);
 	}
 }
 
@@ -42,7 +42,7 @@ static int why_print_json(const struct cli *cli, const struct cause *causes, siz
 		params_string(&t, "cause", cause_word(causes[i].kind));
 		table_string(&t, "why", causes[i].why);
 		table_string(&t, "figure", causes[i].figure);
-		table_string(&t, "do", causes[i].mend);
+		table_string(&t, "do", causes[i].remedy);
 		params_close(&t, '}');
 	}
 	params_close(&t, ']');

@@ -284,7 +284,7 @@ void top_frame(const struct top *top, FILE *out, int rows, int cols, bool termin
 	if (c) {
 		top_frame_line(&f, "why: %s", c->why);
 		top_frame_line(&f, "     %s", c->figure);
-		top_frame_line(&f, "do:  %s", c->mend[0] ? c->mend : "nothing");
+		top_frame_line(&f, "do:  %s", c->remedy[0] ? c->remedy : "nothing");
 	}
 	top_frame_line(&f, "%s", terminal ? "q quit, space hold, s sort, l refresh" : "");
 	top_frame_print_queues(&f, top, queues);

@@ -87,8 +87,8 @@ static void print_finding(const struct doctor_finding *f)
 	doctor_print(label, f->what);
 	if (f->why)
 		doctor_print("        why: ", f->why);
-	if (f->mend)
-		doctor_print("        do: ", f->mend);
+	if (f->remedy)
+		doctor_print("        do: ", f->remedy);
 }
 
 static void add_member(struct params_text *json, const char *name, const char *text)
@@ -113,7 +113,7 @@ static void cmd_doctor_take(void *data, const struct doctor_finding *f)
 		add_member(&host->json, "note", f->note[0] ? f->note : NULL);
 		add_member(&host->json, "what", f->what);
 		add_member(&host->json, "why", f->why);
-		add_member(&host->json, "do", f->mend);
+		add_member(&host->json, "do", f->remedy);
 		params_close(&host->json, '}');
 	} else {
 		print_finding(f);

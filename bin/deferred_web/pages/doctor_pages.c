@@ -48,7 +48,7 @@ static void on_finding(void *data, const struct doctor_finding *f)
 		.note = copy_to_arena(r, f->note),
 		.what = copy_to_arena(r, f->what),
 		.why = copy_to_arena(r, f->why),
-		.remedy = copy_to_arena(r, f->mend),
+		.remedy = copy_to_arena(r, f->remedy),
 	};
 }
 

@@ -142,7 +142,7 @@ void pages_why(struct web_request *r)
 	for (size_t i = 0; i < n; i++) {
 		const struct cause *c = &causes[i];
 
-		rows[i] = (struct cause_row){ cause_word(c->kind), levels[c->level], c->why, c->figure, c->mend };
+		rows[i] = (struct cause_row){ cause_word(c->kind), levels[c->level], c->why, c->figure, c->remedy };
 		if (!r->json && (i < SHOWN || c->level == CAUSE_ACT))
 			show_box(&r->reply.body, &rows[i]);
 	}

@@ -30,7 +30,7 @@ void alerting_clear(struct alerting *a)
 static void log_alert(void *data, const struct store_alert *a)
 {
 	(void)data;
-	log_line(LOG_L_WARNING, "alert: %s; %s%s%s", a->text, a->mend, a->note[0] ? "; " : "", a->note);
+	log_line(LOG_L_WARNING, "alert: %s; %s%s%s", a->text, a->remedy, a->note[0] ? "; " : "", a->note);
 }
 
 /* Logs that a step between cycles failed, unless the connection is lost. */

@@ -14,7 +14,7 @@
 -- reported now, and an address that is invalid. If nobody wants reports, returns what was paused
 -- now, for the log.
 create or replace function deferred.__alert(p json)
-returns table (cause text, name text, text text, mend text, note text)
+returns table (cause text, name text, text text, remedy text, note text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set jit = off set lock_timeout = '100ms'
 set enable_seqscan = on set enable_bitmapscan = on set enable_sort = on
@@ -46,7 +46,7 @@ begin
             where v_wrong is not null;
     end if;
     if p->>'hook' is null and v_to = '{}' and p->>'print' is null then
-        return query select a.cause::text, a.name::text, a.text, a.mend, null::text
+        return query select a.cause::text, a.name::text, a.text, a.remedy, null::text
                      from deferred.__deferred_alert a where a.cause = 'breaker' and a.since = now()
                          and a.ended_at is null;
         return;
@@ -77,8 +77,8 @@ begin
     for v in
         select * from deferred.__alert_due((p->>'repeat_ms')::bigint * interval '1 millisecond')
     loop
-        cause := v.cause; name := v.name; text := v.text; mend := v.mend;
-        note := deferred.__alert_send(p, v_to, v.cause, v.name, v.text, v.mend, v.names = '{}');
+        cause := v.cause; name := v.name; text := v.text; remedy := v.remedy;
+        note := deferred.__alert_send(p, v_to, v.cause, v.name, v.text, v.remedy, v.names = '{}');
         update deferred.__deferred_alert a
         set reported_at = now(),
             counted = case when a.cause <> 'dead' then a.counted else coalesce((

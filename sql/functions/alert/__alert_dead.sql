@@ -16,7 +16,7 @@ begin
           and t.dead <> coalesce(a.counted, 0)
     loop
         if v.more < 0 or first then  -- fewer than before: the sums were made again
-            insert into deferred.__deferred_alert (cause, name, ended_at, counted, text, mend)
+            insert into deferred.__deferred_alert (cause, name, ended_at, counted, text, remedy)
             values ('dead', v.fn, now(), v.dead, '', '')
             on conflict (cause, name) do update set counted = excluded.counted;
         elsif dead > 0 and v.more >= dead then

@@ -8,7 +8,7 @@
 -- minutes. The message names the worst queue of each role that added queues before the second one
 -- of any role.
 create or replace function deferred.__alert_due(repeat interval)
-returns table (kind text, cause text, name text, text text, mend text, names text[])
+returns table (kind text, cause text, name text, text text, remedy text, names text[])
 language sql
 as $$
     with alert as materialized (
@@ -47,7 +47,7 @@ as $$
                                  case when o.names[6] <> '' then ', ...' end,
                                  case d.cause when 'dead' then 'ls --state dead'
                                       else 'alert --list' end) end,
-           d.mend, o.names
+           d.remedy, o.names
     from budget b
     join due d on d.kind = b.kind and d.at <= b.room
     cross join lateral (

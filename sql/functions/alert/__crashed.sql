@@ -13,7 +13,7 @@
 -- A count that is lost with the server begins again, so the commit does not wait for the disk.
 create or replace function deferred.__crashed(
     p_fn text, p_n bigint, p_crashes bigint, p_retry_ms bigint,
-    out paused boolean, out text text, out mend text)
+    out paused boolean, out text text, out remedy text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp set jit = off set lock_timeout = '1s'
 set enable_seqscan = off set enable_bitmapscan = on set enable_nestloop = on
@@ -72,7 +72,7 @@ begin
                                            where d.id = r.job_id offset 0) d
                        where d.fn = p_fn and d.created_by <> all (v_roles)));
         if paused then
-            select p.text, p.mend into text, mend
+            select p.text, p.remedy into text, remedy
             from deferred.__function_pause(p_fn, v_crashed, p_retry_ms) p;
         end if;
         v_crashed := 0;

@@ -4,7 +4,7 @@
 --
 -- deferred.__function_resume() puts back the limits that the function had before.
 create or replace function deferred.__function_pause(
-    p_fn text, p_crashed bigint, p_retry_ms bigint, out text text, out mend text)
+    p_fn text, p_crashed bigint, p_retry_ms bigint, out text text, out remedy text)
 language plpgsql
 as $$
 begin
@@ -23,8 +23,8 @@ begin
     text := format('function %s is paused: its last %s crashed; one is tried every %s s', p_fn,
                    case when p_crashed = 1 then 'attempt' else p_crashed || ' attempts' end,
                    round(p_retry_ms / 1000.0));
-    mend := format('deferred ls --fn %s; after the fix: deferred function resume %s', p_fn, p_fn);
-    perform deferred.__alert_found('breaker', p_fn, text, mend);
+    remedy := format('deferred ls --fn %s; after the fix: deferred function resume %s', p_fn, p_fn);
+    perform deferred.__alert_found('breaker', p_fn, text, remedy);
 end
 $$;
 comment on function deferred.__function_pause is
