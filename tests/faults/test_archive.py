@@ -132,8 +132,13 @@ def test_the_number_of_agents_changes_and_some_are_killed(app, ledger, wait_for)
         a.wait(120)
     wait_for(lambda: not app.orphans())
     for n in range(8):  # jobs of who was killed last
-        agent(app, n).wait(120)
-    assert app.hot() == 0, f"seed {seed}"
+        last = agent(app, n)
+        assert last.wait(120) == 0, last.output()
+    left = app.sql(
+        "select h.id, h.visible_at, h.attempt, l.worker, clock_timestamp() from deferred.__deferred_hot h"
+        " left join deferred.__held l on l.id = h.id"
+    )
+    assert left == [], f"seed {seed}: {left}\n" + "\n".join(a.output() for a in app.started)
     each_once(app)
     assert queue_all(app) == 0
     assert app.one("select count(distinct job_id) from deferred.__deferred_log where outcome = 'ok'") >= total

@@ -601,9 +601,13 @@ def test_children_it_did_not_start_are_spared(db):
         beside = int(f.read())
     assert pg.running(beside)
     os.kill(beside, signal.SIGKILL)
-    with open(log) as f:
-        text = f.read()
-    assert f"job {bad} fail attempt 1: failed" in text and "run ended: 2 attempts" in text
+
+    def text():
+        with open(log) as f:
+            return f.read()
+
+    wait_for(lambda: "run ended: 2 attempts" in text(), 20, "cat has written the last line")
+    assert f"job {bad} fail attempt 1: failed" in text()
     ledger(db)
 
 
@@ -939,7 +943,8 @@ def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db
     with open(script, "w") as f:
         f.write(
             'sleep 60 & another=$!; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat)\n'
-            "until grep -q . /proc/$another/environ; do :; done  # there is none for a moment while sleep is loaded\n"
+            "# Before sleep is loaded it is another shell, and then for a moment there is no environment.\n"
+            'until [ "$(cat /proc/$another/comm)" = sleep ] && grep -q . /proc/$another/environ; do :; done\n'
             'tr "\\0" " " < /proc/$(eval echo \\$$1)/environ; status=$?; kill $another; exit $status\n'
         )
     db.config(

@@ -21,11 +21,7 @@ void pages_queues_table(struct web_request *r, const struct pg_result *res)
 	static const struct column columns[] = {
 		{ AT(admin_status_queues, queue), CELL_QUEUE, "queue", "Queue" },
 		/* Counting stops at a sum of ready and running. */
-		{ AT(admin_status_queues, ready),
-		  CELL_INT,
-		  "ready",
-		  "Ready",
-		  { AT(admin_status_queues, ready_more) } },
+		{ AT(admin_status_queues, ready), CELL_INT, "ready", "Ready", { AT(admin_status_queues, ready_more) } },
 		{ AT(admin_status_queues, claimed),
 		  CELL_INT,
 		  "claimed",
