@@ -3,9 +3,10 @@
  * begun - a file that says which jobs a runner was given, for the next start after this process was killed.
  *
  * A job with a lease of its own counts as begun when its worker dies, because the database cannot tell. With one
- * attempt it would be dead then, though it may only have been claimed. So its receipt is written here before a runner
- * gets it. An idle runner gets it, and begins it within some 40 us. A job that is marked but has not begun when the
- * worker is killed counts as begun: an answer of the runner before it begins would cost each job a round trip.
+ * attempt it would be dead then, though it may only have been claimed. So its receipt is written here before an idle
+ * runner gets it, which begins it within some 40 us. A worker that is killed in between leaves a job that counts as
+ * begun. To exclude that, the runner would have to answer before it begins, a round trip for each job.
+ *
  * The kernel keeps this memory when the process is killed. After a reboot the next start is another instance, and does
  * not ask.
  */
