@@ -42,5 +42,5 @@ case $missing in
 esac
 export DEBIAN_FRONTEND=noninteractive
 # $missing is a list of words.
-apt-get -q -y -o Dpkg::Options::=--force-confold install --no-install-recommends $missing < /dev/null ||
-	{ apt-get -q update && apt-get -q -y -o Dpkg::Options::=--force-confold install --no-install-recommends $missing < /dev/null; }
+apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold install --no-install-recommends $missing < /dev/null ||
+	{ apt-get -q update && apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold install --no-install-recommends $missing < /dev/null; }
