@@ -42,9 +42,14 @@ def split_comments(text):
     return "\n".join(lines)
 
 
+def keep_line(m):
+    """A line comment keeps its line. One that has no room for it is too long to be joined with the next one anyway."""
+    return f"{m[1]} {END}" if len(f"{m[1]} {END}".expandtabs(8)) <= WIDTH else m[1]
+
+
 def c(text):
     text = re.sub(r"(?m)^(\t+)(\{.*\})\n(\t*\};?)$", r"\1\2,\n\3", text)
-    text = re.sub(r"(?m)^(\t+\{.*\},|__attribute__\(\(.*\)\))$", rf"\1 {END}", text)  # a line comment keeps its line
+    text = re.sub(r"(?m)^(\t+\{.*\},|__attribute__\(\(.*\)\))$", keep_line, text)
     style = ["clang-format", "--style=file", "--assume-filename=lib/base/any.c"]
     text = subprocess.run(style, input=text, capture_output=True, text=True, check=True, cwd=TOP).stdout
     text = re.sub(rf"(?m) *{END}$", "", text)

@@ -106,8 +106,7 @@ static const struct {
 	{ ROWS_EARLY, "rows-early", "rows are read in a snapshot that is older than cur" },
 	{ LEASE_BY_ID, "lease-by-id", "a lease holds by id alone, whatever the row's xid" },
 	{ REST_BY_ID, "rest-by-id", "an entry of rest counts whatever the row's xid" },
-	{ FIRST_NO_KEY, "first-no-key",
-	  "nothing keeps two first claims of a lane, or two moves of its place, apart" },
+	{ FIRST_NO_KEY, "first-no-key", "nothing keeps two first claims of a lane, or two moves of its place, apart" },
 	{ FIRST_UNREAD, "first-unread", "who inserted a first place does not look whether it is the newest one" },
 	{ RECORD_WITH_CLAIM, "record-with-claim", "an outcome is recorded in the transaction of the next claim" },
 	{ RECORD_UNCHECKED, "record-unchecked", "who waited for a row does not look again at its xid" },
@@ -1454,6 +1453,7 @@ static bool seen_add(const struct state *s, uint32_t from, uint32_t action)
 
 /* ---- what can happen next */
 
+/* clang-format off */
 #define ACTIONS(X) \
 	X(BEGIN, "begins, takes an xid, writes") \
 	X(COMMIT, "commits") \
@@ -1466,14 +1466,22 @@ static bool seen_add(const struct state *s, uint32_t from, uint32_t action)
 	X(CLAIM_LEASE, "claim: commits its lease") \
 	X(RECORD, "records: the statement begins") \
 	X(RECORD_LOCK, "records: has the row's lock") \
-	X(RECORD_COMMIT, "records: commits") X(EXTEND_, "extends: the statement begins") \
-		X(EXTEND_COMMIT, "extends: commits") X(LOST, "lost: locks an expired lease") \
-			X(LOST_ROWS, "lost: makes its jobs ready") X(LOST_COMMIT, "lost: commits") X(DIE, "dies") \
-				X(EXPIRE, "time: a lease expires") X(FLUSH, "server: the log is flushed") \
-					X(SERVER_CRASH, "server: crashes") X(CANCEL, "cancels") \
-						X(RETRY, "retries by hand") X(REPAIR_, "repair: looks") \
-							X(REPAIR_ROWS, "repair: makes stranded jobs ready") \
-								X(DELETE_LEASE, "deletes a lease by hand")
+	X(RECORD_COMMIT, "records: commits") \
+	X(EXTEND_, "extends: the statement begins") \
+	X(EXTEND_COMMIT, "extends: commits") \
+	X(LOST, "lost: locks an expired lease") \
+	X(LOST_ROWS, "lost: makes its jobs ready") \
+	X(LOST_COMMIT, "lost: commits") \
+	X(DIE, "dies") \
+	X(EXPIRE, "time: a lease expires") \
+	X(FLUSH, "server: the log is flushed") \
+	X(SERVER_CRASH, "server: crashes") \
+	X(CANCEL, "cancels") \
+	X(RETRY, "retries by hand") \
+	X(REPAIR_, "repair: looks") \
+	X(REPAIR_ROWS, "repair: makes stranded jobs ready") \
+	X(DELETE_LEASE, "deletes a lease by hand")
+/* clang-format on */
 
 #define NAME(name, text) name,
 enum action { ACTIONS(NAME) };
