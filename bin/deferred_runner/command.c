@@ -35,26 +35,32 @@ struct output {
 	char data[JOB_TEXT_MAX];
 };
 
-/* Returns 0 at the end, or when nothing more is there. */
-static bool read_output(struct output *out)
+static void output_add(struct output *out, const char *data, size_t n)
 {
-	char buf[4096];
-	ssize_t n = read(out->fd, buf, sizeof(buf));
 	size_t room;
 
-	if (n <= 0)
-		return n < 0 && errno == EINTR;
-	if (out->keep_last && (size_t)n > sizeof(out->data) - out->len) {
-		size_t drop = out->len + (size_t)n - sizeof(out->data);
+	if (out->keep_last && n > sizeof(out->data) - out->len) {
+		size_t drop = out->len + n - sizeof(out->data);
 
 		memmove(out->data, out->data + drop, out->len - drop);
 		out->len -= drop;
 	}
 	room = sizeof(out->data) - out->len;
-	if ((size_t)n < room)
-		room = (size_t)n;
-	memcpy(out->data + out->len, buf, room);
+	if (n < room)
+		room = n;
+	memcpy(out->data + out->len, data, room);
 	out->len += room;
+}
+
+/* Returns 0 at the end, or when nothing more is there. */
+static bool read_output(struct output *out)
+{
+	char buf[4096];
+	ssize_t n = read(out->fd, buf, sizeof(buf));
+
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	output_add(out, buf, (size_t)n);
 	return true;
 }
 
@@ -271,10 +277,28 @@ static int64_t snooze_ms(const struct output *out)
 	return (int64_t)span;
 }
 
+/* Programs that get no memory end by such a signal, often without naming the limit. */
+static void note_memory_limit(struct output *err, int sig)
+{
+	char text[256];
+	int n;
+
+	if (state.start.memory_bytes <= 0 || (sig != SIGTRAP && sig != SIGABRT && sig != SIGSEGV))
+		return;
+	n = snprintf(text, sizeof(text),
+		     "memory_limit allows it %lld KiB of address space\n"
+		     "hint: raise memory_limit if that is too little; Node.js needs 768m to start",
+		     (long long)(state.start.memory_bytes / 1024));
+	err->len = trimmed(err);
+	if (err->len > 0)
+		output_add(err, "\n", 1);
+	output_add(err, text, (size_t)n);
+}
+
 /* The exit code gives the outcome. 0: done. 65 (data error): failed for good. 75 (temporary) with a span: not yet. 79:
  * cancelled. Any other: try again. */
 static int outcome(const struct deferred_call *call, struct board_slot *slot, int status, const struct output *out,
-		   const struct output *err)
+		   struct output *err)
 {
 	int n, sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	int exited = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -283,6 +307,7 @@ static int outcome(const struct deferred_call *call, struct board_slot *slot, in
 
 	if (sig == SIGPROF && state.cpu_ms > 0)
 		sig = SIGXCPU; /* its timer: limit_cpu() */
+	note_memory_limit(err, sig);
 	if (trimmed(out) > 0 && again_ms < 0)
 		call->host->result(call, out->data, trimmed(out));
 	if (sig)

@@ -65,6 +65,29 @@ def test_what_a_program_complained_of_is_kept_when_a_signal_or_the_time_limit_en
     ledger(db)
 
 
+def test_the_memory_limit_is_named_where_it_may_have_ended_a_program(db):
+    db.config(
+        'memory_limit = "256m"\n'
+        + command(db, "traps", "#!/bin/sh\necho out of space >&2\nkill -TRAP $$\n")
+        + command(db, "traps_silently", "#!/bin/sh\nkill -TRAP $$\n")
+        + command(db, "floods", "#!/bin/sh\nhead -c 20000 /dev/zero | tr '\\0' x >&2\nkill -TRAP $$\n")
+        + command(db, "killed", "#!/bin/sh\nkill -9 $$\n")
+    )
+    jobs = [db.defer(fn, max_attempts=1) for fn in ("traps", "traps_silently", "floods", "killed")]
+    drain(db)
+    trap, named = "killed by signal 5 (Trace/breakpoint trap)\n", "memory_limit allows it 262144 KiB of address space\n"
+    hint = "hint: raise memory_limit if that is too little; Node.js needs 768m to start"
+    errors = [row(db, job, "error")[0] for job in jobs]
+    assert errors[0] == f"{trap}out of space\n{named}{hint}"
+    assert errors[1] == f"{trap}{named}{hint}"
+    assert errors[2].startswith(f"{trap}xxx") and f"xxx\n{named}" in errors[2]
+    assert errors[3] == "killed by signal 9 (Killed)"
+    db.config(command(db, "traps", "#!/bin/sh\nkill -TRAP $$\n"))
+    job = db.defer("traps", max_attempts=1)
+    drain(db)
+    assert row(db, job, "error") == (trap.strip(),)
+
+
 def test_programs_are_looked_up_in_folders_of_root_alone(db):
     db.config(command(db, "path", '#!/bin/sh\nprintf %s "$PATH"\n'))
     job = db.defer("path")
