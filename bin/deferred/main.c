@@ -30,6 +30,7 @@ static const struct topic {
 	{ "deferred", "1", "this program: options, filters, exit codes" },
 	{ "check_deferred", "1", "the worker that cron starts" },
 	{ "deferred_functions", "7", "how to write functions" },
+	{ "deferred_program", "7", "functions in any language: the protocol" },
 	{ "deferred_sql", "3", "functions and views in SQL" },
 	{ "deferred", "3", "the C library" },
 	{ "deferred.conf", "5", "settings" },

@@ -57,6 +57,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
             "share/man/man5/deferred.conf.5",
             "share/man/man7/deferred.7",
             "share/man/man7/deferred_functions.7",
+            "share/man/man7/deferred_program.7",
             "share/deferred/sql/migrations/0001_tables.sql",
             "share/deferred/sql/queries/claim/job_claim.sql",
             "share/deferred/sql/functions/job/defer.sql",

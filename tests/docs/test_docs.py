@@ -34,6 +34,7 @@ def test_there_is_a_man_page_for_each_program_the_library_and_the_config_file():
         "deferred_sql.3",
         "deferred.conf.5",
         "deferred_functions.7",
+        "deferred_program.7",
     }
 
 
