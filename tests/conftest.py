@@ -21,7 +21,7 @@ import pg  # noqa: E402
 # Valgrind cannot run what was built with the address sanitizer, and what asks the server alone, by SQL, or what measures
 # would only be run twice.
 collect_ignore = (
-    ["bin/test_valgrind.py", "bench", "model", "mutants"]
+    ["bin/test_valgrind.py", "bench", "model", "mutants", "programs/test_conformance.py"]
     + [
         f"sql/test_{subject}.py"
         for subject in (

@@ -39,6 +39,8 @@ SHOWN = (
     "python",
     "php",
     "perl",
+    "ruby",
+    "go",
     "ini",
     "crontab",
 )
