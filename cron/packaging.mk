@@ -12,8 +12,8 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libcurl4-op
 	libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) man-db xz-utils valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist \
-	python3-psycopg2 python3-psycopg libdbd-pg-perl php-cli php-pgsql pgbouncer openssl nginx zsh mandoc \
-	python3-markdown python3-yaml
+	python3-psycopg2 python3-psycopg libdbd-pg-perl libcpanel-json-xs-perl php-cli php-pgsql pgbouncer openssl nginx \
+	zsh mandoc python3-markdown python3-yaml
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) clang cppcheck
 DEPS_DEB := $(DEPS_BUILD) build-essential dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
@@ -71,6 +71,10 @@ INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) \
 	$(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
 	$(SAMPLES:cron/%=$(docdir)/examples/%) $(DOCS:%=$(docdir)/%)
+# Libraries for programs of users. Nothing is built, and no language is needed.
+perldir ?= $(prefix)/lib/site_perl
+PERL_FILES := $(wildcard lib/languages/perl/lib/*/*.pm)
+INSTALLED += $(PERL_FILES:lib/languages/perl/lib/%=$(perldir)/%)
 
 .PHONY: install uninstall
 install: all
@@ -96,7 +100,9 @@ install: all
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(foreach file,$(DOCS),$(INSTALL_DATA) $(file) $(DESTDIR)$(docdir)/$(dir $(file)) &&) :
+	$(INSTALL_DATA) $(PERL_FILES) $(DESTDIR)$(perldir)/Deferred
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
-		$(sort $(dir $(DOCS:%=$(docdir)/%))) $(docdir)/examples $(bashdir) $(zshdir)) 2>/dev/null || :
+		$(sort $(dir $(DOCS:%=$(docdir)/%))) $(docdir)/examples $(bashdir) $(zshdir) \
+		$(perldir)/Deferred) 2>/dev/null || :

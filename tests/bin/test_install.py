@@ -44,6 +44,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
             "lib/libdeferred.a",
             "lib/pkgconfig/libdeferred.pc",
             "lib/deferred/plugins/send_mail.so",
+            "lib/site_perl/Deferred/Program.pm",
             "include/deferred.h",
             "include/deferred_plugin.h",
             "include/deferred_coordinator.h",
