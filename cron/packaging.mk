@@ -73,8 +73,11 @@ INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) \
 	$(SAMPLES:cron/%=$(docdir)/examples/%) $(DOCS:%=$(docdir)/%)
 # Libraries for programs of users. Nothing is built, and no language is needed.
 perldir ?= $(prefix)/lib/site_perl
+nodedir ?= $(prefix)/share/nodejs
 PERL_FILES := $(wildcard lib/languages/perl/lib/*/*.pm)
+NODE_FILES := $(wildcard lib/languages/node/*.js lib/languages/node/*.ts lib/languages/node/package.json)
 INSTALLED += $(PERL_FILES:lib/languages/perl/lib/%=$(perldir)/%)
+INSTALLED += $(NODE_FILES:lib/languages/node/%=$(nodedir)/deferred-program/%)
 
 .PHONY: install uninstall
 install: all
@@ -101,8 +104,9 @@ install: all
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(foreach file,$(DOCS),$(INSTALL_DATA) $(file) $(DESTDIR)$(docdir)/$(dir $(file)) &&) :
 	$(INSTALL_DATA) $(PERL_FILES) $(DESTDIR)$(perldir)/Deferred
+	$(INSTALL_DATA) $(NODE_FILES) $(DESTDIR)$(nodedir)/deferred-program
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
 		$(sort $(dir $(DOCS:%=$(docdir)/%))) $(docdir)/examples $(bashdir) $(zshdir) \
-		$(perldir)/Deferred) 2>/dev/null || :
+		$(perldir)/Deferred $(nodedir)/deferred-program) 2>/dev/null || :

@@ -45,6 +45,8 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
             "lib/pkgconfig/libdeferred.pc",
             "lib/deferred/plugins/send_mail.so",
             "lib/site_perl/Deferred/Program.pm",
+            "share/nodejs/deferred-program/index.js",
+            "share/nodejs/deferred-program/testing.d.ts",
             "include/deferred.h",
             "include/deferred_plugin.h",
             "include/deferred_coordinator.h",

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Functions of a program, called in the process of a test. testing.d.ts documents them.
+import { attempt, Stop } from "./index.js";
+import { Job, spanMs, toJson } from "./job.js";
+
+export async function call(fn, params, options = {}) {
+  const done = { outcome: "", result: null, error: null, after: null, deferred: [], progress: [], logs: [], last: false };
+  const send = (head, body) => {
+    if (head.type === "defer") {
+      const text = body.subarray(head.params).toString();
+      const given = JSON.parse(body.subarray(0, head.params));
+      done.deferred.push({ fn: head.fn, params: given, options: text ? JSON.parse(text) : {} });
+    }
+    if (head.type === "progress") done.progress.push({ done: head.done, total: head.total, text: head.text });
+    if (head.type === "log") done.logs.push({ level: head.level, text: body.toString() });
+  };
+  const microseconds = (date) => (date ? date.getTime() * 1000 : undefined);
+  const head = {
+    job: String(options.id ?? 1),
+    fn,
+    attempt: options.attempt ?? 1,
+    label: options.label,
+    receipt: String(options.receipt ?? 1),
+    traceparent: options.traceparent,
+    created_us: microseconds(options.created ?? new Date()),
+    tick_us: microseconds(options.tick),
+    previous_tick_us: microseconds(options.previousTick),
+    timeout_ms: options.timeout === undefined ? undefined : spanMs(options.timeout),
+  };
+  const host = { settings: options.settings ?? {}, send };
+  const job = new Job(host, head, options.parents ? toJson(options.parents) : "");
+  job.asked = options.stop === true;
+  options.signal?.addEventListener("abort", () => job.abort(new Stop()));
+  if (options.signal?.aborted) job.abort(new Stop());
+  const { outcome, text, afterMs } = await attempt(job, toJson(params ?? {}));
+  const shown = text instanceof Uint8Array ? Buffer.from(text).toString() : text;
+  Object.assign(done, { outcome, [outcome === "ok" ? "result" : "error"]: shown, last: job.replaced });
+  if (afterMs !== undefined) done.after = afterMs;
+  Object.defineProperty(done, "data", { get: () => (done.result === null ? null : JSON.parse(done.result)) });
+  return done;
+}
