@@ -1,0 +1,95 @@
+"""Call functions in a test, without a worker and without a database.
+
+    def test_resize():
+        done = deferred.testing.call("resize", {"owner": "ann@example.org"}, attempt=2)
+        assert done.outcome == "ok" and done.deferred[0].fn == "send_mail"
+"""
+
+import dataclasses
+import json
+import time
+from typing import Any, Dict, List, Mapping, Optional
+
+import deferred
+from deferred import program
+
+
+@dataclasses.dataclass
+class Deferred:
+    """What a function handed to Job.defer()."""
+
+    fn: str
+    params: Any
+    options: Dict[str, Any]
+
+
+@dataclasses.dataclass
+class Done:
+    """The end of a call. A worker would store `text`: the result, or the error if the outcome is not ok."""
+
+    outcome: str = "ok"
+    text: str = ""
+    exception: Optional[BaseException] = None
+    after_ms: Optional[int] = None
+    last: bool = False
+    deferred: List[Deferred] = dataclasses.field(default_factory=list)
+    logged: List[str] = dataclasses.field(default_factory=list)
+    progress: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    @property
+    def data(self) -> Any:
+        """The value of a result that was stored as JSON."""
+        return json.loads(self.text) if self.text else None
+
+
+class _Host:
+    def __init__(self, limit: Optional[int], settings: Mapping[str, str], stop: bool):
+        self.end, self.settings, self.stop = limit and time.monotonic() + limit / 1000, settings, stop
+        self.done, self.last = Done(), False
+
+    def left(self) -> Optional[float]:
+        return self.end and max(self.end - time.monotonic(), 0)
+
+    def stop_asked(self, job: deferred.Job) -> bool:
+        return self.stop
+
+    def send(self, job: deferred.Job, kind: str, head: Mapping[str, Any], body: bytes = b"") -> None:
+        if kind == "log":
+            self.done.logged.append(body.decode())
+        elif kind == "progress":
+            self.done.progress.append(dict(head))
+        else:
+            params, options = body[: head["params"]], body[head["params"] :]
+            self.done.deferred.append(Deferred(head["fn"], json.loads(params), json.loads(options or b"{}")))
+
+
+def call(
+    fn: str,
+    params: Any = None,
+    *,
+    settings: Optional[Mapping[str, str]] = None,
+    parents: Optional[Mapping[str, Any]] = None,
+    timeout: Optional[deferred.Span] = None,
+    stop: bool = False,
+    **members: Any,
+) -> Done:
+    """Call a function with its hooks. Params and result pass through JSON, as with a worker.
+
+    timeout  the time limit; default: that of the function. It is visible to the function and not enforced
+    stop     what Job.stop_asked() returns
+    members  of the job, in the form of the protocol: job (its id), attempt, label, receipt, created_us, tick_us ...
+    """
+    known = deferred.functions.get(fn)
+    limit = deferred.milliseconds(timeout) if timeout is not None else known and known.timeout_ms
+    host = _Host(limit, settings or {}, stop)
+    text = json.dumps({} if params is None else params)
+    head = {"job": 1, "fn": fn, "created_us": int(time.time() * 1e6), **members}
+    job = deferred.Job(host, head, deferred.encode(parents))
+    try:
+        host.done.text = program.execute(job, json.loads(text)).decode("utf-8", "replace")
+    except (Exception, deferred.Stop) as error:
+        host.done.outcome, host.done.exception = program.outcome(error), error
+        host.done.text, host.done.after_ms = program.describe(error), getattr(error, "after_ms", None)
+    program.after(job)
+    host.done.last = host.last
+    return host.done
