@@ -126,7 +126,7 @@ struct job {
 	bool limited;         /* claimed under limits: started ahead of others */
 	bool alone; /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
 	bool asks;  /* it may have waited for others: it gets their outcomes before it begins */
-	bool apart; /* nobody here has its function: given back, it is to be apart from the others */
+	bool set_aside; /* this worker does not have its function: the job is given back and set aside */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
 	const char *parents;                     /* how those ended that it waited for, JSON; "": it waited for none */

@@ -422,7 +422,7 @@ grant select on deferred.__deferred_offer to deferred_viewer;
 
 -- Cursors: how far the ready jobs of a lane have been handed out. The row with the highest seq of a
 -- lane counts. The claim that moves it locks it.
-create table deferred.__deferred_place (
+create table deferred.__deferred_cursor (
     queue    text collate "C" not null,  -- Queue of the lane.
     priority smallint not null,  -- Priority of the lane.
     -- Number of the cursor: a claim adds the next one and deletes the one before.
@@ -452,7 +452,7 @@ create type deferred.__lane as (
 create type deferred.__window as (
     queue         text,
     priority      integer,
-    -- The cursor, as in __deferred_place. seq NULL: another claim has locked it.
+    -- The cursor, as in __deferred_cursor. seq NULL: another claim has locked it.
     seq           bigint,
     done          pg_snapshot,
     cur           pg_snapshot,
@@ -463,7 +463,7 @@ create type deferred.__window as (
     want          integer,  -- Jobs still wanted from the lane.
     used          bigint,  -- Bytes of params that the claim has taken.
     singles_left  integer,  -- Jobs with a lease of their own that the claim may still take.
-    spare         integer,  -- Jobs that the claim may still put apart.
+    spare         integer,  -- Jobs that the claim may still set aside.
     ids           bigint[],  -- Jobs of the window, in order. The next seven are in step with it.
     xids          xid8[],
     tids          tid[],
@@ -471,7 +471,7 @@ create type deferred.__window as (
     attempt_bases integer[],
     ready_since   timestamptz[],
     bytes         integer[],
-    -- Sum of 1: may be locked; 2: to be put apart; 4: expired; 8: gets a lease of its own. Plus 16:
+    -- Sum of 1: may be locked; 2: to be set aside; 4: expired; 8: gets a lease of its own. Plus 16:
     -- may have waited for others.
     flags         integer[],
     flagged       integer,  -- All flags together.
@@ -490,7 +490,7 @@ create type deferred.__window as (
     high          bigint,  -- The highest of these.
     singles       integer,  -- Jobs taken with a lease of their own.
     cut           boolean,  -- Jobs were left for their params, or beyond singles_left.
-    -- Jobs that were put apart or have expired, and locked jobs that were not left before.
+    -- Jobs that were set aside or have expired, and locked jobs that were not left before.
     aside         integer,
     receipt       bigint,  -- Of the shared lease.
     -- In step with picks: receipt of the lease of its own. NULL: it has none.
@@ -596,7 +596,7 @@ grant select on deferred.__deferred, deferred.__deferred_log,
       deferred.__deferred_queue to deferred_worker;
 grant select, update, delete on deferred.__deferred_hot to deferred_worker;
 grant insert on deferred.__deferred_log to deferred_worker;
-grant select, insert, update, delete on deferred.__deferred_place,
+grant select, insert, update, delete on deferred.__deferred_cursor,
       deferred.__deferred_lease to deferred_worker;
 grant select, insert (instance, host, pid, version, queues, watch, cnt, runners, mode),
     update (queues, watch, seen_at, ended_at) on deferred.__deferred_worker to deferred_worker;
@@ -766,7 +766,7 @@ grant select on deferred.__deferred_migration to deferred_http;
 -- ---------------------------------------------------------------- `deferred why` and `deferred
 -- top`, by a viewer: no params, results, errors, receipts
 
-grant select on deferred.__deferred_upkeep, deferred.__deferred_place,
+grant select on deferred.__deferred_upkeep, deferred.__deferred_cursor,
       deferred.__deferred_id_seq to deferred_viewer;
 grant select on deferred.__deferred_id_seq to deferred_worker;
 grant select (xmax, attempt_base, concurrency) on deferred.__deferred_hot to deferred_viewer;
@@ -1096,7 +1096,7 @@ create index __deferred_ended_order on deferred.__deferred_ended (late, xid, n);
 
 -- How far notes of __deferred_ended have been processed. Of each kind the row with the highest seq
 -- counts.
-create table deferred.__deferred_told (
+create table deferred.__deferred_ended_cursor (
     late boolean not null,  -- Of which notes: __deferred_ended.late.
     -- Number of the cursor: a step adds the next one and deletes the one before.
     seq  bigint not null,
@@ -1105,8 +1105,8 @@ create table deferred.__deferred_told (
     primary key (late, seq)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
-insert into deferred.__deferred_told values (false, 1, '1:1:', '0'), (true, 1, '1:1:', '0');
-grant select on deferred.__deferred_told to deferred_worker;
+insert into deferred.__deferred_ended_cursor values (false, 1, '1:1:', '0'), (true, 1, '1:1:', '0');
+grant select on deferred.__deferred_ended_cursor to deferred_worker;
 grant select, insert (id, what, upto) on deferred.__deferred_ended to deferred_worker;
 grant select on deferred.__deferred_edge, deferred.__deferred_wait to deferred_worker,
       deferred_viewer;

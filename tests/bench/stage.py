@@ -29,7 +29,7 @@ EMPTY_TABLES = (
     "__deferred_hot",
     "__deferred_log",
     "__deferred_worker",
-    "__deferred_place",
+    "__deferred_cursor",
     "__deferred_lease",
 )
 

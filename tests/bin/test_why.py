@@ -355,7 +355,7 @@ def test_a_job_that_is_kept_from_being_claimed(db, why):
     name, env = login(db, "deferred_viewer")
     assert why(job, env=env)[0][2].startswith(f"session {pid} of ") and "state not seen" in why(job, env=env)[0][2]
     holder.rollback()
-    holder.cursor().execute("select * from deferred.__deferred_place for update")
+    holder.cursor().execute("select * from deferred.__deferred_cursor for update")
     assert (
         why(job)[0][1] == "an open transaction has locked the place of its lane, so no job of the lane can be claimed"
     )
@@ -364,7 +364,7 @@ def test_a_job_that_is_kept_from_being_claimed(db, why):
     wait_for(lambda: why(job)[0][0] == "next_start")
     # As after a dump was restored.
     db.sql(
-        "update deferred.__deferred_place set done = pg_current_snapshot(), cur = pg_current_snapshot(), xid = null, rest_xid = '{}', rest_id = '{}'"
+        "update deferred.__deferred_cursor set done = pg_current_snapshot(), cur = pg_current_snapshot(), xid = null, rest_xid = '{}', rest_id = '{}'"
     )
     assert why(job)[0][0::3] == (
         "stranded",

@@ -1,4 +1,4 @@
-"""What deferred(7) has one type is typed, and what it shows is what is shown; its BACKUP AND RESTORE is in tests/sql/test_place.py."""
+"""What deferred(7) has one type is typed, and what it shows is what is shown; its BACKUP AND RESTORE is in tests/sql/test_cursor.py."""
 
 import glob
 import os

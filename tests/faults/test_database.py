@@ -530,7 +530,7 @@ def hand_out(db, *queues):
 def lane_locked(db, queue):
     """As by a claim that does not come to its end."""
     with contextlib.closing(db.connect()) as holder, holder.cursor() as cursor:
-        cursor.execute("select from deferred.__deferred_place where queue = %s for update", (queue,))
+        cursor.execute("select from deferred.__deferred_cursor where queue = %s for update", (queue,))
         assert cursor.rowcount == 1
         yield
         holder.rollback()
@@ -743,7 +743,7 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
         # What a function does shows in no plan of its call.
         scans = (
             "select sum(seq_scan), sum(idx_scan) from pg_stat_xact_user_tables "
-            "where relname in ('__deferred_hot', '__deferred', '__deferred_place', '__deferred_lease')"
+            "where relname in ('__deferred_hot', '__deferred', '__deferred_cursor', '__deferred_lease')"
         )
         prepare("job_claim")
         cursor.execute(scans)

@@ -223,10 +223,10 @@ class Db:
             marked as (
                 update deferred.__deferred_hot h set receipt = %(receipt)s, worker = %(worker)s where h.id = any (%(jobs)s) and h.limited),
             place as (
-                delete from deferred.__deferred_place p
+                delete from deferred.__deferred_cursor p
                 where exists (select from deferred.__deferred_hot h where h.id = any (%(jobs)s) and h.queue = p.queue and h.priority = p.priority)
                 returning p.queue, p.priority, p.seq)
-            insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id)
+            insert into deferred.__deferred_cursor (queue, priority, seq, done, cur, id, rest_xid, rest_id)
             select h.queue, h.priority, coalesce((select max(p.seq) from place p where p.queue = h.queue and p.priority = h.priority), 0) + 1,
                    pg_current_snapshot(), pg_current_snapshot(), 0,
                    coalesce(array_agg(h.xid order by h.id) filter (where h.free), '{}'), coalesce(array_agg(h.id order by h.id) filter (where h.free), '{}')

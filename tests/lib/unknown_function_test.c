@@ -39,9 +39,9 @@ static void a_claim_is_limited_to_known_functions_once_an_unknown_one_was_met(vo
 	unknown_function_return(&u, &pool, &ledger);
 	assert_int_equal(u.len, 2);
 	assert_int_equal(ledger.n[LEDGER_RETURNED], 5);
-	assert_int_equal(ledger.first->apart, false); /* it was only late */
+	assert_int_equal(ledger.first->set_aside, false); /* it was only late */
 	for (const struct job *job = ledger.first->next; job; job = job->next)
-		assert_true(job->apart);
+		assert_true(job->set_aside);
 	known = unknown_function_known(&u, &pool, &len);
 	assert_int_equal(len, 2);
 	assert_string_equal(known[0], "sample.noop");

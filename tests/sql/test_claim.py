@@ -457,7 +457,7 @@ def test_functions_that_are_unknown_are_passed_over_and_fill_no_window(db, worke
 
 
 def rest(db):
-    return db.one("select coalesce(max(cardinality(rest_id)), 0) from deferred.__deferred_place")
+    return db.one("select coalesce(max(cardinality(rest_id)), 0) from deferred.__deferred_cursor")
 
 
 @pytest.mark.parametrize("n, window", [(500, 100), (20, 100)])
@@ -468,7 +468,7 @@ def test_what_needs_a_lease_of_its_own_does_not_pile_up(db, worker, n, window):
         "select deferred.defer_many((select json_agg(case when n % 2 = 0 then '{\"fn\": \"f\", \"max_attempts\": 1}'::json else '{\"fn\": \"f\"}' end)"
         " from generate_series(1, 4000) n))"
     )
-    taken, seq = [], lambda: db.one("select max(seq) from deferred.__deferred_place")  # moves on with each look
+    taken, seq = [], lambda: db.one("select max(seq) from deferred.__deferred_cursor")  # moves on with each look
     for i in range(12):
         before = seq() or 0
         got = w.take(n, window=window, alone=2, seed=i)

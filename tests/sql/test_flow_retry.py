@@ -241,7 +241,7 @@ def test_who_asks_holds_up_nobody_and_who_does_it_only_for_that_moment(db):
     # One who tells is waited for a moment, and the step is put off then.
     assert db.one("select deferred.flow_retry(%s)", flow)
     with db.connect() as one, one.cursor() as cursor:
-        cursor.execute("lock table deferred.__deferred_told in row share mode")
+        cursor.execute("lock table deferred.__deferred_ended_cursor in row share mode")
         assert db.one("select deferred.__flow_retry_some()") == 0
         assert db.one(
             "select not_before between clock_timestamp() and clock_timestamp() + interval '500 ms' from deferred.__deferred_flow_retry where ended_at is null"

@@ -76,7 +76,7 @@ def test_a_place_of_another_cluster_begins_anew(db, worker):  # noqa: F811
     jobs, w = many(db, 3), worker()
     w.take(1, window=2)
     db.sql(
-        "update deferred.__deferred_place set done = '900000000:900000000:', cur = '900000000:900000000:', xid = null, rest_id = '{}', rest_xid = '{}'"
+        "update deferred.__deferred_cursor set done = '900000000:900000000:', cur = '900000000:900000000:', xid = null, rest_id = '{}', rest_xid = '{}'"
     )
     db.sql("delete from deferred.__deferred_lease")
     assert sorted(ids(w.take())) == jobs

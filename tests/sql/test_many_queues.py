@@ -91,19 +91,19 @@ def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
     """
     db.sql("select deferred.defer('f'), deferred.defer('f', opts => '{\"queue\": \"other\"}')")
     db.sql(
-        "insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id) values ('default', 0, 1, '1:1:', '1:1:', 0, '{}', '{}')"
+        "insert into deferred.__deferred_cursor (queue, priority, seq, done, cur, id, rest_xid, rest_id) values ('default', 0, 1, '1:1:', '1:1:', 0, '{}', '{}')"
     )
     close = "array[7]"
     holder, other = db.connect(), db.connect()
     holder.set_session(isolation_level="REPEATABLE READ")
     with holder.cursor() as cursor:
-        cursor.execute("select count(*) from deferred.__deferred_place")
+        cursor.execute("select count(*) from deferred.__deferred_cursor")
 
     def read():
         free = pages(db, "job_claim", STATEMENTS["job_claim"])
         with other.cursor() as cursor:
             cursor.execute(
-                "select from deferred.__deferred_place p where p.queue = 'default' order by p.seq desc limit 1 for update"
+                "select from deferred.__deferred_cursor p where p.queue = 'default' order by p.seq desc limit 1 for update"
             )
             locked = pages(db, "job_claim", STATEMENTS["job_claim"])
         other.rollback()
@@ -112,9 +112,9 @@ def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
     few = read()
     db.sql(
         """do $$ begin for i in 2 .. 2000 loop
-                  insert into deferred.__deferred_place (queue, priority, seq, done, cur, id, rest_xid, rest_id)
-                  select p.queue, p.priority, i, p.done, p.cur, p.id, p.rest_xid, p.rest_id from deferred.__deferred_place p;
-                  delete from deferred.__deferred_place p where p.seq < i;
+                  insert into deferred.__deferred_cursor (queue, priority, seq, done, cur, id, rest_xid, rest_id)
+                  select p.queue, p.priority, i, p.done, p.cur, p.id, p.rest_xid, p.rest_id from deferred.__deferred_cursor p;
+                  delete from deferred.__deferred_cursor p where p.seq < i;
                   insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
                   values ('default', 1, i, array[i], int8range(i, i, '[]'), pg_current_snapshot(), false, now() + (i % 2 - 0.5) * interval '1 hour');
                   delete from deferred.__deferred_lease;

@@ -123,7 +123,7 @@ class Explained(Worker):
                 if "Relation Name" in node
             }
         return {
-            s for s in scans if s[0] in ("__deferred", "__deferred_hot", "__deferred_lease", "__deferred_place")
+            s for s in scans if s[0] in ("__deferred", "__deferred_hot", "__deferred_lease", "__deferred_cursor")
         }, pages
 
 
@@ -162,7 +162,7 @@ def prepare_state(db, state):
     for table in "hot", "lease", "place", "0":
         db.sql(f"alter table deferred.__deferred_{table} set (autovacuum_enabled = false)")
     make = "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f')) from generate_series(1, %s)))"
-    analyze = "vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_place, deferred.__deferred_0"
+    analyze = "vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_cursor, deferred.__deferred_0"
     db.sql(make, 200)
     if state == "analysed while empty, then filled":
         db.sql(analyze)
@@ -185,7 +185,7 @@ def test_what_a_cycle_costs_depends_neither_on_statistics_nor_on_the_backlog_nor
     costs = {}
     for state in ("few", "analysed while empty, then filled", "filled", "filled and analysed", "held", "dead"):
         db.sql(
-            "truncate deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_place, deferred.__deferred, deferred.__deferred_log"
+            "truncate deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_cursor, deferred.__deferred, deferred.__deferred_log"
         )
         reader = db.connect()
         prepare_state(db, state)

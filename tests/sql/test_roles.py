@@ -241,7 +241,7 @@ LEASE = (
     "values ('default', 1, 1, '{{1}}', '[1,1]', '1:1:', true, {claimed}, {expires})"
 )
 PLACE = (
-    "insert into deferred.__deferred_place values ('default', 0, {seq}, {snap}, {snap}, {xid}, {id}, '{{}}', '{{}}')"
+    "insert into deferred.__deferred_cursor values ('default', 0, {seq}, {snap}, {snap}, {xid}, {id}, '{{}}', '{{}}')"
 )
 LIMIT = "insert into deferred.__deferred_limit (kind, queue, name, running, tokens, tokens_at) values ('queue', 'limited', '', {running}, {tokens}, {at})"
 FORGED = [

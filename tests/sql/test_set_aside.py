@@ -183,7 +183,7 @@ def test_a_claim_reads_no_more_beside_unknown_functions(db, worker, where):  # n
         put_all_aside(db, w)
         db.sql("vacuum (analyze) deferred.__deferred_hot")
         db.sql(
-            "delete from deferred.__deferred_place where queue <> 'default'"
+            "delete from deferred.__deferred_cursor where queue <> 'default'"
         )  # as __repair() does, of lanes without jobs
         return {name: pages(db, name, arguments) for name, arguments in statements.items()}
 
@@ -322,7 +322,7 @@ def test_few_jobs_in_each_of_many_lanes_are_set_aside_at_once(db, worker):  # no
     spread(db, 300, "g")
     assert w.take(known=["f"]) == [] and set_aside(db) == [], "no worker has spoken"
     db.sql(
-        "delete from deferred.__deferred_hot; delete from deferred.__deferred; delete from deferred.__deferred_place"
+        "delete from deferred.__deferred_hot; delete from deferred.__deferred; delete from deferred.__deferred_cursor"
     )
     jobs = spread(db, 300, "g")
     offer(db, "f", "elsewhere")
@@ -336,7 +336,7 @@ def test_few_jobs_in_each_of_many_lanes_are_set_aside_at_once(db, worker):  # no
             break
     assert ids(got) == [mine]
     assert set_aside(db) == sorted(jobs + many_of_them) and elsewhere not in set_aside(db)
-    places = [r[0] for r in db.sql("select distinct queue from deferred.__deferred_place order by 1")]
+    places = [r[0] for r in db.sql("select distinct queue from deferred.__deferred_cursor order by 1")]
     assert places == ["a", "q7", "q8"], "of all others nothing was handed out"
     offer(db, "f", "g", host="other")
     assert set_aside(db) == []
@@ -360,7 +360,7 @@ def test_a_run_finds_the_last_job_beside_many_lanes_that_have_none(db):
     spread(db, 300, "quick")
     db.sql("update deferred.__deferred_upkeep set repaired_at = now()")  # else the run may remove empty lanes
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0 and db.hot() == 0
-    assert db.one("select count(*) from deferred.__deferred_place") >= 330
+    assert db.one("select count(*) from deferred.__deferred_cursor") >= 330
     for queue in ("a", "q1", "q999", "zz"):
         job = db.defer("quick", queue=queue)
         assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0

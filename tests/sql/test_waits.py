@@ -247,7 +247,7 @@ def test_a_locked_row_is_not_waited_for(db):
         def put_off():
             """Again if so much time passed between two statements that the next look is due."""
             db.sql("select deferred.__settle(1000)")
-            query = "select dealt, wait_ms, coalesce(deferred.__unsettled() > now(), false) from deferred.__tick(10)"
+            query = "select dealt, wait_ms, coalesce(deferred.__settle_due() > now(), false) from deferred.__tick(10)"
             dealt, wait_ms, later = db.sql(query)[0]
             assert dealt == 0
             return later and 100 <= wait_ms <= 500
@@ -262,7 +262,7 @@ def test_a_locked_row_is_not_waited_for(db):
         other.commit()
     settle(db)
     assert states(db, waits, late, *locked) == ["ready"] * 22
-    assert db.sql("select deferred.__unsettled(), dealt, wait_ms from deferred.__tick(10)") == [(None, 0, None)]
+    assert db.sql("select deferred.__settle_due(), dealt, wait_ms from deferred.__tick(10)") == [(None, 0, None)]
     clean(db)
 
 
@@ -356,7 +356,7 @@ def test_dead_notes_are_not_walked_over(db):
     ) as held, db.connect() as other, other.cursor() as cursor:
         held.cursor().execute("select 1")
         cursor.execute("select deferred.cancel(%s)", (first,))
-        look = "select deferred.__unsettled(), deferred.__settle(10)"
+        look = "select deferred.__settle_due(), deferred.__settle(10)"
         pages(look)
         cost = pages(look)
         for _ in range(3):
@@ -367,7 +367,7 @@ def test_dead_notes_are_not_walked_over(db):
                 pass
         assert pages(look) < cost + 200  # of 9,000; open transactions of other databases cost some
         other.commit()
-        assert db.one("select deferred.__unsettled()") is not None
+        assert db.one("select deferred.__settle_due()") is not None
         db.sql("select deferred.__settle(10)")
         assert states(db, last) == ["ready"]
         assert pages(look) < cost + 200  # of 9,000; open transactions of other databases cost some

@@ -44,7 +44,7 @@ void unknown_function_return(struct unknown_function *u, struct pool *pool, stru
 	}
 	while ((job = pool_take_unknown(pool))) {
 		add_name(u, pool, job);
-		job->apart = true;
+		job->set_aside = true;
 		ledger_return(ledger, job);
 	}
 }

@@ -60,7 +60,7 @@ int store_cycle_release(struct store_cycle *cycle, struct job *const *jobs, size
 	COLUMN_INT8(&args, &c, jobs[i]->id);
 	COLUMN_INT8(&args, &c, jobs[i]->receipt);
 	pg_arg_int8_array(&args, r.receipt, NULL, r.n);
-	COLUMN_INT4(&args, &c, jobs[i]->apart ? 1 : 0);
+	COLUMN_INT4(&args, &c, jobs[i]->set_aside ? 1 : 0);
 	receipts_clear(&r);
 	return cycle_rows_add(cycle, &sql_job_release, &args, &c, TAG_RELEASE, rc, err);
 }

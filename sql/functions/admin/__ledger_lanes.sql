@@ -18,7 +18,7 @@ as $$
                  + (select count(*) from unnest(p.rest_xid, p.rest_id) r(xid, id)
                     where r.id = h.id and r.xid = h.xid) as n
           from deferred.__deferred_hot h
-          left join lateral (select x.* from deferred.__deferred_place x
+          left join lateral (select x.* from deferred.__deferred_cursor x
                              where x.queue = h.queue and x.priority = h.priority
                              order by x.seq desc limit 1) p on true
           where deferred.__in_lane(h.due_at, h.limited, h.fn)) b
@@ -26,6 +26,6 @@ as $$
   union all
     select 'I9: a lane has one cursor', null,
            format('queue ''%s'', priority %s: %s cursors', p.queue, p.priority, count(*))
-    from deferred.__deferred_place p group by p.queue, p.priority having count(*) > 1
+    from deferred.__deferred_cursor p group by p.queue, p.priority having count(*) > 1
 $$;
 grant execute on function deferred.__ledger_lanes to deferred_worker;

@@ -5,7 +5,7 @@
 -- the cursor of the lane, which all workers share, and stores one lease for the batch. So no claim
 -- walks over jobs that others hold, or that have ended.
 --
--- A cursor, a row of __deferred_place, has two snapshots. All jobs that are visible in `done` have
+-- A cursor, a row of __deferred_cursor, has two snapshots. All jobs that are visible in `done` have
 -- been handed out. Of the others that are visible in `cur`, those up to (xid, id) have been handed
 -- out. When these are used up, `cur` becomes `done`, and the next claim takes a new `cur`. So a
 -- transaction that commits late is not missed, and one that stays open for hours costs nothing.

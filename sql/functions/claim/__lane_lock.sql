@@ -10,7 +10,7 @@ returns deferred.__window
 language plpgsql
 as $$
 declare
-    v deferred.__deferred_place;
+    v deferred.__deferred_cursor;
 begin
     w.seq := null;
     if p_wait then
@@ -22,9 +22,9 @@ begin
         end;
         -- Each claim that is waited for deletes the row that was, and leaves another one.
         for v_try in 1 .. 20 loop
-            select p.* into v from deferred.__deferred_place p
+            select p.* into v from deferred.__deferred_cursor p
             where p.queue = w.queue and p.priority = w.priority and p.seq = (
-                select n.seq from deferred.__deferred_place n
+                select n.seq from deferred.__deferred_cursor n
                 where n.queue = w.queue and n.priority = w.priority
                 order by n.queue desc, n.priority desc, n.seq desc limit 1) for update;
             exit when found;
@@ -32,15 +32,15 @@ begin
     else
         -- The newest is looked for without a lock: one that is locked would be skipped for all
         -- those before it that a held snapshot keeps.
-        select p.* into v from deferred.__deferred_place p
+        select p.* into v from deferred.__deferred_cursor p
         where p.queue = w.queue and p.priority = w.priority and p.seq = (
-            select n.seq from deferred.__deferred_place n
+            select n.seq from deferred.__deferred_cursor n
             where n.queue = w.queue and n.priority = w.priority
             order by n.queue desc, n.priority desc, n.seq desc limit 1) for update skip locked;
     end if;
     if v.seq is null then
         -- In this order those that a held snapshot keeps are not walked over.
-        perform from deferred.__deferred_place p
+        perform from deferred.__deferred_cursor p
         where p.queue = w.queue and p.priority = w.priority
         order by p.queue desc, p.priority desc, p.seq desc limit 1;
         if not found then
@@ -54,10 +54,10 @@ begin
                 -- Written, so that deferred.__lock_unclaimed() with an older snapshot notices.
                 update deferred.__deferred_limit_guard g set n = g.n
                 where g.n = any (array[deferred.__lane_guard(w.queue, w.priority)]);
-                insert into deferred.__deferred_place as p (queue, priority, seq, done, cur, id,
+                insert into deferred.__deferred_cursor as p (queue, priority, seq, done, cur, id,
                                                             rest_xid, rest_id)
                 select w.queue, w.priority, 1, '1:1:', '1:1:', 0, '{}', '{}'
-                where not exists (select from deferred.__deferred_place x
+                where not exists (select from deferred.__deferred_cursor x
                                   where x.queue = w.queue and x.priority = w.priority)
                 on conflict do nothing returning p.* into v;
             end if;

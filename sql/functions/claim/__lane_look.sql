@@ -5,9 +5,9 @@ create or replace function deferred.__lane_look(p_queue text, p_priority integer
 language plpgsql stable
 as $$
 declare
-    v deferred.__deferred_place;
+    v deferred.__deferred_cursor;
 begin
-    select p.* into v from deferred.__deferred_place p
+    select p.* into v from deferred.__deferred_cursor p
     where p.queue = p_queue and p.priority = p_priority
     order by p.queue desc, p.priority desc, p.seq desc limit 1;
     if not found or pg_snapshot_xmax(v.cur) > pg_snapshot_xmax(pg_current_snapshot()) then

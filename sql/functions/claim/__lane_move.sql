@@ -7,13 +7,13 @@ declare
     c_last_seq constant bigint := 9223372036854775807;  -- only a forged row has it; 1 follows
 begin
     if w.seq = c_last_seq then
-        delete from deferred.__deferred_place p
+        delete from deferred.__deferred_cursor p
         where p.queue = w.queue and p.priority = w.priority and p.seq = 1;
     end if;
     with gone as (
-        delete from deferred.__deferred_place p
+        delete from deferred.__deferred_cursor p
         where p.queue = w.queue and p.priority = w.priority and p.seq = w.seq)
-    insert into deferred.__deferred_place (queue, priority, seq, done, cur, xid, id, rest_xid,
+    insert into deferred.__deferred_cursor (queue, priority, seq, done, cur, xid, id, rest_xid,
                                            rest_id)
     values (w.queue, w.priority, w.seq % c_last_seq + 1, w.done, w.cur, w.xid, w.id, w.rest_xid,
             w.rest_id);

@@ -46,7 +46,7 @@ begin
             v_end := coalesce(v_served, v_low);
             v_end_at := case when v_end = v_low then v_low_at else -32768 end - 1;
             loop
-                select p.queue, p.priority into v_next from deferred.__deferred_place p
+                select p.queue, p.priority into v_next from deferred.__deferred_cursor p
                 where (p.queue, p.priority) < (v_queue, v_priority)
                   and (p.queue, p.priority) > (v_end, v_end_at)
                 order by p.queue desc, p.priority desc, p.seq desc limit 1;

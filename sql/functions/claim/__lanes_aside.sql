@@ -23,7 +23,7 @@ begin
         where g.n = any (array(
             select deferred.__lane_guard(l.queue, l.priority)
             from unnest(p_queues, p_priorities) l(queue, priority)
-            where not exists (select from deferred.__deferred_place p
+            where not exists (select from deferred.__deferred_cursor p
                               where p.queue = l.queue and p.priority = l.priority)))
         for update skip locked);
     with free as materialized (
@@ -39,7 +39,7 @@ begin
                         and deferred.__in_lane(h.due_at, h.limited, h.fn)
                       order by h.queue, h.priority, h.xid, h.id limit v_few + 1) x) j
             where deferred.__lane_guard(l.queue, l.priority) = any (v_guards)
-              and not exists (select from deferred.__deferred_place p
+              and not exists (select from deferred.__deferred_cursor p
                               where p.queue = l.queue and p.priority = l.priority)
               and j.unknown and cardinality(j.ids) <= v_few))
         for update skip locked),

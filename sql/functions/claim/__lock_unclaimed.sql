@@ -19,7 +19,7 @@ begin
     end if;
     if h.fn is not null and not h.limited and h.due_at is null then
         begin
-            perform from deferred.__deferred_place p where p.queue = h.queue
+            perform from deferred.__deferred_cursor p where p.queue = h.queue
                 and p.priority = h.priority
             order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
             if not found then

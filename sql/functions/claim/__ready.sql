@@ -25,7 +25,7 @@ with lane as materialized (
                     '18446744073709551615') as to_xid, coalesce(p_id, 0) as to_id
     from deferred.__lanes(p_queues, null) l
     left join lateral (
-        select x.* from deferred.__deferred_place x where x.queue = l.queue
+        select x.* from deferred.__deferred_cursor x where x.queue = l.queue
             and x.priority = l.priority
         order by x.queue desc, x.priority desc, x.seq desc limit 1) p
             on pg_snapshot_xmax(p.cur) <= pg_snapshot_xmax(pg_current_snapshot())

@@ -12,7 +12,7 @@ as $$
 declare
     -- places of empty lanes: one tells where the dead behind it end
     v_kept  constant integer := 64;
-    v_many  boolean := (select count(*) > v_kept from (select from deferred.__deferred_place
+    v_many  boolean := (select count(*) > v_kept from (select from deferred.__deferred_cursor
                                                        limit v_kept + 1) p);
     v_pages bigint := pg_relation_size('deferred.__deferred_hot')
                       / current_setting('block_size')::integer;
@@ -37,7 +37,7 @@ begin
             select x.queue, x.priority, l.n + 1
             from lane l
             cross join lateral (
-                select p.queue, p.priority from deferred.__deferred_place p
+                select p.queue, p.priority from deferred.__deferred_cursor p
                 where (p.queue, p.priority) > (l.queue, l.priority)
                 order by p.queue, p.priority limit 1) x
             where p_lanes is null or l.n < p_lanes)
@@ -46,9 +46,10 @@ begin
         v_all := v_all + deferred.__repair_lane(v_lane.queue, v_lane.priority, v_many);
     end loop;
     -- Notes of ends, in the same way: they are looked for from the beginning once.
-    insert into deferred.__deferred_told (late, seq, done, at)
+    insert into deferred.__deferred_ended_cursor (late, seq, done, at)
     select k.late, coalesce(max(t.seq), 0) + 1, '1:1:', '0'
-    from (values (false), (true)) k(late) left join deferred.__deferred_told t on t.late = k.late
+    from (values (false), (true)) k(late)
+    left join deferred.__deferred_ended_cursor t on t.late = k.late
     group by k.late on conflict do nothing;
     -- Limited calls whose rows say that they are claimed.
     update deferred.__deferred_hot h set receipt = null, worker = null

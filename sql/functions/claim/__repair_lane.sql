@@ -5,11 +5,11 @@ returns bigint
 language plpgsql
 as $$
 declare
-    v      deferred.__deferred_place;
+    v      deferred.__deferred_cursor;
     v_rows bigint;
 begin
     -- Its lock keeps claims away, so that what is found is in no lease that is being made.
-    select p.* into v from deferred.__deferred_place p
+    select p.* into v from deferred.__deferred_cursor p
     where p.queue = p_queue and p.priority = p_priority
     order by p.queue desc, p.priority desc, p.seq desc limit 1 for update skip locked;
     if not found then
@@ -41,7 +41,7 @@ begin
                           where l.span @> b.id and b.id = any (l.ids)
                             and pg_visible_in_snapshot(b.xid, l.snap))),
     free as materialized (
-        -- As it is by now: one that was put apart meanwhile may be held.
+        -- As it is by now: one that was set aside meanwhile may be held.
         select h.id from stranded s join deferred.__deferred_hot h on h.id = any (array[s.id])
             and coalesce(h.xid = s.xid and not h.limited, false)
         for update of h skip locked)
@@ -49,7 +49,7 @@ begin
     where h.id = any (array[f.id]);
     get diagnostics v_rows = row_count;
     -- A lane without jobs needs no place, where there are many; its next claim begins a new one.
-    delete from deferred.__deferred_place p
+    delete from deferred.__deferred_cursor p
     where p_many and p.queue = v.queue and p.priority = v.priority and p.seq = v.seq
       and not exists (select from deferred.__deferred_hot h
                       where h.queue = v.queue and h.priority = v.priority

@@ -15,7 +15,7 @@ begin
                            limit 8) m
         where m.part = 't' order by m.job
     loop
-        select e.* into v_edge from deferred.__edges_anew(v_job, p_first, p_last) e;
+        select e.* into v_edge from deferred.__edges_reset(v_job, p_first, p_last) e;
         update deferred.__deferred_wait w
         set waits = w.waits - v_edge.was + v_edge.waits,
             unmet = case when w.unmet between p_first and p_last then null else w.unmet end,

@@ -6,7 +6,7 @@
 -- one goes on with the rest.
 --
 -- Notes of ends before are void for a job that is hot again, and edges, counts and notes have to
--- agree all the time. A lock of __deferred_told keeps out deferred.__settle(), which changes them.
+-- agree all the time. A lock of __deferred_ended_cursor keeps out deferred.__settle(), which changes them.
 -- It does not wait, but comes again. Ends are noted meanwhile, and told afterwards.
 create or replace function deferred.__flow_retry_step(flow bigint, after bigint,
     out ready bigint, out waiting bigint, out refused bigint, out why text, out next bigint)
@@ -23,7 +23,7 @@ declare
     v       record;
     v_one   record;
 begin
-    lock table deferred.__deferred_told in exclusive mode;
+    lock table deferred.__deferred_ended_cursor in exclusive mode;
     select x.* into f from deferred.__deferred_flow x where x.id = flow for update;
     ready := 0;
     waiting := 0;
@@ -47,7 +47,7 @@ begin
                     where m.flow between flow and flow and m.job > after order by m.flow, m.job
                     limit 1000);
     -- One that was retried by hand tells nobody of its end. Whose row is locked has
-    -- deferred.__settle() look at it, as deferred.__edges_anew() says.
+    -- deferred.__settle() look at it, as deferred.__edges_reset() says.
     update deferred.__deferred_hot h set watched = true
     where h.id = any (array(select x.id from deferred.__deferred_hot x
                             where x.id = any (v_jobs) and x.watched is not true

@@ -17,13 +17,13 @@
 -- call to itself, so locked rows delay no other job. Each note put off is about one row.
 --
 -- Notes are in the order of (xid, n), and those that were put off in an order of their own.
--- __deferred_told remembers how far they have been dealt with, like the cursor of a lane
+-- __deferred_ended_cursor remembers how far they have been dealt with, like the cursor of a lane
 -- (sql/functions/claim/__claim.sql), so that dead notes which a snapshot keeps are not read again.
 -- Notes that are visible in `done` and come before `at` are dealt with. Notes of a transaction that
 -- was open in `done` are looked up by its xid.
 --
 -- deferred.flow_retry() sets edges and counts of a flow again, and notes of ends before are void.
--- Each of its steps locks __deferred_told in a mode that no application can take. This function
+-- Each of its steps locks __deferred_ended_cursor in a mode that no application can take. This function
 -- does not wait for that lock.
 create or replace function deferred.__settle(most integer) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -31,25 +31,25 @@ as $$
 declare
     v_put_off constant interval := '500 milliseconds';
     v_late    boolean;
-    v_place   deferred.__deferred_told;
-    v_places  deferred.__deferred_told[] := '{}';
+    v_cursor   deferred.__deferred_ended_cursor;
+    v_cursors  deferred.__deferred_ended_cursor[] := '{}';
     v_by      pg_snapshot[] := '{}';  -- taken before notes were looked for, in step
     w         deferred.__settling;
     v_locked  bigint[];
 begin
     begin
-        lock table deferred.__deferred_told in row share mode nowait;
+        lock table deferred.__deferred_ended_cursor in row share mode nowait;
     exception when lock_not_available then
         return 0;  -- a flow is being retried
     end;
     w.budget := most;
     w.dealt := 0;
     foreach v_late in array array[false, true] loop
-        v_place := deferred.__settle_place(v_late);
-        v_places := v_places || v_place;
+        v_cursor := deferred.__settle_cursor(v_late);
+        v_cursors := v_cursors || v_cursor;
         v_by := v_by || pg_current_snapshot();
         if v_late then w.budget := greatest(w.budget, most / 4, 1); end if;
-        w := deferred.__settle_notes(w, v_place, most);
+        w := deferred.__settle_notes(w, v_cursor, most);
     end loop;
     if w.over is null and w.dealt = 0 then return 0; end if;
 
@@ -86,7 +86,7 @@ begin
           union select l, 0 from unnest(v_locked) l) a(child, parent);
     delete from deferred.__deferred_ended e where e.n = any (w.over);
     for i in 1 .. 2 loop
-        perform deferred.__settled(v_places[i], v_by[i]);
+        perform deferred.__settle_advance(v_cursors[i], v_by[i]);
     end loop;
     return greatest(0, w.dealt - coalesce(cardinality(w.again), 0) - cardinality(v_locked));
 end

@@ -3,7 +3,7 @@
 -- Takes notes from a place on, and adds what is to be done for them to w. A note goes with what it
 -- changes: one that many wait for keeps its place in `after`.
 create or replace function deferred.__settle_notes(w deferred.__settling,
-    p_place deferred.__deferred_told, p_most integer) returns deferred.__settling
+    p_cursor deferred.__deferred_ended_cursor, p_most integer) returns deferred.__settling
 language plpgsql
 as $$
 #variable_conflict use_variable
@@ -25,11 +25,11 @@ declare
 begin
     for n in
         select e.*
-        from (select x as low, x as high from pg_snapshot_xip(p_place.done) x where x < p_place.at
-              union all select p_place.at, '18446744073709551615'::xid8) r
+        from (select x as low, x as high from pg_snapshot_xip(p_cursor.done) x where x < p_cursor.at
+              union all select p_cursor.at, '18446744073709551615'::xid8) r
         cross join lateral (
             select x.* from deferred.__deferred_ended x
-            where x.late = p_place.late and x.xid between r.low and r.high
+            where x.late = p_cursor.late and x.xid between r.low and r.high
               and x.not_before <= clock_timestamp()
             order by x.late, x.xid, x.n limit p_most for update skip locked) e
         limit p_most

@@ -22,11 +22,11 @@ begin
         order by s.queue, s.priority
     loop
         for v_try in 1 .. 20 loop
-            perform from deferred.__deferred_place p where p.queue = v_lane.queue
+            perform from deferred.__deferred_cursor p where p.queue = v_lane.queue
                 and p.priority = v_lane.priority
             order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
             exit when found;
-            perform from deferred.__deferred_place p where p.queue = v_lane.queue
+            perform from deferred.__deferred_cursor p where p.queue = v_lane.queue
                 and p.priority = v_lane.priority;
             if not found then  -- the first claim of the lane may be under way
                 perform from deferred.__deferred_limit_guard g

@@ -10,7 +10,7 @@ as $$
                  ('deferred.__deferred_log', 'select'), ('deferred.__deferred_log', 'insert'),
                  ('deferred.__deferred_queue', 'select'),
                  ('deferred.__deferred_migration', 'select'),
-                 ('deferred.__deferred_place', 'insert'), ('deferred.__deferred_place', 'delete'),
+                 ('deferred.__deferred_cursor', 'insert'), ('deferred.__deferred_cursor', 'delete'),
                  ('deferred.__deferred_lease', 'insert'), ('deferred.__deferred_lease', 'update'),
                  ('deferred.__deferred_lease', 'delete'),
                  ('deferred.__deferred_progress', 'insert'),

@@ -38,6 +38,6 @@
 --   this number of ready jobs was left. Column round is $14 of the next claim. It is NULL at the
 --   end of a round, and where more is true and the round goes on where it was.
 -- Locks: the newest cursors of the lanes it takes from; see sql/functions/claim/__claim.sql.
--- Index: primary key of __deferred_place, __deferred_hot_ready, primary key of __deferred.
+-- Index: primary key of __deferred_cursor, __deferred_hot_ready, primary key of __deferred.
 select c.* from deferred.__claim($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int4,
     $7::text[], $8::int8, $9::int4, $10::text[], $11::int4[], $12::int4 > 0, $13::int4, $14::text) c

@@ -13,7 +13,7 @@
 --   once. Column lease_ms: milliseconds until the next lease of another worker ends, unless it is
 --   renewed (NULL: no lease).
 -- Locks: none. Index: __deferred_hot_delayed, __deferred_queue_paused_until,
---   __deferred_lease_expires, primary key of __deferred_told, __deferred_ended_order,
+--   __deferred_lease_expires, primary key of __deferred_ended_cursor, __deferred_ended_order,
 --   __deferred_flow_retry_wanted.
 select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000))::int8 as wait_ms,
        n.due_at, now(),
@@ -26,7 +26,7 @@ select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000)
                                         then greatest(100, ceil(extract(epoch
                                             from u.at - clock_timestamp()) * 1000)) end) end::int8
         from (select min(x.next_tick) as next_tick from deferred.__deferred_state x) s
-        cross join (select least(case when pg_relation_size('deferred.__deferred_ended'::regclass) > 0 then deferred.__unsettled() end,
+        cross join (select least(case when pg_relation_size('deferred.__deferred_ended'::regclass) > 0 then deferred.__settle_due() end,
                                  (select min(r.not_before) from deferred.__deferred_flow_retry r
                                   where r.ended_at is null)) as at offset 0) u) as tick_ms,
        (select ceil(extract(epoch from l.expires_at - clock_timestamp()) * 1000)::int8 + 1

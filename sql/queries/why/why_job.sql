@@ -13,7 +13,7 @@
 --   errors may be read if may_read. Column taken_s is the age of the last claim of a message of its
 --   queue, of the first 1,000 that are there.
 -- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue,
---   __deferred_progress and __deferred_place; __deferred_log_job, __deferred_lease_span; all of
+--   __deferred_progress and __deferred_cursor; __deferred_log_job, __deferred_lease_span; all of
 --   __deferred_offer
 with job as materialized (
     select j.* from deferred.job j where j.id = $1::int8),
@@ -36,7 +36,7 @@ lease as materialized (
 place as materialized (
     select p.*, p.xmax as locker
     from hot h
-    join deferred.__deferred_place p on p.queue = h.queue and p.priority = h.priority
+    join deferred.__deferred_cursor p on p.queue = h.queue and p.priority = h.priority
     where h.fn is not null and not h.limited and h.due_at is null
     order by p.queue desc, p.priority desc, p.seq desc limit 1)
 select j.id is not null as there,

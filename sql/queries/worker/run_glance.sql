@@ -23,7 +23,7 @@ select s.version,
        or (case when pg_stat_get_dead_tuples('deferred.__deferred_hot'::regclass) > 100000 then true
                 else exists (select from deferred.__deferred_hot h
                              where h.due_at = 'infinity' and h.fn is not null) end
-           and coalesce(deferred.__unsettled() <= now(), false))
+           and coalesce(deferred.__settle_due() <= now(), false))
        or exists (select from deferred.__deferred_flow_retry r
                   where r.ended_at is null and r.not_before <= now()) as tick
 from (select max(x.version) as version, min(x.next_tick) as next_tick

@@ -5,7 +5,7 @@
 -- $1 NULL: all queues. $2 host and pidfile. $3: as $2 of job_promote.sql.
 -- Rows: one row. work: a job is ready or due, or a lease has ended. unclean: the previous run of
 --   this instance left claims.
--- Locks: none. Indexes: primary key of __deferred_place, __deferred_hot_ready,
+-- Locks: none. Indexes: primary key of __deferred_cursor, __deferred_hot_ready,
 --   __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed,
 --   __deferred_lease_expires, __deferred_worker_alive.
 select (select max(s.version) from deferred.__deferred_state s) as version,

@@ -22,7 +22,7 @@ WORKER = 1
 TABLES = (
     "deferred.__deferred_hot",
     "deferred.__deferred_lease",
-    "deferred.__deferred_place",
+    "deferred.__deferred_cursor",
 )  # of which the server believes something
 
 

@@ -4,16 +4,16 @@
 -- Where many notes are dead that a held snapshot keeps, they are not walked over: those before the
 -- place (sql/functions/flow/__settle.sql) are not read.
 -- In PL/pgSQL, so that a start plans this only where some job waits.
-create or replace function deferred.__unsettled() returns timestamptz
+create or replace function deferred.__settle_due() returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v       deferred.__deferred_told;
+    v       deferred.__deferred_ended_cursor;
     v_late  boolean;
     v_first timestamptz;
 begin
     foreach v_late in array array[false, true] loop
-        v := deferred.__settle_place(v_late);
+        v := deferred.__settle_cursor(v_late);
         select min(e.not_before) into v_first
         from (select x as low, x as high from pg_snapshot_xip(v.done) x where x < v.at
               union all select v.at, '18446744073709551615'::xid8) r
@@ -25,4 +25,4 @@ begin
     return v_first;
 end
 $$;
-grant execute on function deferred.__unsettled() to deferred_worker;
+grant execute on function deferred.__settle_due() to deferred_worker;

@@ -1,6 +1,6 @@
 -- The row of __deferred_wait that the edges of a job say, or NULL: it waits for none. A job that
 -- has no such row gets it by deferred.flow_retry().
-create or replace function deferred.__wait_anew(p_id bigint) returns deferred.__deferred_wait
+create or replace function deferred.__wait_count(p_id bigint) returns deferred.__deferred_wait
 language sql stable
 as $$
     select p_id, count(*) filter (where e.what is null
@@ -11,5 +11,5 @@ as $$
                     max(0) filter (where e.kind = 'F')), null::timestamptz
     from deferred.__deferred_edge e where e.child = p_id having count(*) > 0
 $$;
-comment on function deferred.__wait_anew is
+comment on function deferred.__wait_count is
     'part of deferred.flow_retry(): what a job waits for, counted';

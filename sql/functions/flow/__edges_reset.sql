@@ -3,7 +3,7 @@
 -- how many of them counted as not met before, and do now. A parent that would tell nobody of its
 -- end, for it is not watched, has deferred.__settle() look at it. Part of deferred.flow_retry(),
 -- under its lock.
-create or replace function deferred.__edges_anew(p_child bigint, p_from bigint, p_upto bigint,
+create or replace function deferred.__edges_reset(p_child bigint, p_from bigint, p_upto bigint,
                                                  out was bigint, out waits bigint)
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -28,6 +28,6 @@ begin
     into was, waits from seen s;
 end
 $$;
-comment on function deferred.__edges_anew is
+comment on function deferred.__edges_reset is
     'part of deferred.flow_retry(): says of edges of a job what holds now';
 

@@ -430,7 +430,7 @@ def test_more_jobs_are_locked_than_are_kept_for_later(db, worker, writer):  # no
     jobs = many(db, 2500)
     w.lock(*jobs[:2400])
     assert set(ids(a.take(EVERYTHING))) == set(jobs[2400:])
-    assert db.one("select cardinality(rest_id) from deferred.__deferred_place") == 1000
+    assert db.one("select cardinality(rest_id) from deferred.__deferred_cursor") == 1000
     w.rollback()
     assert db.one("select deferred.__repair()") == 1400
     assert same(db, a) == set(jobs[:2400])
@@ -531,7 +531,7 @@ def test_two_first_claims_of_a_lane_exclude_each_other(db, worker):  # noqa: F81
     a.commit()
     assert set(ids(b.claim(EVERYTHING))) == set(jobs) - first
     b.commit()
-    assert db.one("select count(*) from deferred.__deferred_place") == 1
+    assert db.one("select count(*) from deferred.__deferred_cursor") == 1
     assert [db.log(job) for job in gone] == [[(0, "expired")]] * 5
 
 
@@ -790,7 +790,7 @@ def test_repair_comes_to_every_lane_some_at_a_time(db, worker):  # noqa: F811
         assert [db.one("select deferred.__repair(2, 1)") for _ in range(4)] == [2, 2, 2, 1]
         assert same(db, a) == set(lost)
     strand(db, *lost)
-    db.sql("delete from deferred.__deferred_place")  # they are claimed as those of new lanes
+    db.sql("delete from deferred.__deferred_cursor")  # they are claimed as those of new lanes
     assert [db.one("select deferred.__repair(2, 1)") for _ in range(2)] == [0, 0]
     assert same(db, a) == set(lost)
 
@@ -823,13 +823,13 @@ def test_a_place_of_a_lane_without_jobs_goes_where_there_are_many(db, worker):  
     kept = many(db, 1, queue="kept")
     a.take()
     db.sql("select deferred.__repair()")
-    assert db.sql("select distinct queue from deferred.__deferred_place order by queue") == [("kept",), ("once",)]
+    assert db.sql("select distinct queue from deferred.__deferred_cursor order by queue") == [("kept",), ("once",)]
     db.sql("select deferred.defer('f', '{}', json_build_object('priority', i)) from generate_series(1, 64) i")
     while a.take(20):
         pass
     db.sql("select deferred.cancel(id) from deferred.__deferred_hot where priority > 0")
     db.sql("select deferred.__repair()")
-    assert db.sql("select distinct queue from deferred.__deferred_place") == [("kept",)]
+    assert db.sql("select distinct queue from deferred.__deferred_cursor") == [("kept",)]
     churn(db, a, queue="once")
     db.sql("select deferred.cancel(%s)", kept[0])
 
