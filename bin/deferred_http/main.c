@@ -2,9 +2,9 @@
 /*
  * deferred_http - queues of the database for clients of the Azure Queue protocol.
  *
- * connection_advance() (lib/http/connection.c) reads a request. dispatch.c finds the operation and the account. It
- * calls message_ops.c, queue_ops.c or service_ops.c. batcher_submit() (batcher.c) runs the request together with
- * others, for example by store_message_put(). Then connection_advance() writes the answer.
+ * http_connection_advance() (lib/http/http_connection.c) reads a request. dispatch.c finds the operation and the
+ * account. It calls message_ops.c, queue_ops.c or service_ops.c. batcher_submit() (batcher.c) runs the request together
+ * with others, for example by store_message_put(). Then http_connection_advance() writes the answer.
  */
 #include "base/clock.h"
 #include "base/log.h"

@@ -2,9 +2,9 @@
 /*
  * deferred_web - the operators' pages.
  *
- * The way of a request: connection_advance (lib/http/connection.c) receives it. check_request (web_app.c) finds out who
- * sends it and which page it asks for. A thread of the pool (web_pool.c) takes it. There answer_request (web_app.c)
- * opens a session of the visitor, and calls the function of the route (routes.c).
+ * The way of a request: http_connection_advance (lib/http/http_connection.c) receives it. check_request (web_app.c)
+ * finds out who sends it and which page it asks for. A thread of the pool (web_pool.c) takes it. There answer_request
+ * (web_app.c) opens a session of the visitor, and calls the function of the route (routes.c).
  */
 #include "base/log.h"
 #include "http/server.h"

@@ -14,11 +14,11 @@
 #define ACCEPTS_MAX 16 /* in a row; then it is the turn of the connections */
 
 struct loop {
-	struct connection_server *server;
+	struct http_connection_server *server;
 	pthread_t thread;
 	int epoll, bell, listening;
-	pthread_mutex_t lock;       /* of what follows */
-	struct connection *resumed; /* the last one first */
+	pthread_mutex_t lock;            /* of what follows */
+	struct http_connection *resumed; /* the last one first */
 	bool stopping;
 };
 
@@ -31,31 +31,31 @@ static void loop_ring(struct loop *l)
 		;
 }
 
-static void loop_resume(struct connection *c, void *data)
+static void loop_resume(struct http_connection *c, void *data)
 {
 	struct loop *l = data;
 	bool first;
 
 	pthread_mutex_lock(&l->lock);
 	first = !l->resumed;
-	*connection_link(c) = l->resumed;
+	*http_connection_link(c) = l->resumed;
 	l->resumed = c;
 	pthread_mutex_unlock(&l->lock);
 	if (first)
 		loop_ring(l);
 }
 
-static void loop_advance(struct loop *l, struct connection *c, bool resumed)
+static void loop_advance(struct loop *l, struct http_connection *c, bool resumed)
 {
-	switch (connection_advance(c, resumed)) {
-	case CONNECTION_GOES_ON:
+	switch (http_connection_advance(c, resumed)) {
+	case HTTP_CONNECTION_GOES_ON:
 		loop_resume(c, l);
 		break;
-	case CONNECTION_OVER:
-		connection_free(c);
+	case HTTP_CONNECTION_OVER:
+		http_connection_free(c);
 		break;
-	case CONNECTION_BLOCKED:
-	case CONNECTION_PARKED:
+	case HTTP_CONNECTION_BLOCKED:
+	case HTTP_CONNECTION_PARKED:
 		break;
 	}
 }
@@ -79,16 +79,16 @@ static void loop_accept(struct loop *l)
 			return;
 		}
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-		event.data.ptr = connection_new(l->server, fd, &peer, loop_resume, l);
+		event.data.ptr = http_connection_new(l->server, fd, &peer, loop_resume, l);
 		if (event.data.ptr && epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-			connection_free(event.data.ptr);
+			http_connection_free(event.data.ptr);
 	}
 }
 
 /* False: the loop ends. */
 static bool loop_answer_bell(struct loop *l)
 {
-	struct connection *resumed, *next;
+	struct http_connection *resumed, *next;
 	uint64_t rings;
 	bool stopping;
 
@@ -100,7 +100,7 @@ static bool loop_answer_bell(struct loop *l)
 	stopping = l->stopping;
 	pthread_mutex_unlock(&l->lock);
 	for (; resumed; resumed = next) {
-		next = *connection_link(resumed);
+		next = *http_connection_link(resumed);
 		loop_advance(l, resumed, true);
 	}
 	return !stopping;
@@ -148,7 +148,7 @@ static bool loop_watch(struct loop *l, int fd, uint32_t events, void *what)
 	return epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-struct loop *loop_start(struct connection_server *server, int listening)
+struct loop *loop_start(struct http_connection_server *server, int listening)
 {
 	struct loop *l = calloc(1, sizeof(*l));
 

@@ -3,12 +3,12 @@
 #ifndef LOOP_H
 #define LOOP_H
 
-#include "http/connection.h"
+#include "http/http_connection.h"
 
 struct loop;
 
 /* listening is borrowed; several loops may share it. NULL: errno says why. */
-struct loop *loop_start(struct connection_server *server, int listening);
+struct loop *loop_start(struct http_connection_server *server, int listening);
 
 /* Accepts nothing more. */
 void loop_quiesce(struct loop *l);

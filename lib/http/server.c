@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "http/server.h"
 
-#include "http/connection.h"
+#include "http/http_connection.h"
 #include "http/loop.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 /* A listening socket with its connections and threads. */
 struct server_port {
 	struct server_setup setup;
-	struct connection_server shared;
+	struct http_connection_server shared;
 	int listening;
 	struct loop *loops[THREADS_MAX];
 	int len;
@@ -22,7 +22,7 @@ static void port_stop(struct server_port *p)
 {
 	for (int i = 0; i < p->len; i++)
 		loop_stop(p->loops[i]);
-	connection_free_all(&p->shared);
+	http_connection_free_all(&p->shared);
 	limits_free(&p->shared.limits);
 	close(p->listening);
 	free(p);

@@ -9,7 +9,7 @@
 #include "base/attempt.h"
 #include "base/error.h"
 #include "port/pg.h"
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -23,7 +23,7 @@
  * The first line, before any was read, has the worker's id. Exit: 0 at the end of input, 1 failure, 2 usage.
  */
 #include "store/cycle/cycle.h"
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #include "base/clock.h"
 #include "base/ids.h"

@@ -9,7 +9,7 @@
 - The Makefile has at most 250 lines.
 - Columns of a result are read by name.
 - No two C files define a static function of one name, except as often as SHARED_NAMES_MAX says.
-- No two files of lib, bin and sql have the same name, except main.c and those in SAME_NAME.
+- No two files of lib, bin and sql have the same name, except main.c.
 """
 
 import collections
@@ -35,8 +35,6 @@ LIB = {
     "plugins": ("base", "port"),
 }
 FILES_MAX, MAKEFILE_MAX = 40, 250
-# Names that still occur twice. The list may only shrink.
-SAME_NAME = {"connection.c", "connection.h", "worker.c", "worker.h"}
 NUMBERED = re.compile(r"\bpg_(?:int|text|bool|null|float|tid)\([^;]*?, *\d+(?:, NULL)?\)")
 # How many static functions of a folder have a name that another file uses too. A number may only fall.
 SHARED_NAMES_MAX = {
@@ -69,15 +67,14 @@ def wrong(folder, floors, names):
 
 
 def untested():
-    """Sources of the library that no test names. One is named by a file of tests, NAME_test.c or test_NAME.py, with the floor in front
-    (store_worker_test.c) where another floor has a source of that name; or by a mutant that breaks it, for that names a test. What
-    serves HTTP is tested from outside, by tests/http and tests/web."""
+    """Sources of the library that no test names. A file of tests names a source by NAME_test.c or test_NAME.py, with or
+    without the floor in front. A mutant names a source by breaking it, because it names a test. Sources of lib/http are
+    tested from outside, by tests/http and tests/web."""
     sources = sorted(
         path
         for path in glob.glob(os.path.join(TOP, "lib", "**", "*.c"), recursive=True)
         if os.path.basename(os.path.dirname(path)) != "http"
     )
-    names = collections.Counter(os.path.basename(path)[: -len(".c")] for path in sources)
     tests = {os.path.basename(path) for path in glob.glob(os.path.join(TOP, "tests", "*", "*.*"))}
     broken = set()
     for path in glob.glob(os.path.join(TOP, "tests", "mutants", "*.txt")):
@@ -85,7 +82,7 @@ def untested():
             broken.update(re.findall(r"(?m)^file: (\S+)", f.read()))
     for path in sources:
         name, floor = os.path.basename(path)[: -len(".c")], os.path.basename(os.path.dirname(path))
-        known = {f"{floor}_{name}", *([name] if names[name] == 1 else [])}
+        known = {f"{floor}_{name}", name}
         if os.path.relpath(path, TOP) not in broken and not any({f"{n}_test.c", f"test_{n}.py"} & tests for n in known):
             yield f"{os.path.relpath(path, TOP)}: no test names it: neither {' nor '.join(f'tests/lib/{n}_test.c' for n in sorted(known))}, nor a mutant"
 
@@ -138,18 +135,15 @@ def crowded():
 
 
 def namesakes():
-    """Names of more than one file, and names of SAME_NAME that are unique by now."""
+    """Names of more than one file."""
     paths = collections.defaultdict(list)
     for folder in ("lib", "bin", "sql"):
         for kind in ("c", "h", "sql"):
             for path in sorted(glob.glob(os.path.join(TOP, folder, "**", f"*.{kind}"), recursive=True)):
                 paths[os.path.basename(path)].append(os.path.relpath(path, TOP))
     for name, those in sorted(paths.items()):
-        if len(those) > 1 and name not in ("main.c", *SAME_NAME):
+        if len(those) > 1 and name != "main.c":
             yield f"{those[0]}: has the name of {', '.join(those[1:])}"
-    for name in sorted(SAME_NAME):
-        if len(paths[name]) < 2:
-            yield f"tests/harness/floors.py: {name} occurs once; take it out of SAME_NAME"
 
 
 def numbered():

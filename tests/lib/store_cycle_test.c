@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Cycles against the server that DEFERRED_TEST_DB names: two transactions, each with its own end. */
 #include "store/cycle/cycle.h"
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #include "base/clock.h"
 

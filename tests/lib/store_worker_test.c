@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a worker asks and is answered, one statement at a time, against the server that DEFERRED_TEST_DB names. */
 #include "store/cycle/cycle.h"
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #include "base/clock.h"
 

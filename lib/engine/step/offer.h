@@ -5,7 +5,7 @@
 #define OFFER_H
 
 #include "run/pool/pool.h"
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #define OFFER_PLACE_MAX 1024
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #include <poll.h>
 

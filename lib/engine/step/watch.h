@@ -3,7 +3,7 @@
 #ifndef WATCH_H
 #define WATCH_H
 
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #define WATCH_SUSPECTS 64
 

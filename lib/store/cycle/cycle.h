@@ -18,7 +18,7 @@
 #include "port/pg.h"
 #include "base/progress.h"
 #include "base/ids.h"
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/worker.h"
+#include "store/store_worker.h"
 
 #include "rows/claim.h"
 #include "rows/history.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "http/connection.h"
+#include "http/http_connection.h"
 
 #include "http/chunks.h"
 #include "http/head.h"
@@ -41,14 +41,14 @@ struct transfer {
 	_Alignas(max_align_t) char exchange[]; /* of the program */
 };
 
-struct connection {
+struct http_connection {
 	struct limits_entry entry;
-	struct connection_server *server;
+	struct http_connection_server *server;
 	struct ssl_st *ssl; /* NULL: no TLS */
 	struct sockaddr_storage peer;
 	int64_t peer_uid;
-	struct connection *next_resumed;
-	void (*resume)(struct connection *c, void *data);
+	struct http_connection *next_resumed;
+	void (*resume)(struct http_connection *c, void *data);
 	void *resume_data;
 
 	enum stage stage;
@@ -68,7 +68,7 @@ struct connection {
 /* ---- the socket ------------------------------------------------------------------------------- */
 
 /* Returns 0 if the connection is over, -1 if there is nothing to read. */
-static ssize_t read_socket(struct connection *c, void *bytes, size_t len)
+static ssize_t read_socket(struct http_connection *c, void *bytes, size_t len)
 {
 	ssize_t n;
 
@@ -78,7 +78,7 @@ static ssize_t read_socket(struct connection *c, void *bytes, size_t len)
 	return n >= 0 ? n : errno == EAGAIN ? -1 : 0;
 }
 
-static ssize_t write_socket(struct connection *c, const char *bytes, size_t len, bool more)
+static ssize_t write_socket(struct http_connection *c, const char *bytes, size_t len, bool more)
 {
 	ssize_t n;
 
@@ -89,7 +89,7 @@ static ssize_t write_socket(struct connection *c, const char *bytes, size_t len,
 }
 
 /* The first bytes were read. An idle connection keeps no buffer, and one with a large buffer a smaller one. */
-static void drop_received(struct connection *c, size_t len)
+static void drop_received(struct http_connection *c, size_t len)
 {
 	char *less;
 
@@ -106,7 +106,7 @@ static void drop_received(struct connection *c, size_t len)
 }
 
 /* Receives more behind what is there. */
-static enum connection_state receive_more(struct connection *c)
+static enum http_connection_state receive_more(struct http_connection *c)
 {
 	ssize_t n;
 
@@ -115,18 +115,18 @@ static enum connection_state receive_more(struct connection *c)
 		char *more = realloc(c->in, cap);
 
 		if (!more)
-			return CONNECTION_OVER;
+			return HTTP_CONNECTION_OVER;
 		c->in = more;
 		c->in_cap = cap;
 	}
 	n = read_socket(c, c->in + c->in_len, c->in_cap - c->in_len);
 	c->in_len += n > 0 ? (size_t)n : 0;
 	drop_received(c, 0);
-	return n > 0 ? CONNECTION_GOES_ON : n < 0 ? CONNECTION_BLOCKED : CONNECTION_OVER;
+	return n > 0 ? HTTP_CONNECTION_GOES_ON : n < 0 ? HTTP_CONNECTION_BLOCKED : HTTP_CONNECTION_OVER;
 }
 
 /* Writes what is left of out and body. */
-static enum connection_state flush_out(struct connection *c)
+static enum http_connection_state flush_out(struct http_connection *c)
 {
 	while (c->out_sent < c->out.len || c->body_sent < c->body_len) {
 		bool in_out = c->out_sent < c->out.len;
@@ -135,11 +135,11 @@ static enum connection_state flush_out(struct connection *c)
 				   : write_socket(c, c->body + *sent, c->body_len - *sent, false);
 
 		if (n <= 0)
-			return n < 0 ? CONNECTION_BLOCKED : CONNECTION_OVER;
+			return n < 0 ? HTTP_CONNECTION_BLOCKED : HTTP_CONNECTION_OVER;
 		*sent += (size_t)n;
 	}
 	c->out.len = c->out_sent = 0;
-	return CONNECTION_GOES_ON;
+	return HTTP_CONNECTION_GOES_ON;
 }
 
 /* ---- the answer ------------------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ static bool wants_close(const struct request *r)
 	return r->minor == 0 || (connection && strcasestr(connection, "close"));
 }
 
-static enum connection_state begin_answer(struct connection *c)
+static enum http_connection_state begin_answer(struct http_connection *c)
 {
 	struct transfer *t = c->transfer;
 	const struct reply *reply = t->x.reply;
@@ -204,15 +204,15 @@ static enum connection_state begin_answer(struct connection *c)
 		c->body_len = reply->body.len;
 	}
 	if (c->out.failed)
-		return CONNECTION_OVER;
+		return HTTP_CONNECTION_OVER;
 	t->answered = true;
 	c->stage = STAGE_ANSWER;
 	limits_wait(&c->entry, c->server->setup->send_ms);
-	return CONNECTION_GOES_ON;
+	return HTTP_CONNECTION_GOES_ON;
 }
 
 /* The program answers with this fault, and status if not 0. */
-static enum connection_state refuse_request(struct connection *c, enum fault fault, int status)
+static enum http_connection_state refuse_request(struct http_connection *c, enum fault fault, int status)
 {
 	struct transfer *t = c->transfer;
 
@@ -223,7 +223,7 @@ static enum connection_state refuse_request(struct connection *c, enum fault fau
 }
 
 /* The bytes behind the request cannot be trusted, or are too many to read. */
-static enum connection_state refuse_and_close(struct connection *c, enum fault fault, int status)
+static enum http_connection_state refuse_and_close(struct http_connection *c, enum fault fault, int status)
 {
 	c->transfer->x.reply->close = true;
 	return refuse_request(c, fault, status);
@@ -231,21 +231,21 @@ static enum connection_state refuse_and_close(struct connection *c, enum fault f
 
 static void resume_parked(void *data)
 {
-	struct connection *c = data;
+	struct http_connection *c = data;
 
 	c->resume(c, c->resume_data);
 }
 
-static enum connection_state park_connection(struct connection *c)
+static enum http_connection_state park_connection(struct http_connection *c)
 {
 	limits_wait(&c->entry, -1);
 	c->server->setup->app->wait(c->transfer->exchange, resume_parked, c);
-	return CONNECTION_PARKED;
+	return HTTP_CONNECTION_PARKED;
 }
 
 /* ---- the request ------------------------------------------------------------------------------ */
 
-static bool begin_transfer(struct connection *c)
+static bool begin_transfer(struct http_connection *c)
 {
 	const struct server_setup *setup = c->server->setup;
 	struct transfer *t = calloc(1, sizeof(*t) + setup->app->exchange_bytes);
@@ -260,7 +260,7 @@ static bool begin_transfer(struct connection *c)
 }
 
 /* The end of a request; cut: the client has not taken all of the answer. */
-static void end_transfer(struct connection *c, bool cut)
+static void end_transfer(struct http_connection *c, bool cut)
 {
 	const struct server_app *app = c->server->setup->app;
 	struct transfer *t = c->transfer;
@@ -284,7 +284,7 @@ static bool hold_head(struct transfer *t)
 	return t->x.arena->bytes <= HEAD_LARGE || budget_hold(t->x.hold, BUDGET_HEADS, t->x.arena->bytes);
 }
 
-static enum connection_state read_head(struct connection *c)
+static enum http_connection_state read_head(struct http_connection *c)
 {
 	enum head_found found = head_scan(&c->head, c->in, c->in_len);
 	const struct server_setup *setup = c->server->setup;
@@ -293,7 +293,7 @@ static enum connection_state read_head(struct connection *c)
 
 	if (!t && (c->head.lines > 0 || found == HEAD_WRONG)) {
 		if (!begin_transfer(c))
-			return CONNECTION_OVER;
+			return HTTP_CONNECTION_OVER;
 		t = c->transfer;
 	}
 	if (found == HEAD_INCOMPLETE)
@@ -323,14 +323,14 @@ static enum connection_state read_head(struct connection *c)
 	*t->x.awaits_body = r->chunked || r->length > 0;
 	limits_wait(&c->entry, setup->body_ms);
 	c->stage = *t->x.awaits_body ? STAGE_JUDGE : STAGE_WHOLE;
-	return CONNECTION_GOES_ON;
+	return HTTP_CONNECTION_GOES_ON;
 }
 
 /*
  * By the headers alone. A client that waits for "100 Continue" gets a refusal at once, and the connection is closed.
  * From other clients the body is read first: if we closed while they send, they might lose the answer.
  */
-static enum connection_state judge_head(struct connection *c)
+static enum http_connection_state judge_head(struct http_connection *c)
 {
 	struct transfer *t = c->transfer;
 	const char *expect = t->x.request->minor > 0 ? request_value(t->x.request, "expect") : NULL;
@@ -348,7 +348,7 @@ static enum connection_state judge_head(struct connection *c)
 	if (expect && strcasecmp(expect, "100-continue") == 0 && c->in_len == 0)
 		buf_text(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
 	c->stage = STAGE_BODY;
-	return CONNECTION_GOES_ON;
+	return HTTP_CONNECTION_GOES_ON;
 }
 
 /* Room for len bytes of the body: at most twice what has come, and not more than is to come. */
@@ -378,7 +378,7 @@ static void drop_body(struct transfer *t)
 	budget_hold(t->x.hold, BUDGET_BODIES, 0);
 }
 
-static void keep_body(struct connection *c, const char *data, size_t len)
+static void keep_body(struct http_connection *c, const char *data, size_t len)
 {
 	struct transfer *t = c->transfer;
 	struct request *r = t->x.request;
@@ -397,14 +397,14 @@ static void keep_body(struct connection *c, const char *data, size_t len)
 	t->body_len += len;
 }
 
-static enum connection_state read_body(struct connection *c)
+static enum http_connection_state read_body(struct http_connection *c)
 {
 	struct transfer *t = c->transfer;
 	struct request *r = t->x.request;
-	enum connection_state state = flush_out(c);
+	enum http_connection_state state = flush_out(c);
 	size_t used, data_len;
 
-	if (state != CONNECTION_GOES_ON)
+	if (state != HTTP_CONNECTION_GOES_ON)
 		return state;
 	if (c->in_len == 0)
 		return receive_more(c);
@@ -419,9 +419,9 @@ static enum connection_state read_body(struct connection *c)
 	if (t->chunks.wrong)
 		return refuse_and_close(c, FAULT_InvalidInput, 0);
 	if (t->received > DRAIN_MAX)
-		return CONNECTION_OVER;
+		return HTTP_CONNECTION_OVER;
 	if (r->chunked ? !t->chunks.ended : t->received < r->length)
-		return CONNECTION_GOES_ON;
+		return HTTP_CONNECTION_GOES_ON;
 	if (t->refused)
 		return begin_answer(c);
 	if (t->no_room)
@@ -429,20 +429,20 @@ static enum connection_state read_body(struct connection *c)
 	r->body = t->body;
 	r->body_len = t->body_len;
 	c->stage = STAGE_WHOLE;
-	return CONNECTION_GOES_ON;
+	return HTTP_CONNECTION_GOES_ON;
 }
 
-static enum connection_state carry_out(struct connection *c)
+static enum http_connection_state carry_out(struct http_connection *c)
 {
 	return c->server->setup->app->step(c->transfer->exchange) == SERVED_ANSWER ? begin_answer(c)
 										   : park_connection(c);
 }
 
-static enum connection_state write_answer(struct connection *c)
+static enum http_connection_state write_answer(struct http_connection *c)
 {
-	enum connection_state state = flush_out(c);
+	enum http_connection_state state = flush_out(c);
 
-	if (state != CONNECTION_GOES_ON)
+	if (state != HTTP_CONNECTION_GOES_ON)
 		return state;
 	buf_clear(&c->out);
 	end_transfer(c, false);
@@ -453,31 +453,32 @@ static enum connection_state write_answer(struct connection *c)
 	}
 	limits_wait(&c->entry, c->close ? LINGER_MS : c->server->setup->idle_ms);
 	c->stage = c->close ? STAGE_LINGER : STAGE_HEAD;
-	return CONNECTION_GOES_ON;
+	return HTTP_CONNECTION_GOES_ON;
 }
 
-static enum connection_state linger_on(struct connection *c)
+static enum http_connection_state linger_on(struct http_connection *c)
 {
 	char bytes[4096];
 	ssize_t n = recv(c->entry.fd, bytes, sizeof(bytes), 0);
 
 	c->lingered += n > 0 ? (size_t)n : 0;
-	return n > 0 && c->lingered <= LINGER_BYTES ? CONNECTION_GOES_ON
-	       : n < 0 && errno == EAGAIN           ? CONNECTION_BLOCKED
-						    : CONNECTION_OVER;
+	return n > 0 && c->lingered <= LINGER_BYTES ? HTTP_CONNECTION_GOES_ON
+	       : n < 0 && errno == EAGAIN           ? HTTP_CONNECTION_BLOCKED
+						    : HTTP_CONNECTION_OVER;
 }
 
 /* ---- public ----------------------------------------------------------------------------------- */
 
-struct connection **connection_link(struct connection *c)
+struct http_connection **http_connection_link(struct http_connection *c)
 {
 	return &c->next_resumed;
 }
 
-struct connection *connection_new(struct connection_server *server, int fd, const struct sockaddr_storage *peer,
-				  void (*resume)(struct connection *c, void *data), void *data)
+struct http_connection *http_connection_new(struct http_connection_server *server, int fd,
+					    const struct sockaddr_storage *peer,
+					    void (*resume)(struct http_connection *c, void *data), void *data)
 {
-	struct connection *c = calloc(1, sizeof(*c));
+	struct http_connection *c = calloc(1, sizeof(*c));
 	struct budget_hold who = { 0 };
 	struct ucred user;
 	socklen_t len = sizeof(user);
@@ -504,23 +505,23 @@ struct connection *connection_new(struct connection_server *server, int fd, cons
 	return c;
 }
 
-enum connection_state connection_advance(struct connection *c, bool resumed)
+enum http_connection_state http_connection_advance(struct http_connection *c, bool resumed)
 {
-	static enum connection_state (*const steps[STAGES])(struct connection * c) = {
+	static enum http_connection_state (*const steps[STAGES])(struct http_connection * c) = {
 		[STAGE_HEAD] = read_head,  [STAGE_JUDGE] = judge_head,    [STAGE_BODY] = read_body,
 		[STAGE_WHOLE] = carry_out, [STAGE_ANSWER] = write_answer, [STAGE_LINGER] = linger_on,
 	};
-	enum connection_state state = CONNECTION_GOES_ON;
+	enum http_connection_state state = HTTP_CONNECTION_GOES_ON;
 
 	if (c->parked && !resumed)
-		return CONNECTION_PARKED;
-	for (int i = 0; i < STEPS_MAX && state == CONNECTION_GOES_ON; i++)
+		return HTTP_CONNECTION_PARKED;
+	for (int i = 0; i < STEPS_MAX && state == HTTP_CONNECTION_GOES_ON; i++)
 		state = steps[c->stage](c);
-	c->parked = state == CONNECTION_PARKED || state == CONNECTION_GOES_ON;
+	c->parked = state == HTTP_CONNECTION_PARKED || state == HTTP_CONNECTION_GOES_ON;
 	return state;
 }
 
-void connection_free(struct connection *c)
+void http_connection_free(struct http_connection *c)
 {
 	if (c->transfer)
 		end_transfer(c, true);
@@ -533,8 +534,8 @@ void connection_free(struct connection *c)
 	free(c);
 }
 
-void connection_free_all(struct connection_server *server)
+void http_connection_free_all(struct http_connection_server *server)
 {
 	while (server->limits.entries)
-		connection_free((struct connection *)server->limits.entries);
+		http_connection_free((struct http_connection *)server->limits.entries);
 }
