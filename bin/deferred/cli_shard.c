@@ -12,6 +12,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+int cli_config(struct cli *cli)
+{
+	struct deferred_error err = { 0 };
+
+	if (cli->config)
+		return 0;
+	if (config_load(&cli->config, cli->config_path, &err) == 0)
+		return 0;
+	return cli_fail(cli, &err);
+}
+
+const char *cli_conninfo(const struct cli *cli)
+{
+	return cli->conninfo ? cli->conninfo : config_text(cli->config, "database.conninfo");
+}
+
 int cli_use_shard(struct cli *cli, const char *name)
 {
 	struct deferred_error err = { 0 };

@@ -6,6 +6,7 @@
  *   mail_text.c     compose()       the message as libcurl's MIME parts and header lines
  *   smtp.c          talk()          the conversation with the server, and what it answered to each command
  *   main.c          send_mail()     the steps in order, then what the answers make of the job
+ *   sending.c       fail()          the reason of a failure, and settings: for all steps
  *
  * Each step returns DEFERRED_OK, or the result of the call with the reason in `why`.
  */
