@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import bench  # noqa: E402
+import pg  # noqa: E402
 import plain  # noqa: E402
 import report  # noqa: E402
 import results  # noqa: E402
@@ -387,3 +389,15 @@ def test_every_script_can_be_started(script):
         text=True,
     )
     assert done.returncode == 0 and "usage" in done.stdout, done.stderr
+
+
+def test_each_optimisation_has_a_figure_and_a_test():
+    with open(os.path.join(pg.TOP, "tests", "bench", "README.md")) as f:
+        part = f.read().split("\n## Optimisations\n")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 20
+    for device, gain, _, test in rows:
+        assert re.search(r"\d", gain), device
+        path, name = test.strip("`").split("::")
+        with open(os.path.join(pg.TOP, path)) as f:
+            assert re.search(rf"\b{name}\(", f.read()), test
