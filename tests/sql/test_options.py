@@ -76,6 +76,28 @@ def test_an_option_is_taken_or_refused_on_purpose(db, way):
         assert unknown == (option in refused), option
 
 
+def stored(db, way, options):
+    """The rows of the newest job after one was deferred in that way, without what differs between any two jobs."""
+    db.sql(WAYS[way][0], json.dumps(options))
+    if way == "schedule":
+        db.sql("select deferred.schedule_run('s')")
+    return db.one(
+        "select (to_jsonb(d) || to_jsonb(h)) - array['id', 'created_at', 'visible_at', 'xid', 'tick', 'previous_tick']"
+        " from deferred.__deferred d join deferred.__deferred_hot h using (id) order by id desc limit 1"
+    )
+
+
+@pytest.mark.parametrize("way", ["defer", "defer_many", "schedule"])
+def test_an_option_that_is_taken_is_stored(db, way):
+    not_in_the_row = {"on_duplicate", "after", "flow"}
+    for option, value in VALUES.items():
+        if option in WAYS[way][1] | not_in_the_row:
+            continue
+        others = TOGETHER.get(option, {})
+        assert stored(db, way, others) == stored(db, way, others), option
+        assert stored(db, way, others) != stored(db, way, {option: value, **others}), option
+
+
 def test_jobs_of_a_schedule_have_its_tags(db):
     db.sql("""select deferred.schedule('s', '0 3 * * *', 'noop', '{}', '{"tags": ["night", "a"]}')""")
     db.sql("select deferred.schedule_run('s')")
