@@ -307,7 +307,7 @@ create index __deferred_hot_ready on deferred.__deferred_hot (queue, priority, x
     where due_at is null and not limited and fn is not null;
 create index __deferred_hot_delayed on deferred.__deferred_hot (due_at)
     where due_at is not null and fn is not null;
--- It also counts the jobs of a queue with a max_length: a further index would cost each insert half
+-- It also counts the jobs of a queue with a max_length. A further index would cost each insert half
 -- as much again, even if the row is not in it.
 create unique index __deferred_hot_key on deferred.__deferred_hot (queue, key)
     where key is not null or bounded;
@@ -788,8 +788,8 @@ create table deferred.__deferred_series (
     unique (queue, fn, plugin)
 );
 
--- Sums of the log and of deferred jobs: by minute for 8 days, by hour for 400 days, and since ever.
--- deferred.__fold() keeps them and could make them again.
+-- Sums of the log and of deferred jobs: by minute for 8 days, by hour for 400 days, and since the
+-- beginning. The function deferred.__fold() maintains them and could compute them again.
 create table deferred.__deferred_sum (
     span        smallint not null,  -- 1: of a minute; 60: of an hour; 0: since ever.
     -- Begin of the minute or hour in which attempts ended and jobs were deferred. -infinity: since
@@ -1225,7 +1225,7 @@ grant select on deferred.__deferred_alert to deferred_worker, deferred_viewer;
 -- sql/functions/alert/__notice.sql
 
 -- Functions that are deferred for each job that dies. This is not a setting of the queue or
--- function: where there is no row nothing is read, and no job has a limit for it.
+-- function: without a row here nothing is read, and no job has a limit for it.
 create table deferred.__deferred_on_dead (
     -- Whose jobs: those of a queue, or of a function, which goes first.
     kind  text collate "C" not null check (kind in ('queue', 'function')),

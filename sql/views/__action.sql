@@ -1,4 +1,4 @@
--- What a viewer sees of what operators did: no error texts, which may be in a filter.
+-- The actions of operators as a viewer sees them: without error texts, which may be in a filter.
 create or replace view deferred.__action as
     select a.id, a.at, a.who, a.role, a.login, a.address, a.verb, a.job_id, a.queue, a.fn,
            a.schedule, a.settings, a.refused,

@@ -1,4 +1,4 @@
--- What workers hold just now. See sql/functions/claim/__claim.sql for when a lease holds a job.
+-- The jobs that workers hold now. sql/functions/claim/__claim.sql says when a lease holds a job.
 create or replace view deferred.__held as
     select h.id, h.queue, h.fn, h.priority, least(h.attempt, 2147483646) + 1 as attempt, l.worker,
            l.claimed_at, l.expires_at

@@ -1,4 +1,4 @@
--- What a viewer sees of every attempt: no results, no error texts.
+-- Every attempt as a viewer sees it: without results and error texts.
 create or replace view deferred.attempt as
     select l.job_id, l.attempt, d.queue, d.fn, l.plugin, l.outcome, l.final, l.exit_code, l.signal,
            l.started_at, l.finished_at, l.worker,

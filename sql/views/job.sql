@@ -1,6 +1,6 @@
--- What a viewer sees of every job: no params, no results, no error texts. A job whose time has come
--- is ready, though it keeps its due_at until a worker looks for such jobs: where none does, that
--- shows as jobs that have long been ready.
+-- Every job as a viewer sees it: without params, results and error texts. A job that is due is
+-- ready, though it keeps its due_at until a worker promotes it. If no worker does, the view shows
+-- jobs that have long been ready.
 create or replace view deferred.job as
     select d.id, d.queue, d.fn, d.label, d.key, d.priority, d.created_at, d.created_by,
            case when h.id is null then deferred.state(l.outcome)

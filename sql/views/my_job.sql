@@ -1,9 +1,10 @@
--- What a producer sees of the jobs that the role it acts as deferred, and of no others:
--- deferred.job, how far the attempt in progress says it is, and what a function that is done
--- answered. No error texts, which are the operator's: they tell of files and servers.
+-- The jobs that the acting role deferred, as a producer sees them. The columns are those of
+-- deferred.job, the progress of the attempt, and the result of a function that is done. Error texts
+-- are left out: they are for operators, and mention files and servers.
 --
--- security_barrier: whatever is asked of it is asked of rows that passed, but for what cannot tell,
--- such as id = 17. The functions in here run with the rights, and on the search_path, of who asks.
+-- security_barrier: conditions of a query apply to rows of that role only, except conditions that
+-- cannot leak, such as id = 17. The functions in here run with the rights, and on the search_path,
+-- of the caller.
 create or replace view deferred.my_job with (security_barrier) as
     select j.id, j.queue, j.fn, j.label, j.key, j.priority, j.created_at, j.state, j.attempt,
            j.visible_at, j.started_at, j.finished_at, j.last_outcome,

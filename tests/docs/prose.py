@@ -160,7 +160,7 @@ def code(text, token, quote):
         literal = found and found[0].startswith(quote)
         if joined and not (literal and not text[end : found.start()].strip()):
             if len(re.findall(r"[A-Za-z]{2,}", joined)) >= 4 and not joined.lstrip().startswith(
-                ("select", "with ", "<")
+                ("select", "with ", "delete from ", "<")
             ):
                 yield text.count("\n", 0, start) + 1, joined, True
             joined = ""

@@ -11,7 +11,8 @@ begin
             message = format('%s ''%s'': on_dead ''%s'' is not the name of a function',
                              p_kind, left(p_name, 200), left(p_fn, 200)),
             hint =
-                'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or ''_''';
+                'a name has 1 to 127 letters, digits, ''_'' and ''.'', and begins with a letter or '
+                '''_''';
     else
         perform deferred.__defer_check(deferred.__actor(), case p_kind when 'queue' then p_name end,
                                        p_fn);

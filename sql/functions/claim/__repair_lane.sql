@@ -1,4 +1,4 @@
--- Two parts of a lane are read. One lies behind its place, which claims read. The other has an xid
+-- Two parts of a lane are read. One lies behind its cursor, which claims read. The other has an xid
 -- that this server has not yet given. A rest that another server noted does not count.
 create or replace function deferred.__repair_lane(p_queue text, p_priority integer, p_many boolean)
 returns bigint

@@ -1,6 +1,6 @@
--- Has a job that this transaction has just stored wait for jobs that are there. parents: a number,
--- or a list of numbers and of objects with job, on (ok, failed or ended) and as, its name for this
--- parent.
+-- Makes a job that this transaction has just stored wait for existing jobs. parents is an id, or a
+-- list of ids and objects. An object has members job, on (ok, failed or ended) and as, the name of
+-- this parent for the job.
 create or replace function deferred.__after(p_id bigint, p_parents jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

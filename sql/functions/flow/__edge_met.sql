@@ -1,6 +1,6 @@
--- What an edge wants (__deferred_edge.kind), and how the parent ended (what). A callback counts as
--- met what does not decide yet: that one of success waits for nobody who was not needed, and that
--- one of failure knows of one, __deferred_wait.failure says.
+-- kind is the condition of an edge (__deferred_edge.kind). what says how the parent ended. An edge
+-- of a callback counts as met if its parent decides nothing yet. A callback on success does not
+-- wait for jobs that were not needed. A callback on failure is decided by __deferred_wait.failure.
 create or replace function deferred.__edge_met(kind "char", what "char") returns boolean
 language sql immutable
 as $$

@@ -1,8 +1,8 @@
--- Those to the parents of some numbers: to one that is hot the job waits again, of one that is not
--- the log says how it ended, and where that was purged what was told of it stands. was and waits:
--- how many of them counted as not met before, and do now. A parent that would tell nobody of its
--- end, for it is not watched, has deferred.__settle() look at it. Part of deferred.flow_retry(),
--- under its lock.
+-- Sets the edges of a job to the parents with ids from p_from to p_upto. If a parent is hot, the
+-- job waits for it again. Otherwise the log says how the parent ended. If the log row was purged,
+-- the stored outcome stays. Of these edges, `was` did not count as met before, and `waits` do not
+-- now. A parent that is not watched would report its end to nobody, so a note has
+-- deferred.__settle() examine that edge. Part of deferred.flow_retry(), under its lock.
 create or replace function deferred.__edges_reset(p_child bigint, p_from bigint, p_upto bigint,
                                                  out was bigint, out waits bigint)
 language plpgsql set search_path = pg_catalog, pg_temp

@@ -1,10 +1,9 @@
--- Those only that this transaction has stored since deferred.__flow_join() gave the mark: one that
--- has the key of another one is that one, which stays where it is.
+-- Adds only jobs that this transaction has stored since deferred.__flow_join() returned the mark. A
+-- new job whose key is taken stands for the job that has the key, which stays where it is.
 --
--- No two wait for each other, by whatever way round: a job added to a flow whose callbacks are
--- stored, which wait for it, waits for jobs of the flow, or for such as were there before those
--- callbacks, and so do not wait for them. That is looked at last, when nobody can have stored any
--- that this has not seen.
+-- No cycle can arise. The callbacks of a closed flow wait for a job that is added to it. That job
+-- waits only for jobs of the flow, or for jobs older than the callbacks, which do not wait for
+-- callbacks. This is checked last, when no other transaction can have stored a job unseen.
 create or replace function deferred.__flow_add(p_flow bigint, p_mark bigint,
                                                p_ids bigint[]) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -39,8 +38,7 @@ begin
         raise exception using errcode = '22023',
             message = format('option ''after'': job %s was deferred after flow %s was closed',
                              v_wrong.parent, p_flow),
-            hint = 'a job of a closed flow waits for jobs of the flow, or for jobs older than '
-                   'the callbacks of the flow, so that no cycle can arise';
+            hint = 'name jobs of the flow, or jobs older than the callbacks of the flow';
     end if;
     update deferred.__deferred_hot h set watched = true
     from deferred.__deferred_flow f where f.id = p_flow and f.on_failure = 'cancel'

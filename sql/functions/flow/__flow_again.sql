@@ -1,6 +1,6 @@
--- One member of a flow that is retried. A job that was cancelled or skipped while it waited, or
--- that failed, waits again where one of those it waits for is to be run; where one has ended as it
--- must not, it stays what it is; else it is run. Callbacks that ran are done.
+-- Retries one member of a flow. The member failed, or was cancelled or skipped while it waited. If
+-- one of its parents is to run, the member waits again. If a parent has ended in a way that its
+-- edge does not accept, the member stays as it is. Otherwise it runs. Callbacks that ran are done.
 create or replace function deferred.__flow_again(p_id bigint, p_part "char", p_watched boolean,
                                                  out state text, out why text)
 language plpgsql set search_path = pg_catalog, pg_temp

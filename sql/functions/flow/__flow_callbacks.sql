@@ -1,6 +1,6 @@
--- Edges of the callbacks of a flow to some of its jobs, which have just been gone through. One that
--- still waits has its count put right with them; one that was skipped or cancelled before it ran is
--- counted when its turn comes, as the last of the flow.
+-- Sets the edges of a flow's callbacks to some of its jobs, which the caller has just processed.
+-- For a callback that still waits, the count is corrected as well. A callback that was skipped or
+-- cancelled before it ran is counted later, as one of the last jobs of the flow.
 create or replace function deferred.__flow_callbacks(p_flow bigint, p_first bigint,
                                                      p_last bigint) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -27,4 +27,4 @@ begin
 end
 $$;
 comment on function deferred.__flow_callbacks is
-    'part of deferred.flow_retry(): callbacks count anew what they wait for among some jobs';
+    'part of deferred.flow_retry(): counts again which of some jobs callbacks wait for';

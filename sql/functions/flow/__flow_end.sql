@@ -1,18 +1,19 @@
--- Part of deferred.__settle(): has a closed flow end if all its jobs have. again: to be called
--- again, put_off: in a while; callbacks: those that wait no more, and unmet and failure of their
--- rows in __deferred_wait.
+-- Part of deferred.__settle(): ends a closed flow if all its jobs have ended. If `again` is true,
+-- the caller calls this again, and if `put_off` is true as well, later. The callbacks returned wait
+-- no longer. Their rows in __deferred_wait get the values of `unmet` and `failure`.
 --
 -- Flows that are opened, filled and closed.
 --
--- The jobs of such a flow come in any number of transactions until it has ended: until it was
--- closed and all its jobs have ended. Nobody counts them in one place, where all who add and all
--- who end would wait for each other. Once the flow is closed, this goes through its jobs once, in
--- the order of their ids. Up to `upto` all have ended. The first behind that which has not ended is
--- watched (sql/functions/flow/__settle.sql), and its end has this called again.
+-- Any number of transactions add jobs until the flow has ended: until it was closed and all its
+-- jobs have ended. No row counts the jobs, because all who add or end jobs would wait for its lock.
+-- Once the flow is closed, this reads its jobs once, in the order of their ids. All jobs up to
+-- `upto` have ended. The first later job that has not ended is watched
+-- (sql/functions/flow/__settle.sql), and its end causes the next call.
 --
--- No job is missed. Whoever adds a job has locked the flow's row before the id is drawn, until the
--- transaction ends. This locks the row against all of them, and reads jobs after that. A job that
--- it does not see is added later, with an id above all that it sees, and so above `upto`.
+-- No job is missed. Every transaction that adds a job locks the flow's row before the id is drawn,
+-- and holds the lock to its end. This function locks the row against all of them, and then reads
+-- jobs. A job that it does not see is added later, with an id above all that it sees, and so above
+-- `upto`.
 --
 -- Callbacks are jobs from the close on, and wait for no edge: __deferred_wait.waits is 1 until this
 -- has counted for them.

@@ -1,7 +1,7 @@
--- Before the ids of the jobs to be added are drawn: the lock on the flow's row, held to the end of
--- the transaction, keeps deferred.__flow_end() from going on behind jobs that it cannot see yet
--- (sql/functions/flow/__flow_end.sql). It is compatible with itself and with all that closes and
--- cancels, so nobody who adds waits for anybody but that function, which has it for some
+-- Called before the ids of the added jobs are drawn. It locks the flow's row until the end of the
+-- transaction. The lock keeps deferred.__flow_end() from passing jobs that it cannot see yet
+-- (sql/functions/flow/__flow_end.sql). The lock is compatible with itself and with the locks of
+-- close and cancel. So an adder waits only for deferred.__flow_end(), which holds its lock for some
 -- milliseconds.
 create or replace function deferred.__flow_join(p_number bigint, out flow bigint,
                                                 out mark bigint) returns record
@@ -40,6 +40,6 @@ begin
 end
 $$;
 comment on function deferred.__flow_join(bigint) is
-    'takes the lock for adding jobs to a flow, or to that of a job; mark: below the ids of those '
-    'that are deferred from then on';
+    'takes the lock for adding jobs to a flow, or to the flow of a job. Jobs deferred from then '
+    'on have ids above the mark.';
 grant execute on function deferred.__flow_join(bigint) to deferred_producer;

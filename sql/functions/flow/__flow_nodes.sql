@@ -1,6 +1,7 @@
--- Of a flow its first jobs. Of a job those of its flow; of one that was deferred alone those it
--- waits for, those that wait for it, and so on, the nearest first. At most so many, of those behind
--- one of them where that is said, and of no job more than that many edges are looked at.
+-- For a flow, returns its first jobs. For a job of a flow, returns the jobs of that flow. For any
+-- other job, returns its parents and children, then theirs, and so on, the nearest first. The
+-- parameter `most` limits the jobs, and the edges that are read of each job. The jobs returned have
+-- ids above `after`.
 create or replace function deferred.__flow_nodes(what bigint, most integer,
                                                  after bigint default 0) returns bigint[]
 language plpgsql stable set search_path = pg_catalog, pg_temp

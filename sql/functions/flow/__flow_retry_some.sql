@@ -1,7 +1,8 @@
--- A step of a flow that somebody wants retried, in a transaction of a worker: it keeps all others
--- from being told of ends, so it must not be one that anybody leaves open.
--- The lock is waited for a moment: who tells takes it step by step, and does not begin another one
--- before who waits.
+-- One step of a requested retry of a flow, in a transaction of a worker. The step blocks
+-- deferred.__settle() in all other sessions. So an application must not run it in a transaction
+-- that it leaves open.
+-- The step waits for the lock for a moment: deferred.__settle() takes the lock step by step, and
+-- lets a waiting session go first.
 create or replace function deferred.__flow_retry_some() returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms'
 as $$

@@ -1,13 +1,13 @@
 -- Part of deferred.flow_retry(): what ended badly among some jobs of a flow is run again; next:
 -- those behind it are left, NULL: none.
 --
--- Goes from the first job to the last, so that whatever a job waits for is put right before it. A
--- step stands alone: a caller that dies between two has begun some of the flow again, and the next
--- one goes on with the rest.
+-- Goes from the first job to the last, so that the parents of a job are set before the job. Each
+-- step stands alone. If a caller dies between two steps, the next caller continues with the rest.
 --
--- Notes of ends before are void for a job that is hot again, and edges, counts and notes have to
--- agree all the time. A lock of __deferred_ended_cursor keeps out deferred.__settle(), which changes them.
--- It does not wait, but comes again. Ends are noted meanwhile, and told afterwards.
+-- Earlier notes do not count for a job that is hot again, and edges, counts and notes must agree
+-- all the time. A lock of __deferred_ended_cursor keeps out deferred.__settle(), which changes
+-- them. That function does not wait for the lock, but tries again later. Ends are noted meanwhile,
+-- and processed afterwards.
 create or replace function deferred.__flow_retry_step(flow bigint, after bigint,
     out ready bigint, out waiting bigint, out refused bigint, out why text, out next bigint)
 language plpgsql set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- By the key of the table, for which the flow is a range of one: along the index of jobs those of
--- newer flows would be walked over.
+-- Reads by the primary key, of which the flow is one range. The index by job would lead through the
+-- jobs of newer flows.
 create or replace function deferred.__flow_states(p_flow bigint, p_most integer, out says text,
                                                   out counts json, out jobs bigint, out open text)
 language sql stable set search_path = pg_catalog, pg_temp
@@ -23,7 +23,7 @@ as $$
                        from deferred.__deferred_flow_open x where x.flow = p_flow) o on true
 $$;
 comment on function deferred.__flow_states is
-    'how many of the first jobs of a flow are in which state, for people and as an object; how '
-    'many there are, as far as that is known; open: open, closed (it ends with the last of its '
-    'jobs), NULL: it was deferred whole, or has ended';
+    'the states of a flow''s first jobs, as text and as an object, and the number of its jobs, if '
+    'known. Jobs may be added to an open flow. A closed flow ends with the last of its jobs. '
+    'NULL: it was deferred whole, or has ended.';
 grant execute on function deferred.__flow_states to deferred_viewer;

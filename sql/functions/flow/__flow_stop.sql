@@ -1,9 +1,9 @@
--- Part of deferred.__settle(): cancels some of the jobs that are left of a flow one of which
--- failed. done: only those are left that are put off, because their rows are locked.
+-- Part of deferred.__settle(): cancels some of the remaining jobs of a flow after one of its jobs
+-- failed. If `done` is true, only jobs that were put off remain, because their rows are locked.
 --
 -- It goes from the last job to the first, so that no job begins because another was cancelled here.
--- Left alone are callbacks, the failed job if it was retried, and jobs that wait for the failure or
--- the end of another. p_note says between which jobs it goes on.
+-- It spares callbacks, the failed job if that was retried, and jobs that wait for the failure or
+-- the end of another. The note `p_note` says between which jobs it continues.
 create or replace function deferred.__flow_stop(p_note deferred.__deferred_ended, p_most integer,
     out looked integer, out done boolean, out put_off boolean)
 language plpgsql set search_path = pg_catalog, pg_temp

@@ -38,5 +38,4 @@ begin
 end
 $$;
 comment on function deferred.__flow_store(json, bigint) is
-    'stores jobs and callbacks of a flow, whose ids are above the mark; what waits for what is '
-    'left to be said';
+    'stores jobs and callbacks of a flow with ids above the mark, without their edges';

@@ -1,11 +1,11 @@
--- Called for each watched job where its hot row is deleted, and so in the transaction that records
--- its end, once. Returns what it is given, so that it can stand for it in a RETURNING: jobs that
--- nobody waits for cost a look at a flag of a row that is at hand.
+-- Called once for each watched job where its hot row is deleted, and so in the transaction that
+-- records its end. Returns its argument p_attempt, so that it can take its place in a RETURNING. A
+-- job that no other job waits for costs one test of a flag in a row that is at hand.
 --
--- It is about those who wait by now, as far as their ids were given out. Who is deferred later
--- waits for what the job becomes, should somebody retry it before all are told. One with a lower
--- id, of a transaction that is open still, left a note of its own, and is told once, by whichever
--- of the two comes first.
+-- The note concerns the jobs that wait by now: those with ids up to `upto`. A job that is deferred
+-- later waits for what the job becomes, in case it is retried before the note is processed. A child
+-- with a lower id whose transaction is still open left a note of its own. The first of the two
+-- notes that is processed counts.
 create or replace function deferred.__note_end(p_id bigint, p_attempt integer,
                                                p_outcome text) returns integer
 language plpgsql

@@ -1,8 +1,8 @@
--- What functions are told of the jobs that theirs waited for: JSON by job, NULL where it waited for
--- none. By its name, or its number where it has none, each of the first thousand has its number,
--- its outcome as deferred.parents() has it, and its result; those that come when 64 KiB of results
--- are there have "cut" instead. A call answers for as many of the jobs, in their order, as have a
--- thousand parents together, and for one at least: the others ask again.
+-- Returns, by job, the JSON that a function gets about the parents of its job. NULL: the job waited
+-- for none. The members are named by the parents' names, or by their ids. Each of the first 1,000
+-- has the parent's id, its outcome as in deferred.parents(), and its result. Parents after the
+-- first 64 KiB of results have "cut" instead. A call answers for the first jobs that have 1,000
+-- parents together, and for at least one job. The caller asks again for the others.
 create or replace function deferred.__parents(ids bigint[]) returns table (job bigint, parents text)
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$

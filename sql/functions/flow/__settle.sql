@@ -1,30 +1,31 @@
--- Tells those who wait of ends that were noted: about so many rows a call; returns how many notes
--- it dealt with.
+-- Processes notes of ends for the jobs that wait: about p_most rows per call. Returns the number of
+-- notes that it processed.
 --
 -- Jobs that wait for jobs.
 --
--- A job that waits has a hot row with due_at = infinity, which no claim and no promotion reads, a
--- row in __deferred_wait that counts what it waits for, and an edge to each parent. A parent that
--- is waited for is marked in its hot row (watched). A job that has waited is marked otherwise (not
--- watched), so its worker asks how its parents ended. Whatever deletes a watched row adds a note to
--- __deferred_ended in the same statement. That locks nothing others use, so workers that end jobs
--- of one batch never wait for each other, and an end is noted if and only if it is committed.
+-- A job that waits has three kinds of rows. Its hot row has due_at = infinity, which no claim and
+-- no promotion reads. Its row in __deferred_wait counts the parents it waits for. It has an edge to
+-- each parent. A parent with a waiting child is marked in its hot row (watched). A job that has
+-- waited is marked otherwise (not watched), so its worker asks how its parents ended. Every
+-- statement that deletes a watched row adds a note to __deferred_ended. Adding a note locks nothing
+-- that others use, so workers that end jobs of one batch never wait for each other. An end is noted
+-- if and only if it is committed.
 --
--- What follows from notes is done here, in part by each call, in a transaction of its own. One call
--- takes a note (SKIP LOCKED). An edge counts once, because its column `what` is filled under the
--- lock of the child's row in __deferred_wait. Those rows are locked here only, in the order of ids.
--- What was put off because a row was locked comes after all other notes and has a quarter of each
--- call to itself, so locked rows delay no other job. Each note put off is about one row.
+-- This function processes the notes, some in each call, in a transaction of its own. One call takes
+-- a note (SKIP LOCKED). An edge counts once, because its column `what` is filled under the lock of
+-- the child's row in __deferred_wait. Those rows are locked here only, in the order of ids. Notes
+-- that were put off, because a row was locked, come after all other notes. They have a quarter of
+-- each call to themselves, so locked rows delay no other job. Each note put off is about one row.
 --
--- Notes are in the order of (xid, n), and those that were put off in an order of their own.
--- __deferred_ended_cursor remembers how far they have been dealt with, like the cursor of a lane
--- (sql/functions/claim/__claim.sql), so that dead notes which a snapshot keeps are not read again.
--- Notes that are visible in `done` and come before `at` are dealt with. Notes of a transaction that
--- was open in `done` are looked up by its xid.
+-- Notes are in the order of (xid, n), and those that were put off in an order of their own. Like
+-- the cursor of a lane (sql/functions/claim/__claim.sql), __deferred_ended_cursor stores how far
+-- they have been processed. So dead notes that a snapshot keeps are not read again. Notes that are
+-- visible in `done` and come before `at` have been processed. Notes of a transaction that was open
+-- in `done` are looked up by its xid.
 --
--- deferred.flow_retry() sets edges and counts of a flow again, and notes of ends before are void.
--- Each of its steps locks __deferred_ended_cursor in a mode that no application can take. This function
--- does not wait for that lock.
+-- Earlier notes do not count after deferred.flow_retry() has set the edges and counts of a flow
+-- again. Each of its steps locks __deferred_ended_cursor in a mode that no application can take.
+-- This function does not wait for that lock.
 create or replace function deferred.__settle(most integer) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -1,7 +1,7 @@
--- Moves the place on up to the first note that is left. Notes visible in p_by, which was taken
--- after the place was read and before notes were looked for, were found, or are somebody else's:
--- then they stay visible until that is committed, and hold the place. Where another call moves it,
--- this one does not.
+-- Advances the cursor to the first note that is left. The snapshot `p_by` was taken after the
+-- cursor was read and before notes were read. A note that is visible in `p_by` was either found or
+-- is being processed by another session. In the second case it stays visible until that session
+-- commits, and holds the cursor back. If another call advances the cursor, this one does not.
 create or replace function deferred.__settle_advance(p_cursor deferred.__deferred_ended_cursor,
                                               p_by pg_snapshot) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
@@ -9,8 +9,8 @@ as $$
 declare
     v_first xid8;
 begin
-    perform from deferred.__deferred_ended_cursor t where t.late = p_cursor.late and t.seq = p_cursor.seq
-    for update skip locked;
+    perform from deferred.__deferred_ended_cursor t
+    where t.late = p_cursor.late and t.seq = p_cursor.seq for update skip locked;
     if not found then
         return;
     end if;
@@ -25,8 +25,9 @@ begin
     order by e.xid limit 1;
     insert into deferred.__deferred_ended_cursor (late, seq, done, at)
     values (p_cursor.late, p_cursor.seq + 1, p_by, coalesce(v_first, pg_snapshot_xmax(p_by)))
-    on conflict do nothing;  -- deferred.__repair() may have begun anew meanwhile
-    delete from deferred.__deferred_ended_cursor t where t.late = p_cursor.late and t.seq <= p_cursor.seq;
+    on conflict do nothing;  -- deferred.__repair() may have reset it meanwhile
+    delete from deferred.__deferred_ended_cursor t
+    where t.late = p_cursor.late and t.seq <= p_cursor.seq;
 end
 $$;
 comment on function deferred.__settle_advance is

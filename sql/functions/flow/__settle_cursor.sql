@@ -1,7 +1,8 @@
 -- How far notes have been dealt with; part of deferred.__settle().
 --
 -- The place is of another cluster if its dump was restored here: then it begins again.
-create or replace function deferred.__settle_cursor(p_late boolean) returns deferred.__deferred_ended_cursor
+create or replace function deferred.__settle_cursor(p_late boolean)
+returns deferred.__deferred_ended_cursor
 language plpgsql stable
 as $$
 declare

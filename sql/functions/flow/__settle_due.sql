@@ -1,9 +1,8 @@
--- When somebody is to be told of the end of a job that he waits for; -infinity: at once; NULL:
--- nobody is.
+-- When the next note is due for processing. -infinity: at once. NULL: there is no note.
 --
--- Where many notes are dead that a held snapshot keeps, they are not walked over: those before the
--- place (sql/functions/flow/__settle.sql) are not read.
--- In PL/pgSQL, so that a start plans this only where some job waits.
+-- Notes before the cursor (sql/functions/flow/__settle.sql) are not read. So many dead notes that
+-- an old snapshot keeps cost nothing.
+-- In PL/pgSQL, so that a start plans this only if a job waits.
 create or replace function deferred.__settle_due() returns timestamptz
 language plpgsql stable set search_path = pg_catalog, pg_temp
 as $$

@@ -1,7 +1,8 @@
 -- Part of deferred.__settle(): takes notes, and says what is to be done for them.
 --
--- Takes notes from a place on, and adds what is to be done for them to w. A note goes with what it
--- changes: one that many wait for keeps its place in `after`.
+-- Takes notes at and after the cursor, and adds what follows from them to w. A note is deleted with
+-- the rows that it changes. A note with many children stays, and its column `after` says how far it
+-- is done.
 create or replace function deferred.__settle_notes(w deferred.__settling,
     p_cursor deferred.__deferred_ended_cursor, p_most integer) returns deferred.__settling
 language plpgsql

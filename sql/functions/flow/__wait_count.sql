@@ -1,5 +1,5 @@
--- The row of __deferred_wait that the edges of a job say, or NULL: it waits for none. A job that
--- has no such row gets it by deferred.flow_retry().
+-- Computes the row of __deferred_wait of a job from its edges. NULL: the job waits for none. A job
+-- without such a row gets it from deferred.flow_retry().
 create or replace function deferred.__wait_count(p_id bigint) returns deferred.__deferred_wait
 language sql stable
 as $$

@@ -1,11 +1,10 @@
--- Many jobs and what waits for what among them: all or nothing, by few statements, whatever their
--- number.
+-- Stores many jobs and the edges among them: all or none, by few statements, whatever their number.
 --
--- Parents stand before those that wait for them, so ids rise along every edge, and none can go
--- round in a circle. Nobody sees these jobs yet, so those that are waited for are marked at once,
--- and no note is needed to link them; only a job that waits for one from outside too takes the way
--- of option "after". A callback waits for all other jobs: deferred.__settle() counts these edges
--- some a step, so no worker that ends a job of the flow writes what another one writes.
+-- Parents come before their children, so ids rise along every edge and no cycle can arise. No other
+-- session sees these jobs yet. So parents are marked at once, and no note is needed to link them.
+-- Only a job with a parent outside the flow is linked as by option "after". A callback waits for
+-- all other jobs: deferred.__settle() counts these edges in steps. So workers that end jobs of the
+-- flow never write the same row.
 create or replace function deferred.defer_flow(flow json) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -78,6 +77,6 @@ begin
 end
 $$;
 comment on function deferred.defer_flow(json) is
-    'defer jobs that wait for each other: {"jobs": [{"name", "fn", "after": [names], options}], '
-    '"then": [callbacks]}; returns the id of the flow, by which flow_jobs() lists them';
+    'defers jobs that wait for each other: {"jobs": [{"name", "fn", "after": [names], options}], '
+    '"then": [callbacks]}. Returns the id of the flow, by which flow_jobs() lists them.';
 grant execute on function deferred.defer_flow(json) to deferred_producer;

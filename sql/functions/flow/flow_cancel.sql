@@ -1,5 +1,5 @@
--- From the last job to the first, so that no job is told of the end of another that this has
--- cancelled, and begins.
+-- Cancels from the last job to the first, so that no job begins because its parent was cancelled
+-- here.
 create or replace function deferred.flow_cancel(flow bigint, before bigint default null,
                                                 out cancelled bigint, out next bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp

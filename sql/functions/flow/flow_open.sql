@@ -36,7 +36,7 @@ begin
 end
 $$;
 comment on function deferred.flow_open(json) is
-    'begins a flow to which jobs are added by option "flow", until it is closed and all of them '
-    'have ended: {"label", "on_failure", "jobs", "then"} as defer_flow() takes them, all '
-    'optional; returns its id';
+    'begins a flow to which jobs are added by option "flow", until it is closed and all its jobs '
+    'have ended. Takes {"label", "on_failure", "jobs", "then"} as defer_flow() does, all '
+    'optional. Returns its id.';
 grant execute on function deferred.flow_open(json) to deferred_producer;

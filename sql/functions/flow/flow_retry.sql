@@ -31,6 +31,6 @@ begin
 end
 $$;
 comment on function deferred.flow_retry(bigint) is
-    'has workers run again what ended badly of a flow, and wait what was skipped for it; false: '
-    'they have not come to its end since the last time';
+    'asks workers to run failed jobs of a flow again, and to let the jobs skipped because of them '
+    'wait again. False: an earlier request is still in progress.';
 grant execute on function deferred.flow_retry(bigint) to deferred_producer;

@@ -13,6 +13,6 @@ as $$
     order by e.parent limit 1000
 $$;
 comment on function deferred.parents(bigint) is
-    'the jobs that a job waits for, or waited for, what it calls them, how they ended, and what '
-    'they returned; outcome NULL: that one has not ended';
+    'the parents of a job: their names, outcomes and results. An outcome of NULL: the parent has '
+    'not ended.';
 grant execute on function deferred.parents(bigint) to deferred_producer;

@@ -1,5 +1,5 @@
--- What errors have in common that differ in numbers alone: their first line, numbers as #. Errors
--- are put in groups by it, and a group is retried by it.
+-- The kind of an error: its first line, with each number replaced by #. Errors are grouped by kind,
+-- and a group is retried by kind.
 create or replace function deferred.__error_kind(error text) returns text
 language sql immutable
 as $$

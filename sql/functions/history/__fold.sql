@@ -1,13 +1,14 @@
 -- Folding adds a slice of the log to the sums by minute, by hour and since ever. It is not on the
 -- path of a job, which pays only for an index.
 --
--- Whoever folds locks the row of __deferred_folded; others skip. The row moves in the transaction
--- that adds, so each log row is counted once, whatever is killed. Attempts are taken by the time
--- they ended, up to two seconds ago. A worker that had lost its server, or a long transaction, can
--- record an attempt later. So each minute is compared with the log when it is 70 minutes old. If
--- the log has more rows, the minute is summed again; if it has fewer, there was a purge, and the
--- sums stay. A clock that was set back has these minutes compared too. Arrivals are counted by id,
--- up to those of ten seconds ago; a job of a transaction that stayed open longer is not counted.
+-- A session that folds locks the row of __deferred_folded, and other sessions skip. The row moves
+-- in the transaction that adds, so each log row is counted once, whatever is killed. Attempts are
+-- taken by the time they ended, up to two seconds ago. A worker that had lost its server, or a long
+-- transaction, can record an attempt later. So each minute is compared with the log when it is 70
+-- minutes old. If the log has more rows, the minute is summed again; if it has fewer, there was a
+-- purge, and the sums stay. A clock that was set back has these minutes compared too. Arrivals are
+-- counted by id, up to those of ten seconds ago; a job of a transaction that stayed open longer is
+-- not counted.
 --
 -- A slice has a limited number of rows, because a reader has one second for it. For the same reason
 -- a reader leaves a minute of very many rows to a worker or `deferred fold`, which have no limit.

@@ -1,6 +1,5 @@
--- The newest job deferred before a time; part of deferred.__fold(), and of searches by time. The
--- newest job, from an id on, that was deferred before a time: ids are given in the order of time,
--- but for those of transactions that take longer.
+-- The newest job, at or above an id, that was deferred before a time. Part of deferred.__fold() and
+-- of searches by time. Ids are drawn in the order of time, except in long transactions.
 create or replace function deferred.__fold_id(p_from bigint, p_before timestamptz) returns bigint
 language plpgsql stable
 as $$

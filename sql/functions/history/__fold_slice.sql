@@ -1,6 +1,6 @@
--- Adds what ended in [p_from, p_to), and the jobs deferred with ids in (p_id_from, p_id_to], to the
--- sums; part of deferred.__fold(), which holds the lock. p_again: these minutes were summed before
--- and are replaced. Returns the number of attempts and of arrivals.
+-- Adds attempts that ended in [p_from, p_to), and jobs deferred with ids in (p_id_from, p_id_to],
+-- to the sums. Part of deferred.__fold(), which holds the lock. If p_again is true, these minutes
+-- were summed before and are replaced. Returns the number of attempts and of arrivals.
 --
 -- Attempts are first grouped by outcome, by wait and by run time, which leaves some hundred groups.
 -- Each group counts for four series: of its queue, function and build, of its queue, of its

@@ -1,13 +1,12 @@
--- Adds the partitions that so many jobs need; returns how many. Partitions for so many jobs more
--- and for half a partition beyond them; and for those that found none and fell into the net. In a
--- transaction of its own: what lands in the net is moved later, at twice the cost.
+-- Adds the partitions for a number of jobs, plus half a partition, and those of jobs in the default
+-- partition. Returns the number of partitions added. Callers run it in a transaction of its own: a
+-- job in the default partition is moved later, at twice the cost.
 --
 -- A partition is named by its first id. It begins where the one before ends, or at a multiple of 10
--- million where there is none, and is as wide as __id_width() says, or as there is room before the
--- next.
+-- million if there is none. It is as wide as __id_width() says, and ends before the next partition.
 --
--- It does not catch what it cannot lock: a subtransaction of its own, below that of maintain(),
--- would make a multixact of the row of the upkeep.
+-- It does not catch a lock that it cannot get. Under maintain(), a subtransaction would turn the
+-- lock of the row of __deferred_upkeep into a multixact.
 create or replace function deferred.__id_room(jobs double precision) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -45,7 +44,7 @@ begin
                                              v_last >= v_first - v_width / 100);
             v_made := v_made + 1;
         end if;
-        -- Of ids that were passed over only those are looked for that fell into the net.
+        -- Of ids below the sequence only those in the default partition need a partition.
         v_at := greatest(v_past,
                          least(v_last, (select min(d.id) from deferred.__deferred_default d
                                         where d.id >= v_past)));

@@ -1,8 +1,8 @@
--- How many ids the next partition of jobs is to have: about those of a day, so that what is kept
--- for months has no more partitions than days, for each session opens all of them; but 10 million
--- at least, so that a quiet database has few, and a thousand million at most, for a partition goes
--- as a whole. The rate is that of the jobs of the last day, or of those of the oldest day that is
--- still there.
+-- The number of ids of the next partition of jobs: about those of a day. Each session opens all
+-- partitions, so months of jobs should not have more partitions than days. The least is 10 million,
+-- so that a quiet database has few partitions. The most is 1,000 million, because a partition is
+-- deleted as a whole. The rate is that of the jobs of the last day, or of the oldest day that is
+-- still stored.
 create or replace function deferred.__id_width(last bigint, jobs bigint) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

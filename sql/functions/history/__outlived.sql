@@ -1,5 +1,5 @@
--- The first partition that holds nothing younger than the limit, no hot job and no dead one that
--- stays, and is none of `but`: of the log, else of jobs. None: no row.
+-- The first partition, of the log or else of jobs, in which every row is past the limit. It has no
+-- hot job, no dead job that stays, and is not in `but`. Returns no row if there is none.
 create or replace function deferred.__outlived(
     older_than interval, dead_older_than interval, but text[],
     out name text, out is_log boolean, out until timestamptz)
@@ -51,7 +51,7 @@ begin
         name := p.name;
         is_log := p.is_log;
         if is_log then
-            -- ahead: not each step anew
+            -- a minute ahead, so that few steps update the row
             update deferred.__deferred_upkeep u set log_from = least(until + interval '1 minute',
                 clock_timestamp())
             where u.log_from < until;

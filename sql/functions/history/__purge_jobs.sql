@@ -1,6 +1,6 @@
--- Part of "deferred purge": deletes jobs from id on, in order of id, that are past the limit, not
--- hot and have no log row left. Partitions in `but` go as a whole. A next_id of NULL: nothing
--- further is old enough.
+-- Part of "deferred purge": deletes jobs at and above id, in order of id. They are past the limit,
+-- not hot, and have no log row left. Partitions in `but` are deleted as a whole. If next_id is
+-- NULL, no further job is old enough.
 create or replace function deferred.__purge_jobs(older_than interval, from_id bigint, batch integer,
                                                  but text[] default '{}',
     out purged bigint, out next_id bigint)

@@ -17,14 +17,16 @@ begin
             message = format('table ''%s'' is not a partition of the log', part),
             hint = 'run deferred purge';
     end if;
-    -- ahead: not each step anew
+    -- a minute ahead, so that few steps update the row
     update deferred.__deferred_upkeep u set log_from = least(v_cutoff + interval '1 minute',
         clock_timestamp())
     where u.log_from < v_cutoff;
-    execute format('delete from %s l where l.ctid >= %L::tid and l.ctid < %L::tid and l.finished_at < %L
+    execute format('delete from %s l where l.ctid >= %L::tid and l.ctid < %L::tid
+                    and l.finished_at < %L
                     and not exists (select from deferred.__deferred_hot h where h.id = l.job_id)
                     and not (l.final and l.outcome <> ''ok''
-                             and deferred.__dead_stays(l.job_id, l.attempt, l.outcome, l.finished_at, %L))',
+                             and deferred.__dead_stays(l.job_id, l.attempt, l.outcome,
+                                                       l.finished_at, %L))',
                    part, format('(%s,0)', page), format('(%s,0)', page + pages), v_cutoff,
                    clock_timestamp() - dead_older_than);
     get diagnostics v_rows = row_count;

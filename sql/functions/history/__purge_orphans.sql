@@ -1,6 +1,6 @@
--- Part of "deferred purge": deletes edges, waits and members whose jobs went with a whole
--- partition, and flows from id on, in order of id, of which no job is left. If purged is 0 and
--- next_id NULL, that was all.
+-- Part of "deferred purge": deletes edges, waits and members of jobs that were deleted with a whole
+-- partition. Deletes flows at and above id, in order of id, that have no job left. If purged is 0
+-- and next_id NULL, that was all.
 create or replace function deferred.__purge_orphans(older_than interval, from_id bigint,
                                                     batch integer, out purged bigint,
                                                     out next_id bigint)

@@ -17,7 +17,7 @@ begin
                               for update skip locked));
     update deferred.__deferred_upkeep u
     set repaired_at = now(), repaired_xid = greatest(u.repaired_xid, pg_current_xact_id()),
-        room_until = 0  -- looked at anew: one may have gone
+        room_until = 0  -- computed again: a partition may have been deleted
     where u.ctid = any (array(select x.ctid from deferred.__deferred_upkeep x
                               where x.repaired_at < now() - interval '5 minutes'
                               for update skip locked));

@@ -1,5 +1,5 @@
--- The worker that runs it is told: by a notification, should it listen. What is sent is a hint
--- only, on which the worker looks at its claims; so anybody may send it.
+-- A notification asks the worker that runs the job to stop it, if that worker listens. It is only a
+-- hint, on which the worker checks its claims. So any role may send it.
 create or replace function deferred.__cancel(p_id bigint, p_why text) returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

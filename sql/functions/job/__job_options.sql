@@ -4,8 +4,10 @@ create or replace function deferred.__job_options(but text[] default '{}') retur
 language sql immutable
 as $$
     select array_agg(o.name order by o.n)
-    from unnest('{queue,label,priority,delay,run_at,expires,expires_at,key,on_duplicate,max_attempts,timeout,backoff_floor,
-                  backoff_ceiling,backoff_exponent,concurrency_key,concurrency,tags,traceparent,after,flow}'::text[])
+    from unnest('{queue,label,priority,delay,run_at,expires,expires_at,key,
+                 on_duplicate,max_attempts,timeout,backoff_floor,backoff_ceiling,
+                 backoff_exponent,concurrency_key,concurrency,tags,traceparent,after,
+                 flow}'::text[])
          with ordinality o(name, n)
     where o.name <> all ($1)
 $$;

@@ -1,17 +1,17 @@
--- Jobs that fit a filter, by parts: of the next 5,000 jobs of a walk the first `batch` that fit and
--- that who asks may touch.
+-- The next jobs of a search that match a filter and that the caller may change: the first `batch`
+-- of the next 5,000 jobs.
 --
--- filter: an object with texts fn, queue, label, key, rule, by (who deferred it), since and until
--- (timestamps of created_at), and with a list tags, all of which a job has, each absent or null:
--- any. error: what its last attempt said, as __error_kind() has it; no job that has not ended has
--- one.
--- at: where the walk is, an object this function made; null: at its beginning. after: where it goes
--- on; null: that was all.
+-- The filter is an object with texts fn, queue, label, key, rule and by (the role that deferred
+-- it). It has bounds of created_at, since and until, and a list tags. Each may be absent or null:
+-- any. A job matches if it has all tags. The member error is the kind of its last error, as of
+-- __error_kind(). A job that has not ended has no such kind.
+-- The object `at` says where the search is. Null: at its beginning. The caller passes back the
+-- object `after`. Null: that was all.
 --
--- A walk ends where it began: at the last id drawn and the time it was begun at, so what fails
+-- A search ends at the last id drawn when it began, and at the time it began. So a job that fails
 -- again meanwhile is not met a second time.
--- Jobs that have ended are met in the order of their ends, then those that have not in the order of
--- their ids. Where no more than 5,000 jobs have the tags, those alone are walked over.
+-- Jobs that have ended are met in the order of their ends, then the others in the order of their
+-- ids. If no more than 5,000 jobs have the tags, only those are read.
 create or replace function deferred.__matching(states text[], filter json, at json, batch integer,
                                                out ids bigint[], out after json)
 language plpgsql set search_path = pg_catalog, pg_temp set jit = off

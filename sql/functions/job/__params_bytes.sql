@@ -1,5 +1,5 @@
--- What a claim is to know of params without reading them: how many are taken in hand is bounded by
--- their bytes. Few have that many, and a NULL takes no room in the row.
+-- The size of large params, which a claim must know without reading them, because it limits the
+-- bytes that it takes. Few jobs have such params, and a NULL takes no space in the row.
 create or replace function deferred.__params_bytes(params json) returns integer
 language sql immutable
 as $$

@@ -1,6 +1,6 @@
--- deferred.retry() of the next `batch` jobs that fit; filter and at: deferred.__matching(). dry:
--- they are counted only.
--- refused: those that cannot be retried, and why the first of them.
+-- Calls deferred.retry() for the next `batch` jobs that match the filter, see
+-- deferred.__matching(). If `dry` is true, the jobs are only counted.
+-- The count `refused` is that of jobs that cannot be retried, and `why` the reason of the first.
 create or replace function deferred.__retry_some(state text, filter json, at json, dry boolean,
                                                  batch integer,
     out done bigint, out refused bigint, out why text, out after json)

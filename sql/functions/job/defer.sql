@@ -1,13 +1,13 @@
--- Most jobs have no options, their queue no settings, and nobody is limited: then one condition
--- stands for all the checks of __enqueue(), which cost as much as the rows.
+-- Most jobs have no options, their queue has no settings, and no role has limits. Then one
+-- condition replaces all the checks of __enqueue(), which cost as much as the rows.
 --
--- It runs with the rights of its owner and on the search_path of its caller: to set one costs as
--- much as a row's insert into an index. A mail, which gets a label, takes the other way. So nothing
--- here may be looked up in it: each function, operator, type and collation is named with its
--- schema, IN,
--- BETWEEN, NULLIF and DISTINCT FROM, which hide an operator, are not used, and what is called here
--- either is written so too (__nobody_waits, __wake, __waits, __unawaited) or sets a path of its
--- own. tests/sql/test_defer.py offers it a forgery of everything.
+-- It runs with the rights of its owner and on the search_path of its caller. Setting a path would
+-- cost as much as a row's insert into an index. A mail, which gets a label, is left to __enqueue().
+-- So no name here may be looked up in the path. Each function, operator, type and collation is
+-- named with its schema. IN, BETWEEN, NULLIF and DISTINCT FROM, which hide an operator, are not
+-- used. Functions called here are written in the same way (__nobody_waits, __wake, __waits,
+-- __unawaited), or set a path of their own. A test (tests/sql/test_defer.py) tries a forgery of
+-- every name.
 create or replace function deferred.defer(fn text, params json default '{}', opts json default null,
                                           queue text default null) returns bigint
 language plpgsql security definer
@@ -56,9 +56,9 @@ comment on function deferred.defer(text, json, json, text) is
     'have fn run later with params; returns the job id';
 grant execute on function deferred.defer(text, json, json, text) to deferred_producer;
 
--- Params that the caller has as jsonb. fn has a type of its own here, so that a call whose params
--- and options are plain literals goes to the function above, as the one that takes the preferred
--- type of strings, and is not ambiguous. The planner puts the call in place of this function.
+-- Params that the caller has as jsonb. A call whose params and options are plain literals is not
+-- ambiguous, because fn has a type of its own here. Such a call goes to the function above, as the
+-- one with the preferred type of strings. The planner inlines this function.
 create or replace function deferred.defer(fn deferred.__function_name, params jsonb,
                                           opts jsonb default null,
                                           queue text default null) returns bigint

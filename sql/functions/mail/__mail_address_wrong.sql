@@ -8,10 +8,12 @@ as $$
         when octet_length(a.mail) > 254 or octet_length(a.local) > 64 then 'is too long'
         when coalesce(a.local, '') = '' or a.domain = '' then 'is not a mail address'
         when a.local !~
-            E'^([A-Za-z0-9!#$%&''*+/=?^_`{|}~-]|[^\\u0001-\\u007f])+([.]([A-Za-z0-9!#$%&''*+/=?^_`{|}~-]|[^\\u0001-\\u007f])+)*$'
+            E'^([A-Za-z0-9!#$%&''*+/=?^_`{|}~-]|[^\\u0001-\\u007f])+'
+            '([.]([A-Za-z0-9!#$%&''*+/=?^_`{|}~-]|[^\\u0001-\\u007f])+)*$'
             then 'has a character, or a dot, that is not allowed before the @'
         when a.domain !~
-            E'^(\\[[A-Za-z0-9.:-]+\\]|([A-Za-z0-9_-]|[^\\u0001-\\u007f])+([.]([A-Za-z0-9_-]|[^\\u0001-\\u007f])+)*)$'
+            E'^(\\[[A-Za-z0-9.:-]+\\]|([A-Za-z0-9_-]|[^\\u0001-\\u007f])+'
+            '([.]([A-Za-z0-9_-]|[^\\u0001-\\u007f])+)*)$'
             then 'has a character, or a dot, that is not allowed after the @'
         end
     from (select m.mail, substring(m.mail from '^(.*)@[^@]*$') as local,

@@ -15,9 +15,12 @@ as $$
             then 'takes ASCII alone, in words of at most 500 bytes and without blanks around them'
         end
     from (select name ~*
-          '^(in-reply-to|references|auto-submitted|precedence|importance|priority|feedback-id|archived-at|thread-index|list-(id|unsubscribe|unsubscribe-post|archive|help|owner|post|subscribe))$' as plain,
+          '^(in-reply-to|references|auto-submitted|precedence|importance|priority|feedback-id|'
+          'archived-at|thread-index|list-(id|unsubscribe|unsubscribe-post|archive|help|owner|'
+          'post|subscribe))$' as plain,
                  name ~*
-                     '^(keywords|comments|organization|thread-topic|x-(?!deferred-|spam|original-|envelope-|smtpapi$).+)$' as text) a
+                     '^(keywords|comments|organization|thread-topic|'
+                     'x-(?!deferred-|spam|original-|envelope-|smtpapi$).+)$' as text) a
 $$;
 comment on function deferred.__mail_header_wrong is
     'why a mail may not have this header of its own; NULL: it may';

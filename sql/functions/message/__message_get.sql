@@ -2,10 +2,10 @@
 -- and the HTTP front. Workers never look at one, because the indexes of what they claim leave
 -- messages out, and __deferred_hot_message holds nothing else.
 --
--- A message is visible while due_at is NULL or past. Taking it sets due_at to the end of its
--- visibility timeout, so takers do not meet the messages that are hidden at the head of a queue.
--- Nobody needs to run for a message to come back: takers look at what is visible and at what is
--- due, and take what has been visible for longer.
+-- A message is visible if due_at is NULL or past. Taking a message sets due_at to the end of its
+-- visibility timeout, so takers do not read hidden messages at the head of a queue. No process is
+-- needed to make a message visible again. A taker reads both visible and due messages, and takes
+-- those that have been visible longest.
 --
 -- This returns one row a message and, with id NULL, one row a request.
 create or replace function deferred.__message_get(queues text[], counts integer[],

@@ -1,5 +1,5 @@
--- The text of a message is a JSON string. For a queue with a function, a text that is a JSON object
--- or array is stored as it stands, so that the function gets an object.
+-- The text of a message is stored as a JSON string. In a queue with a function, a JSON object or
+-- array is stored as it is, so that the function gets an object.
 create or replace function deferred.__message_params(text text, bound boolean) returns json
 language plpgsql immutable
 as $$

@@ -23,10 +23,12 @@ begin
     if found then return 0; end if;
     select * into q from deferred.__deferred_queue x where x.name = $1 for update;
     if q.removed_at is null then
-        return case when (select coalesce(jsonb_object_agg(coalesce(deferred.__message_setting(e.key), lower(e.key)), e.value), '{}')
+        return case when (select coalesce(jsonb_object_agg(coalesce(
+                              deferred.__message_setting(e.key), lower(e.key)), e.value), '{}')
                           from json_each_text(deferred.__message_metadata(q.metadata, q.fn,
                               q.max_dequeue)) e)
-                       = (select coalesce(jsonb_object_agg(coalesce(deferred.__message_setting(e.key), lower(e.key)), e.value), '{}')
+                       = (select coalesce(jsonb_object_agg(coalesce(
+                              deferred.__message_setting(e.key), lower(e.key)), e.value), '{}')
                           from json_each_text(deferred.__message_metadata(m.own, m.fn,
                               m.max_dequeue)) e) then 6 else 5 end;
     end if;

@@ -1,6 +1,6 @@
--- What clients set is forgotten. What an administrator set, limits among it, stays in the row and
--- is there when the queue is made
--- anew: else who may make queues would get rid of limits by removing them.
+-- Settings made by clients are deleted. Settings made by an administrator, such as limits, stay in
+-- the row and apply when the queue is created again. Otherwise a client could remove limits by
+-- removing its queue.
 create or replace function deferred.__message_queue_rm(queue text, batch integer,
                                                        out status integer, out upto bigint,
                                                        out more boolean)

@@ -1,6 +1,6 @@
--- What consumers see as metadata of a queue holds two settings too, so that they can be set from
--- there. Each has a name without "_" as well, for proxies drop headers that have one; it is shown
--- as it was set.
+-- Two settings of a queue are part of its metadata, so that consumers can set them. Each has a
+-- second name without "_", because proxies drop headers with "_". The metadata shows the name that
+-- was used.
 create or replace function deferred.__message_setting(name text) returns text
 language sql immutable
 as $$

@@ -49,7 +49,8 @@ begin
             visible_at = v_now + ($4)[f.n] * interval '1 second', xid = pg_current_xact_id(),
             params_bytes = case when h.fn is not null
                                     and ($5)[f.n] is not null
-                                        then deferred.__params_bytes(deferred.__message_params(($5)[f.n], true))
+                                        then deferred.__params_bytes(
+                                            deferred.__message_params(($5)[f.n], true))
                                 else h.params_bytes end
         from first f where h.id = any (array[f.id])
         returning h.id, f.n, f.receipt, h.visible_at, h.fn),
@@ -79,5 +80,5 @@ begin
 end
 $$;
 comment on function deferred.__message_update is
-    'hides messages anew, each by its receipt, which is replaced, and may replace their texts';
+    'hides messages again, each by its receipt, which is replaced, and may replace their texts';
 grant execute on function deferred.__message_update to deferred_http;

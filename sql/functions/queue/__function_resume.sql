@@ -1,5 +1,5 @@
--- What a function was limited to before the breaker paused it is so again. Called where an attempt
--- did not crash (__breaker.sql), and by hand.
+-- Restores the limit that a function had before the breaker paused it. Called when an attempt did
+-- not crash (__breaker.sql), and by hand.
 create or replace function deferred.__function_resume(name text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$

@@ -10,9 +10,9 @@ declare
     v_limited text[];
     v_lane   record;
 begin
-    -- A claim that is under way has read these jobs without the mark, and its lease is not to be
-    -- seen yet: it is waited for, and the next one waits for us, or a claim within the limits would
-    -- take the same jobs.
+    -- A claim in progress has read these jobs without the mark, and its lease is not visible yet.
+    -- This waits for that claim, and the next claim waits for this. Otherwise a claim within the
+    -- limits would take the same jobs.
     for v_lane in
         select distinct s.queue, s.priority
         from (select h.* from deferred.__deferred_hot h where h.id >= from_id order by h.id

@@ -1,6 +1,6 @@
--- Jobs need the row: limits, status, alerts and quotas go by it. So whoever defers the first job
--- to a queue waits for a transaction that is adding the same queue, but not for as long as it
--- stays open.
+-- Jobs need the row: limits, status, alerts and quotas use it. So a role that defers the first job
+-- to a queue waits for a transaction that adds the same queue. It does not wait as long as that
+-- transaction stays open.
 create or replace function deferred.__queue_add(queue text, creator name) returns void
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- Cancel the hot jobs of a queue among the next some ids; next_id NULL: all were looked at.
--- but_claimed: those that somebody holds are left to him.
+-- Cancels the hot jobs of a queue among the next ids. A next_id of NULL: that was all. If
+-- `but_claimed` is true, claimed jobs are not cancelled.
 create or replace function deferred.__queue_clear(queue text, from_id bigint, to_id bigint,
                                                   batch integer, but_claimed boolean default false,
     out cancelled bigint, out next_id bigint)

@@ -1,8 +1,8 @@
--- Those removed count until the quota is reached: then their rows go, but for those with settings
--- (deferred.__message_queue_rm()). Nothing is lost with them: a claim takes a queue without a row
--- as one without settings. Near its quota a creator waits for its other transactions that have
--- added some; before, each may add a tenth unseen. For a row, not for an advisory lock: that
--- anybody who can connect could hold.
+-- Removed queues count until the quota is reached. Then their rows are deleted, except rows with
+-- settings (deferred.__message_queue_rm()). Nothing is lost with them: a claim takes a queue
+-- without a row as one without settings. Near its quota a creator waits for its own transactions
+-- that have added queues. Before that, each transaction may add a tenth of the quota unseen. The
+-- lock is that of a row, because any role that can connect could hold an advisory lock.
 create or replace function deferred.__queue_quota(creator text, out quota integer,
                                                   out allowed boolean)
 language plpgsql

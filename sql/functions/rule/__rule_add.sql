@@ -52,10 +52,11 @@ begin
             message = format('rule ''%s'': statement timeout %s ms is out of range', $1, $9),
             hint = 'use 1 ms to 24 days';
     end if;
-    -- Queue and priority are arguments; the key is a column of each row, and the queue limits how
-    -- many jobs run; a job of a rule does not wait for other jobs.
+    -- Queue and priority are arguments, and the key is a column of each row. The queue limits how
+    -- many jobs run. A job of a rule does not wait for other jobs.
     perform deferred.__opts_job(v_opts, deferred.__job_options(
-        '{queue,priority,run_at,expires_at,key,on_duplicate,concurrency_key,concurrency,traceparent,after,flow}'));
+        '{queue,priority,run_at,expires_at,key,on_duplicate,concurrency_key,concurrency,
+          traceparent,after,flow}'));
     perform deferred.__defer_check(deferred.__actor(), v_queue, $3);
     insert into deferred.__deferred_rule (name, query, fn, params, key_column, queue, priority,
                                           opts, owner, search_path, statement_timeout_ms)

@@ -1,7 +1,7 @@
--- Makes a function that evaluates a rule with the rights of its owner, and sets the role to him.
--- Makes such a function in the temporary schema. Whoever calls it must be able to SET ROLE to the
--- owner, and so it runs with the rights of the caller; who acts from then on until the transaction
--- ends is the owner.
+-- Creates a function in the temporary schema that evaluates a rule with the rights of its owner,
+-- and sets the role to that owner. The caller must be able to SET ROLE to the owner, and so this
+-- function runs with the rights of the caller. The owner acts from then on until the transaction
+-- ends.
 create or replace function deferred.__rule_make(r deferred.__deferred_rule, what text,
                                                 volatility text, body text) returns void
 language plpgsql set search_path = pg_catalog, pg_temp

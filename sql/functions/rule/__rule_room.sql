@@ -1,5 +1,5 @@
--- Adds the partitions that so many jobs need; returns how many. The same for whoever fills a queue
--- by a rule.
+-- Adds the partitions that a number of jobs need, as deferred.__id_room() does, and returns how
+-- many. For a program that fills a queue by a rule.
 create or replace function deferred.__rule_room(jobs double precision) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '500ms'
 as $$

@@ -1,9 +1,9 @@
--- Makes jobs of the rows of the rule that __rule_open() took. ticks: report the progress. flow: the
--- jobs join it; NULL: none. One statement inserts what __rule_rows() returns, so no row goes to the
--- client. The hot row goes first, so that the unique index decides about a key. Only rows whose key
--- is not hot get an id: otherwise a rule that runs every minute would use up the range of a
--- partition in a day. Inserts in the order of the keys fill the index of keys page after page:
--- 300,000 hot rows take 3.2 s of processor time, 3.9 s without the sort.
+-- Makes jobs of the rows of the rule that __rule_open() took. If `ticks` is true, it reports
+-- progress. The jobs join `flow`, if one is given. One statement inserts what __rule_rows()
+-- returns, so no row goes to the client. The hot row goes first, so that the unique index decides
+-- about a key. Only rows whose key is not hot get an id. Otherwise a rule that runs every minute
+-- would use up the range of a partition in a day. Sorted inserts fill the index of keys page after
+-- page, in 3.2 instead of 3.9 s per 300,000 rows.
 create or replace function deferred.__rule_run(
     name text, estimate double precision, ticks boolean, flow bigint,
     out queued bigint, out skipped bigint, out failed bigint, out examples json)

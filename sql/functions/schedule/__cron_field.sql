@@ -14,7 +14,8 @@ declare
 begin
     foreach v_item in array string_to_array(field, ',') loop
         m := regexp_match(upper(v_item),
-                          '^(?:([*])|([0-9]{1,2}|[A-Z]{3})(?:-([0-9]{1,2}|[A-Z]{3}))?)(?:/([0-9]{1,3}))?$');
+                          '^(?:([*])|([0-9]{1,2}|[A-Z]{3})(?:-([0-9]{1,2}|[A-Z]{3}))?)'
+                          '(?:/([0-9]{1,3}))?$');
         if m is null then
             raise exception using errcode = '22023',
                 message = format('schedule rule ''%s'': %s ''%s'' is invalid',

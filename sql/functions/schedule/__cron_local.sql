@@ -1,6 +1,5 @@
 -- Next local time that a rule names, as if clocks were never changed. A rule of five fields that is
--- true at all is true within 40 years: so long it may take from one 29 February that is a Monday to
--- the next.
+-- ever true is true within 40 years. That is the longest time between two 29 February on a Monday.
 create or replace function deferred.__cron_local(c deferred.__cron,
                                                  after timestamp) returns timestamp
 language plpgsql immutable

@@ -1,16 +1,15 @@
 -- The next tick of a rule, on the server's clock and by its time zones, so that all hosts agree.
 -- Changes of clocks as Debian's cron has them:
 --
--- A fixed rule names local times. Each is a tick when the clocks show it first, or have passed it:
--- one that was skipped comes when the clocks were put forward, and one that is repeated does not
--- come again. So what counts is the latest time that the clocks have shown until now, and a tick is
--- the moment at which they first go beyond the next one named.
+-- A fixed rule names local times. A tick is the moment at which the clocks first show or pass a
+-- named time. So a skipped time ticks when the clocks are put forward, and a repeated time ticks
+-- once. The search starts at the latest time that the clocks have shown until now.
 --
--- Any other rule names moments: those at which the clocks show what it says. Those in a gap do not
--- exist, and repeated ones come twice. While the clocks run evenly the next one is found from the
--- calendar alone; where a change lies between, from behind the change. Changes more than two days
--- apart are met one by one, and none sets clocks by more than that; what is named for years ahead
--- is approached to two days.
+-- Any other rule names the moments at which the clocks show its times. Times in a gap do not exist,
+-- and repeated times tick twice. While the clocks run evenly, the next tick follows from the
+-- calendar alone. If a clock change lies between, the search starts again after the change. No
+-- change is larger than two days, and changes more than two days apart are met one by one. A tick
+-- that is years ahead is approached to two days.
 create or replace function deferred.__cron_next(c deferred.__cron, zone text,
                                                 after timestamptz) returns timestamptz
 language plpgsql stable

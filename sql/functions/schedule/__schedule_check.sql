@@ -1,6 +1,7 @@
--- Computes next ticks anew, of some schedules that were not looked at for an hour. Where the
--- server's clock went ahead and came back, they lie too far ahead, and with newer time zones they
--- may be wrong. What is due is left for the next tick. Whatever is locked comes with a later call.
+-- Computes the next ticks again of some schedules that were not checked for an hour. If the
+-- server's clock went ahead and came back, they lie too far ahead. With newer time zones they may
+-- be wrong. A due tick is left to the next call of deferred.__tick(), and a locked schedule to a
+-- later call.
 create or replace function deferred.__schedule_check(most integer) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -36,4 +37,4 @@ begin
 end
 $$;
 comment on function deferred.__schedule_check(integer) is
-    'part of deferred.maintain(): next ticks anew; returns how many have changed';
+    'part of deferred.maintain(): computes next ticks again; returns how many changed';

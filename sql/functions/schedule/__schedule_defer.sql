@@ -1,5 +1,5 @@
--- Who has a schedule of his roles defer is kept by deferred.__deferred_grant as in all he defers;
--- and a job that was dropped is none.
+-- The grants in deferred.__deferred_grant limit this as they limit any job that the owner defers. A
+-- job that the queue drops is an error.
 create or replace function deferred.__schedule_defer(s deferred.__deferred_schedule,
                                                      tick timestamptz) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
--- Stores one job of a schedule, whose queued_at is the tick before, as its owner, as
--- deferred.__enqueue() would if he called it: which it cannot do here, where a worker acts. NULL:
--- the queue is full and drops.
+-- Stores one job of a schedule as its owner, as deferred.__enqueue() would. A worker acts here, so
+-- this cannot call deferred.__enqueue(). queued_at of the schedule is the tick before. Returns NULL
+-- if the queue is full and drops jobs.
 create or replace function deferred.__schedule_job(s deferred.__deferred_schedule, due timestamptz,
                                                    tick timestamptz) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- The latest tick up to a moment, by halving what lies between the first and that: months of ticks
--- each minute take a few dozen steps.
+-- The latest tick up to a moment, by bisection between the first tick and that moment. Months of
+-- ticks each minute take a few dozen steps.
 create or replace function deferred.__schedule_latest(s deferred.__deferred_schedule,
                                                       first timestamptz, until timestamptz) returns
                                                           timestamptz

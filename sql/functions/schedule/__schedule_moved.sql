@@ -1,7 +1,7 @@
--- No schedule has a tick before the least next_tick of __deferred_state. Whoever sets a schedule
--- adds a note there and locks nothing, so nobody waits for a transaction that stays open. Its
--- note becomes visible together with the schedule. __schedule_raise() deletes notes and puts the
--- least tick of all schedules in their place. Too low a tick costs a look.
+-- No schedule has a tick before the least next_tick of __deferred_state. A transaction that sets a
+-- schedule adds a note there and locks nothing, so it blocks no other transaction. The note becomes
+-- visible together with the schedule. __schedule_raise() deletes notes and stores the least tick of
+-- all schedules instead. A tick that is too low costs one unnecessary check.
 create or replace function deferred.__schedule_moved(queue text, next_at timestamptz) returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

@@ -1,4 +1,4 @@
--- What options say of the jobs, checked. Those of the schedule itself are left out.
+-- The options of a schedule's jobs, checked. Options of the schedule itself are left out.
 create or replace function deferred.__schedule_opts(name text, opts json, overlap text) returns json
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$

@@ -1,6 +1,7 @@
--- Has the schedules of a file be those that are given, each with name, rule, fn, params, opts; in
--- one transaction. prune: those that came from it and are not in it any more are removed, but for
--- those of other roles. dry: what would be done is told; the caller rolls back.
+-- Makes the schedules of a file equal to those given, each with name, rule, fn, params and opts, in
+-- one transaction. If `prune` is true, it removes schedules that came from the file and are no
+-- longer in it, except those of other roles. If `dry` is true, it only returns what it would do,
+-- and the caller rolls back.
 create or replace function deferred.__schedule_sync(source text, schedules json,
                                                     prune boolean) returns table (name text,
                                                         what text)

@@ -1,5 +1,5 @@
--- Deals with one tick of a schedule whose row is locked. What it returns is the schedule as it is
--- then; it is not stored.
+-- Processes one tick of a schedule whose row is locked. Returns the schedule as it is afterwards,
+-- and does not store it.
 create or replace function deferred.__schedule_tick(s deferred.__deferred_schedule,
                                                     tick timestamptz, now timestamptz) returns
                                                         deferred.__deferred_schedule

@@ -27,6 +27,6 @@ begin
 end
 $$;
 comment on function deferred.__tick(integer) is
-    'has due ticks of schedules become jobs, and tells jobs that wait of ends; returns how many '
-    'it dealt with, and milliseconds until the next one, NULL: there is none';
+    'stores jobs for due ticks of schedules, and processes notes of ended jobs. Returns how many '
+    'it processed, and the milliseconds until the next one. NULL: there is none.';
 grant execute on function deferred.__tick(integer) to deferred_worker;

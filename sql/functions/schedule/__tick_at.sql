@@ -1,12 +1,12 @@
--- Deals with schedules whose next tick is due, first those that wait longest. Each is locked, its
--- ticks are stored together with their jobs, and its next tick with both: so whoever comes first
--- does it, a rollback leaves nothing behind, and nobody waits for anybody. A schedule that is
--- locked is being ticked, or changed, and passed. 100 schedules or 200 ms a call: what is left is
--- for the next one.
+-- Processes schedules whose next tick is due, longest due first. Each is locked, and its ticks are
+-- stored together with their jobs and its next tick. So a rollback leaves nothing behind. A locked
+-- schedule is being ticked or changed by another session and is skipped, so no session waits. A
+-- call processes 100 schedules, or as many as it can in 200 ms, and leaves the rest to the next
+-- call.
 --
--- Nobody's schedule holds up those of others: one whose job would wait for somebody's lock goes
--- behind all that are due now, and one whose rule cannot be read, as its time zone is no longer
--- known, is looked at again in an hour. Its ticks are then as if nobody had looked.
+-- No schedule delays another one. A schedule whose job would wait for a lock goes behind all that
+-- are due now. A schedule whose rule cannot be read, because its time zone is no longer known, is
+-- tried again in an hour. Its ticks of that time are not lost.
 create or replace function deferred.__tick_at(most integer, now timestamptz) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp set lock_timeout = '5ms'
 as $$

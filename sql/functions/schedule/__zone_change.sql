@@ -1,5 +1,5 @@
--- Moments are timestamps in UTC here and in __zone_reached() and __cron_next(): the difference of
--- two of them is exact, whatever the time zone of the session.
+-- Moments are timestamps in UTC here and in __zone_reached() and __cron_next(). The difference of
+-- two such timestamps is exact, whatever the time zone of the session.
 create or replace function deferred.__zone_change(zone text, low timestamp,
                                                   high timestamp) returns timestamp
 language plpgsql stable

@@ -1,6 +1,6 @@
--- Clears a queue step by step, as deferred.__act() does for a page. A step cancels some 1,000 jobs
--- up to last_id (NULL: up to now), or as many as there is time for, except those that are claimed.
--- The typed name must be that of the queue. The next step begins at next_id; NULL: that was all.
+-- Clears a queue step by step, as deferred.__act() does for a page. A step cancels about 1,000 jobs
+-- up to last_id (NULL: up to now), or as many as there is time for. Claimed jobs stay. The typed
+-- name must be that of the queue. The next step begins at next_id. NULL: that was all.
 create or replace function deferred.__act_clear(queue text, typed text, from_id bigint,
                                                 last_id bigint, who text, address text,
     out jobs bigint, out refused text, out next_id bigint, out upto bigint)

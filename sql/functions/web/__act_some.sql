@@ -11,12 +11,10 @@ declare
     v_most   constant bigint := 1000;
     v_begun  timestamptz := clock_timestamp();
     v        record;
-    v_filter json := json_strip_nulls((select json_object_agg(f.key, f.value)
-                                       from (select 'state' as key, to_json(state) as value
-                                                                               union all
-                                                                                   select e.key,
-                                                                                          e.value
-                                                                                              from json_each(filter) e) f));
+    v_filter json := json_strip_nulls((
+        select json_object_agg(f.key, f.value)
+        from (select 'state' as key, to_json(state) as value
+              union all select e.key, e.value from json_each(filter) e) f));
 begin
     if verb not in ('retry', 'cancel') is not false then
         raise exception using errcode = '22023',

@@ -1,26 +1,23 @@
 -- A worker reports the steps it made, and learns how many it may make. Invariants, r being the
 -- round of the group:
 --
--- 1. A live track is in round r, or has not heard yet that round r began and is in r - 1 with all
--- steps made.
---    A worker begins no attempt beyond the steps of the round that it was told it is in. So each
---    live track stands between the beginning and the end of round r, and no two differ by more than
---    the steps of a round.
--- 2. The round ends when each live track reported all its steps. What is reported are attempts that
--- have begun
---    for good, so it may lag behind what was made: then others wait a moment longer, no more.
--- 3. Only the worker itself moves its track. Others take it out, and only when its lease has passed
--- or its
---    registration ended; its row being locked, it is just reporting and so is alive.
--- 4. Who joins, takes out or ends a round holds the row of the group. So no round ends past
--- somebody who joins.
--- 5. A worker that comes back in the round in which it left goes on from where it was; in a later
--- one it
---    starts at its beginning.
+-- 1. A live track is in round r, or does not know yet that round r began and is in r - 1 with all
+--    steps made. A worker begins no attempt beyond the steps of the round that it knows. So each
+--    live track stands between the beginning and the end of round r. No two differ by more than the
+--    steps of a round.
+-- 2. The round ends when each live track has reported all its steps. A worker reports attempts that
+--    have begun for good. The report may lag behind, and then other workers wait a moment longer.
+-- 3. Only the worker itself moves its track. Other workers remove a track only after its lease has
+--    passed or its registration has ended. If the row is locked, its worker is reporting and so is
+--    alive.
+-- 4. A worker that joins, removes a track or ends a round holds the row of the group. So no round
+--    ends while another worker joins.
+-- 5. A worker that comes back in the round in which it left continues where it was. In a later
+--    round it starts at the beginning.
 --
--- Nobody waits for a lock: who does not get it is told to ask again. A report within a round writes
--- its own row alone; asking again while others are behind writes nothing until a third of the lease
--- has passed.
+-- No worker waits for a lock: one that does not get it is asked to try again. A report within a
+-- round writes only its own row. Asking again, while other workers are behind, writes nothing until
+-- a third of the lease has passed.
 create or replace function deferred.__track_move(p_worker bigint, p_group text, p_range integer,
                                                  p_lease_ms bigint,
                                       p_round bigint, p_made integer,

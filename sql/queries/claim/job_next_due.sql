@@ -26,7 +26,8 @@ select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000)
                                         then greatest(100, ceil(extract(epoch
                                             from u.at - clock_timestamp()) * 1000)) end) end::int8
         from (select min(x.next_tick) as next_tick from deferred.__deferred_state x) s
-        cross join (select least(case when pg_relation_size('deferred.__deferred_ended'::regclass) > 0 then deferred.__settle_due() end,
+        cross join (select least(case when pg_relation_size('deferred.__deferred_ended'::regclass)
+                                           > 0 then deferred.__settle_due() end,
                                  (select min(r.not_before) from deferred.__deferred_flow_retry r
                                   where r.ended_at is null)) as at offset 0) u) as tick_ms,
        (select ceil(extract(epoch from l.expires_at - clock_timestamp()) * 1000)::int8 + 1

@@ -23,7 +23,8 @@ select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
 from (select x.id, row_number() over (order by x.id desc) as n,
              coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
                       and $3::text is null
-                 and ($6::text is null or case when $13::text::bool then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)
+                 and ($6::text is null or case when $13::text::bool
+                      then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)
                  and ($7::text is null or x.key = $7) and ($8::text is null or x.rule = $8)
                  and ($9::text is null or x.created_by = $9)
                  and ($10::text is null or x.created_at >= $10::timestamptz)

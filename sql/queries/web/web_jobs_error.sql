@@ -21,7 +21,8 @@ from (select x.id, row_number() over (order by x.id desc) as n,
              coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
                       and $3::text is null and x.fn <> all ($18::text[])
                       and (cardinality($18) = 0 or x.created_by <> 'deferred_owner')
-                 and ($6::text is null or case when $13::text::bool then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)
+                 and ($6::text is null or case when $13::text::bool
+                      then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)
                  and ($7::text is null or x.key = $7) and ($8::text is null or x.rule = $8)
                  and ($9::text is null or x.created_by = $9)
                  and ($10::text is null or x.created_at >= $10::timestamptz)
@@ -33,7 +34,8 @@ from (select x.id, row_number() over (order by x.id desc) as n,
                and ($15::text[] is null or y.tags @> $15) order by y.id desc limit $12)) x) d
 cross join lateral (select case when d.may then exists (
                         select from deferred.__deferred_log l
-                        where l.job_id = d.id and case when $17::text::bool then strpos(lower(l.error), lower($16::text)) > 0
+                        where l.job_id = d.id and case when $17::text::bool
+                                   then strpos(lower(l.error), lower($16::text)) > 0
                                                        else deferred.__error_kind(l.error) =
                                                            deferred.__error_kind($16) end)
                                                                else false end as said offset 0) e

@@ -25,7 +25,8 @@ select j.id, j.state, j.queue, j.fn, j.label, j.priority::int4, j.attempt,
 from (select x.id, row_number() over (order by x.id desc) as n,
              coalesce(($1::text is null or x.queue = $1) and ($2::text is null or x.fn = $2)
                       and $3::text is null
-                 and ($6::text is null or case when $13::text::bool then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)
+                 and ($6::text is null or case when $13::text::bool
+                      then strpos(lower(x.label), lower($6)) > 0 else x.label = $6 end)
                  and ($7::text is null or x.key = $7) and ($8::text is null or x.rule = $8)
                  and ($9::text is null or x.created_by = $9)
                  and ($10::text is null or x.created_at >= $10::timestamptz)
@@ -55,11 +56,23 @@ from (select x.id, row_number() over (order by x.id desc) as n,
             (select y.id, y.queue, y.fn, y.label, y.key, y.rule, y.created_by, y.created_at,
              y.params from deferred.__deferred y
              where $19 is null and $20 is not null
-               and hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) is not null
-               and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) < (hashtextextended($20 collate "C", 0), (select deferred.__id_before($5::int8, $11::text::timestamptz)))
-               and (hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0), y.id) >= (hashtextextended($20 collate "C", 0), -9223372036854775808)
+               and hashtextextended(
+                   case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null
+                        else y.params #>> $16::text[] end collate "C", 0) is not null
+               and (hashtextextended(
+                   case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null
+                        else y.params #>> $16::text[] end collate "C", 0), y.id)
+                   < (hashtextextended($20 collate "C", 0),
+                             (select deferred.__id_before($5::int8, $11::text::timestamptz)))
+               and (hashtextextended(
+                   case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null
+                        else y.params #>> $16::text[] end collate "C", 0), y.id)
+                   >= (hashtextextended($20 collate "C", 0), -9223372036854775808)
                and ($15::text[] is null or y.tags @> $15)
-                   order by hashtextextended(case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null else y.params #>> $16::text[] end collate "C", 0) desc, y.id desc limit $12)) x) d
+                   order by hashtextextended(
+                   case when (y.params::text collate "C") ~* E'\\\\u(0000|d[89a-f])' then null
+                        else y.params #>> $16::text[] end collate "C", 0) desc,
+                            y.id desc limit $12)) x) d
 cross join lateral (select x.* from deferred.job x where x.id = d.id offset 0) j
 where (d.may and ($14 is null or j.last_outcome = $14)) or (d.n = $12
       -- Whether it goes on. This is not a bound of the walk: the planner expects few rows in a
