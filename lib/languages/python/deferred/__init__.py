@@ -58,7 +58,7 @@ def milliseconds(span: Span) -> int:
 
 
 class Stop(BaseException):
-    """SIGTERM arrived in a job: its time is up, it was cancelled, or the worker stops. `except Exception` lets it pass."""
+    """SIGTERM came: the time is up, the job is cancelled, or the worker stops. `except Exception` lets it pass."""
 
 
 class Verdict(Exception):

@@ -67,7 +67,7 @@ def close_stale_connections() -> None:
 
 
 class Program:
-    """The state of one process. SIGTERM raises Stop while `armed`, but not within `with self`, where it is `pending`."""
+    """The state of one process. SIGTERM raises Stop while `armed`, but within `with self` it is `pending`."""
 
     def __init__(self) -> None:
         self.settings: Dict[str, str] = {}
