@@ -1,0 +1,20 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Deferred;
+
+/** What a job asks for: a worker's runner, or a test. @internal */
+interface Host
+{
+    /** @param array<string, mixed> $head */
+    public function send(?Job $job, string $type, array $head, string $body = ''): void;
+
+    public function left(): ?float;
+
+    public function stopAsked(Job $job): bool;
+
+    public function setting(string $name): ?string;
+
+    public function last(): void;
+}

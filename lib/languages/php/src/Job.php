@@ -1,0 +1,129 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Deferred;
+
+/**
+ * The job that a function was called for. It is valid until the function returns.
+ *
+ * @property-read ?\DateTimeImmutable $created when the job was deferred
+ * @property-read ?\DateTimeImmutable $tick when the schedule was due, or null if no schedule made the job
+ * @property-read ?\DateTimeImmutable $previous_tick the tick of the schedule's previous job, or null
+ * @property-read array<string, mixed> $parents the jobs that this job waited for:
+ *     ['pack' => ['id' => 17, 'outcome' => 'ok', 'result' => 'three boxes']]
+ */
+final class Job
+{
+    public const ERROR = 1;
+    public const WARNING = 2;
+    public const INFO = 3;
+    public const DEBUG = 4;
+
+    public readonly int $id;
+    public readonly string $fn;
+    /** The number of this attempt, from 1. */
+    public readonly int $attempt;
+    /** '' if there is none. */
+    public readonly string $label;
+    /** Proves to the database that this attempt holds the job. */
+    public readonly int $receipt;
+    /** The W3C trace context in which the job was deferred, or ''. */
+    public readonly string $traceparent;
+
+    /**
+     * @param array<string, mixed> $head of the message that started the job
+     * @internal
+     */
+    public function __construct(
+        private readonly Host $host,
+        private readonly array $head,
+        private readonly string $parentsJson = ''
+    ) {
+        $this->id = (int) $head['job'];
+        $this->fn = $head['fn'];
+        $this->attempt = $head['attempt'] ?? 1;
+        $this->label = $head['label'] ?? '';
+        $this->receipt = (int) ($head['receipt'] ?? 0);
+        $this->traceparent = $head['traceparent'] ?? '';
+    }
+
+    /** The members that few functions read. */
+    public function __get(string $name): mixed
+    {
+        if ($name === 'parents') {
+            return $this->parentsJson === '' ? [] : Program::decode($this->parentsJson, true);
+        }
+        if (!in_array($name, ['created', 'tick', 'previous_tick'], true)) {
+            throw new \LogicException("a job has no member '$name'");
+        }
+        $us = (int) ($this->head["{$name}_us"] ?? 0);
+        return $us === 0 ? null : Program::moment($us);
+    }
+
+    /** The seconds until the time limit of this attempt, or null without a limit. */
+    public function left(): ?float
+    {
+        return $this->host->left();
+    }
+
+    /** True if the function should end soon, because the worker stops or the job was cancelled. */
+    public function stop_asked(): bool
+    {
+        return $this->host->stopAsked($this);
+    }
+
+    /** The text of a setting of this program, or null. */
+    public function setting(string $name): ?string
+    {
+        return $this->host->setting($name);
+    }
+
+    /** Report how far the job is; -1 is unknown. At most 200 bytes of the text are kept. */
+    public function progress(int $done, int $total = -1, string $text = ''): void
+    {
+        $short = preg_replace('/[\xc2-\xf4][\x80-\xbf]{0,2}$/D', '', substr($text, 0, 200));
+        $text = strlen($text) > 200 ? $short : $text;
+        $this->host->send($this, 'progress', ['done' => $done, 'total' => $total, 'text' => $text]);
+    }
+
+    /** Write to the worker's log, for example with level Job::WARNING. */
+    public function log(string $text, int $level = self::INFO): void
+    {
+        $this->host->send($this, 'log', ['level' => $level], substr($text, 0, Program::TEXT_MAX));
+    }
+
+    /**
+     * Defer a call in the statement that records the success of this attempt.
+     *
+     * @param array<string, mixed> $options those of deferred.defer() in SQL
+     */
+    public function defer(string $fn, mixed $params = [], array $options = []): void
+    {
+        $text = params($params);
+        $body = $text . ($options ? json($options) : '');
+        $this->host->send($this, 'defer', ['fn' => $fn, 'params' => strlen($text)], $body);
+    }
+
+    /** Ask the worker to replace this process after the job. */
+    public function last(): void
+    {
+        $this->host->last();
+    }
+
+    /** Record the success of this attempt in the transaction of the caller. What the function returns is ignored. */
+    public function finish(\PDO $connection, mixed $result = null): void
+    {
+        $text = $result === null ? null : stored($result);
+        $call = 'deferred.finish(cast(? as bigint), cast(? as bigint), cast(? as text))';
+        select($connection, $call, [$this->id, $this->receipt, $text]);
+    }
+
+    /** Let the lease of the job last at least this span from now. Returns its end. */
+    public function extend(\PDO $connection, string|int|float $span): \DateTimeImmutable
+    {
+        $call = 'extract(epoch from deferred.extend(cast(? as bigint), cast(? as bigint), cast(? as bigint)))';
+        $end = select($connection, $call, [$this->id, $this->receipt, milliseconds($span)]);
+        return Program::moment((int) round((float) $end * 1e6));
+    }
+}

@@ -1,0 +1,337 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Deferred;
+
+/**
+ * The functions of a program, and the conversation with the worker, which writes to descriptor 3 and reads from 4.
+ *
+ *     Program::define('resize', fn (array $params, Job $job) => ['width' => 640], timeout: '10s');
+ *     Program::run();
+ *
+ * See deferred_program(7).
+ */
+final class Program implements Host
+{
+    /** Bytes of a result, an error or a log line that are kept. */
+    public const TEXT_MAX = 8192;
+
+    /** @var array<string, array{run: callable, assoc: bool, limits: array<string, int>}> */
+    private static array $functions = [];
+    /** @var list<callable> */
+    private static array $before = [];
+    /** @var list<callable> */
+    private static array $after = [];
+
+    /** @var array<string, string> */
+    private array $settings = [];
+    private ?Job $job = null;
+    private ?float $end = null;
+    private bool $stopping = false;
+    private bool $last = false;
+    /** SIGTERM throws Stop while this is true, but not while the program writes or reads a message. */
+    private bool $armed = false;
+    private bool $busy = false;
+    private bool $pending = false;
+    private int $pid;
+
+    /**
+     * @param resource $in
+     * @param resource $out
+     */
+    private function __construct(private $in, private $out)
+    {
+        $this->pid = getmypid();
+    }
+
+    /**
+     * Offer a function of params and a Job. Objects in params are arrays, or stdClass if the first parameter
+     * of the function has a type that includes object.
+     */
+    public static function define(
+        string $name,
+        callable $run,
+        string|int|float|null $timeout = null,
+        ?int $max_attempts = null
+    ): void {
+        if (!preg_match('/^[A-Za-z_][A-Za-z0-9_.]{0,126}$/D', $name)) {
+            $hint = "use letters, digits, '_' and '.', at most 127 bytes";
+            throw new \InvalidArgumentException("'$name' is not a function name; $hint");
+        }
+        if (isset(self::$functions[$name])) {
+            throw new \LogicException("function '$name' is defined twice");
+        }
+        $first = (new \ReflectionFunction(\Closure::fromCallable($run)))->getParameters()[0] ?? null;
+        self::$functions[$name] = [
+            'run' => $run,
+            'assoc' => !preg_match('/\b(object|stdClass)\b/', (string) $first?->getType()),
+            'limits' => array_filter([
+                'timeout_ms' => $timeout === null ? null : milliseconds($timeout),
+                'max_attempts' => $max_attempts,
+            ], fn (?int $limit) => $limit !== null),
+        ];
+    }
+
+    /** Call this with each Job before its function. An exception ends the attempt like the function's. */
+    public static function beforeJob(callable $hook): void
+    {
+        self::$before[] = $hook;
+    }
+
+    /** Call this with each Job after its function. An exception is only logged. */
+    public static function afterJob(callable $hook): void
+    {
+        self::$after[] = $hook;
+    }
+
+    /** Serve the worker and exit at its end. Returns at once in a process that was not started by a worker. */
+    public static function run(string $version = ''): void
+    {
+        if (getenv('DEFERRED_PROGRAM') === false) {
+            return;
+        }
+        putenv('DEFERRED_PROGRAM');  // children do not inherit it
+        unset($_ENV['DEFERRED_PROGRAM'], $_SERVER['DEFERRED_PROGRAM']);
+        ini_set('display_errors', 'stderr');
+        $program = new self(fopen('php://fd/3', 'rb'), fopen('php://fd/4', 'wb'));
+        stream_set_chunk_size($program->in, 1 << 16);
+        stream_set_write_buffer($program->out, 0);
+        if (function_exists('pcntl_async_signals')) {
+            pcntl_async_signals(true);
+            pcntl_signal(SIGTERM, $program->terminate(...), false);
+        }
+        foreach (self::$functions as $name => $function) {
+            $program->send(null, 'function', ['name' => (string) $name] + $function['limits']);
+        }
+        $program->send(null, 'ready', ['protocol' => 1, 'version' => $version]);
+        while (($head = $program->head()) !== null) {
+            if ($head['type'] === 'call') {
+                $program->call($head);
+                continue;
+            }
+            $program->body($head['bytes'] ?? 0);
+            if ($head['type'] === 'setting') {
+                $program->settings[$head['name']] = $head['value'];
+            }
+        }
+        exit(0);
+    }
+
+    /**
+     * Call hooks and function. Returns what is stored and the exception that ended the function.
+     *
+     * @return array{string, ?\Throwable}
+     * @internal
+     */
+    public static function execute(Job $job, string $params): array
+    {
+        try {
+            $function = self::$functions[$job->fn]
+                ?? throw new Unready("the program has no function '$job->fn'");
+            foreach (self::$before as $hook) {
+                $hook($job);
+            }
+            return [stored($function['run'](self::decode($params, $function['assoc']), $job)), null];
+        } catch (\Throwable $error) {
+            return ['', $error];
+        }
+    }
+
+    /** @internal */
+    public static function finishHooks(Job $job): void
+    {
+        foreach (self::$after as $hook) {
+            try {
+                $hook($job);
+            } catch (\Throwable $error) {
+                $job->log("after_job: $error", Job::ERROR);
+            }
+        }
+    }
+
+    /** @internal */
+    public static function outcome(?\Throwable $error): string
+    {
+        return $error === null ? 'ok' : ($error instanceof Verdict ? $error::OUTCOME : 'failed');
+    }
+
+    /** The message of a verdict, or of any other exception its message and trace. @internal */
+    public static function describe(\Throwable $error): string
+    {
+        return $error instanceof Verdict ? $error->getMessage() : (string) $error;
+    }
+
+    /** Half of a pair of surrogates has no form in UTF-8, and becomes U+FFFD. @internal */
+    public static function decode(string $json, bool $assoc): mixed
+    {
+        $value = json_decode($json, $assoc, 1 << 20);
+        if (json_last_error() === JSON_ERROR_UTF16) {
+            $pair = '\\\\u[dD][89abAB]\w\w\\\\u[dD][c-fC-F]\w\w';
+            $json = preg_replace("/(?:\\\\\\\\|$pair)(*SKIP)(*F)|\\\\u[dD][89a-fA-F]\w\w/", '\ufffd', $json);
+            $value = json_decode($json, $assoc, 1 << 20);
+        }
+        if (json_last_error() !== JSON_ERROR_NONE) {
+            throw new \JsonException('params: ' . json_last_error_msg());
+        }
+        return $value;
+    }
+
+    /** @internal */
+    public static function moment(int $us): \DateTimeImmutable
+    {
+        $text = sprintf('%d.%06d', intdiv($us, 1_000_000), $us % 1_000_000);
+        return \DateTimeImmutable::createFromFormat('U.u', $text);
+    }
+
+    /** @internal */
+    public static function timeout(string $fn): ?int
+    {
+        return self::$functions[$fn]['limits']['timeout_ms'] ?? null;
+    }
+
+    /** The head of the next message, or null at the end of file. */
+    private function head(): ?array
+    {
+        do {
+            $line = fgets($this->in);
+        } while ($line === false && !feof($this->in));  // a signal arrived
+        return $line === false ? null : json_decode($line, true, 4, JSON_THROW_ON_ERROR);
+    }
+
+    private function body(int $bytes): string
+    {
+        $body = '';
+        while (($rest = $bytes - strlen($body)) > 0) {
+            $body .= $rest > 1 << 16 ? stream_get_contents($this->in, $rest) : fread($this->in, $rest);
+            if (feof($this->in)) {
+                exit(0);
+            }
+        }
+        return $body;
+    }
+
+    /** Execute one job and report its outcome. */
+    private function call(array $head): void
+    {
+        $body = $this->body($head['bytes'] ?? 0);
+        $size = $head['params'] ?? 0;
+        $limit = $head['timeout_ms'] ?? null;
+        $this->end = $limit === null ? null : microtime(true) + $limit / 1000;
+        $this->stopping = $this->last = false;
+        $parents = substr($body, $size, $head['parents'] ?? 0);
+        $this->job = $job = new Job($this, $head, $parents);
+        $levels = ob_get_level();
+        $error = null;
+        try {
+            $this->armed = true;
+            [$result, $error] = self::execute($job, substr($body, 0, $size));
+            $this->armed = false;
+        } catch (Stop $error) {  // between two statements of this file
+            $result = '';
+        }
+        $this->armed = $this->pending = false;
+        self::finishHooks($job);
+        while (ob_get_level() > $levels) {
+            ob_end_flush();
+        }
+        flush();
+        $this->done($job, $result, $error);
+    }
+
+    private function done(Job $job, string $result, ?\Throwable $error): void
+    {
+        $done = ['outcome' => self::outcome($error)];
+        if ($error !== null) {
+            $result = self::describe($error);
+            $half = intdiv(self::TEXT_MAX, 2) - 3;
+            if (strlen($result) > self::TEXT_MAX) {
+                $result = substr($result, 0, $half) . "\n...\n" . substr($result, -$half);
+            }
+            if ($error instanceof Verdict && $error->afterMs !== null) {
+                $done['after_ms'] = $error->afterMs;
+            }
+        } elseif (strlen($result) > self::TEXT_MAX) {
+            $max = self::TEXT_MAX;
+            $job->log('the result has ' . strlen($result) . " bytes; the first $max are kept", Job::WARNING);
+            $result = substr($result, 0, $max);
+        }
+        $this->send($job, 'done', $done + ($this->last ? ['last' => 1] : []), $result);
+        $this->job = null;
+    }
+
+    /** The handler of SIGTERM. The signal does not name a job, so it is ignored between jobs. */
+    private function terminate(): void
+    {
+        $this->pending = $this->armed && $this->busy;
+        if ($this->armed && !$this->busy) {
+            $this->armed = false;
+            $this->stopping = true;
+            throw new Stop('the job was stopped by SIGTERM');
+        }
+    }
+
+    private function release(): void
+    {
+        $this->busy = false;
+        if ($this->pending) {
+            $this->terminate();
+        }
+    }
+
+    public function send(?Job $job, string $type, array $head, string $body = ''): void
+    {
+        if ($job !== $this->job) {
+            throw new \LogicException("job $job?->id has ended");
+        }
+        if (getmypid() !== $this->pid) {
+            throw new \LogicException('a forked child cannot send messages');
+        }
+        $head = ['type' => $type] + ($job ? ['job' => (string) $job->id] : []) + $head + ['bytes' => strlen($body)];
+        $data = json_encode($head, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE) . "\n" . $body;
+        $this->busy = true;
+        while ($data !== '') {
+            $written = fwrite($this->out, $data);
+            if ($written === false) {
+                exit(1);  // the runner has ended
+            }
+            $data = substr($data, $written);
+        }
+        $this->release();
+    }
+
+    public function left(): ?float
+    {
+        return $this->end === null ? null : max($this->end - microtime(true), 0.0);
+    }
+
+    public function stopAsked(Job $job): bool
+    {
+        $this->busy = true;
+        while (!$this->stopping && $job === $this->job) {
+            $ready = [$this->in];
+            $none = null;
+            if (!@stream_select($ready, $none, $none, 0)) {
+                break;
+            }
+            $head = $this->head();
+            if ($head === null) {
+                break;
+            }
+            $this->body($head['bytes'] ?? 0);
+            $this->stopping = $head['type'] === 'stop' && ($head['job'] ?? '') === (string) $job->id;
+        }
+        $this->release();
+        return $this->stopping;
+    }
+
+    public function setting(string $name): ?string
+    {
+        return $this->settings[$name] ?? null;
+    }
+
+    public function last(): void
+    {
+        $this->last = true;
+    }
+}

@@ -1,0 +1,110 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Deferred;
+
+/**
+ * Calls a function in a test, without a worker and without a database:
+ *
+ *     $done = Testing::call('resize', ['owner' => 'ann@example.org'], attempt: 2);
+ *     $this->assertSame('ok', $done->outcome);
+ *     $this->assertSame('send_mail', $done->deferred[0]['fn']);
+ */
+final class Testing implements Host
+{
+    public string $outcome = 'ok';
+    /** What a worker would store: the result, or the error if the outcome is not ok. */
+    public string $text = '';
+    /** The value of a result that was stored as JSON. */
+    public mixed $data = null;
+    public ?\Throwable $exception = null;
+    public ?int $after_ms = null;
+    public bool $last = false;
+    /** @var list<array{fn: string, params: mixed, options: array<string, mixed>}> what Job::defer() got */
+    public array $deferred = [];
+    /** @var list<string> */
+    public array $logged = [];
+    /** @var list<array{done: int, total: int, text: string}> */
+    public array $progress = [];
+
+    /** @param array<string, string> $settings */
+    private function __construct(private ?float $end, private array $settings, private bool $stop)
+    {
+    }
+
+    /**
+     * Calls a function with its hooks. Params and result pass through JSON, as with a worker.
+     *
+     * @param array<string, string> $settings
+     * @param array<string, mixed> $parents
+     * @param string|int|float|null $timeout default: that of the function; visible to the function, not enforced
+     * @param bool $stop what Job::stop_asked() returns
+     * @param mixed ...$members of the job as in the protocol: attempt, label, receipt, created_us, tick_us, job ...
+     */
+    public static function call(
+        string $fn,
+        mixed $params = [],
+        array $settings = [],
+        array $parents = [],
+        string|int|float|null $timeout = null,
+        bool $stop = false,
+        mixed ...$members
+    ): self {
+        $limit = $timeout === null ? Program::timeout($fn) : milliseconds($timeout);
+        $done = new self($limit === null ? null : microtime(true) + $limit / 1000, $settings, $stop);
+        $head = $members + ['job' => 1, 'fn' => $fn, 'created_us' => (int) (microtime(true) * 1e6)];
+        $job = new Job($done, $head, $parents ? json($parents) : '');
+        [$done->text, $error] = Program::execute($job, params($params));
+        if ($error) {
+            $done->outcome = Program::outcome($error);
+            $done->text = Program::describe($error);
+            $done->after_ms = $error->afterMs ?? null;
+            $done->exception = $error;
+        } else {
+            $done->data = json_decode($done->text, true);
+        }
+        Program::finishHooks($job);
+        return $done;
+    }
+
+    /** @internal */
+    public function send(?Job $job, string $type, array $head, string $body = ''): void
+    {
+        if ($type === 'log') {
+            $this->logged[] = $body;
+        } elseif ($type === 'progress') {
+            $this->progress[] = $head;
+        } else {
+            $this->deferred[] = [
+                'fn' => $head['fn'],
+                'params' => json_decode(substr($body, 0, $head['params']), true),
+                'options' => json_decode(substr($body, $head['params']) ?: '{}', true),
+            ];
+        }
+    }
+
+    /** @internal */
+    public function left(): ?float
+    {
+        return $this->end === null ? null : max($this->end - microtime(true), 0.0);
+    }
+
+    /** @internal */
+    public function stopAsked(Job $job): bool
+    {
+        return $this->stop;
+    }
+
+    /** @internal */
+    public function setting(string $name): ?string
+    {
+        return $this->settings[$name] ?? null;
+    }
+
+    /** @internal */
+    public function last(): void
+    {
+        $this->last = true;
+    }
+}
