@@ -69,6 +69,7 @@ function resize => timeout => '1.5s', max_attempts => 7, sub {
     return { width => $_[0]{width} };
 };
 function setting => sub { $_[1]->setting($_[0]) };
+function attempt => sub { return { n => $_[1]->attempt } };
 function big => sub { 'x' x 8191 . "\x{f6}" };
 function held => sub { my $held = `readlink /proc/self/fd/3 /proc/self/fd/4`; $held };
 function replaced => sub { $_[1]->last };
@@ -77,7 +78,7 @@ function wide => sub { $_[1]->progress(1e30, undef, "\"\n\x{f6}" x 100) };
 function long => sub { $_[1]->defer('f' x 20_000) };
 END { print "ended\n" }
 PROGRAM
-is message($from)->{name}, $_, "function $_ is announced" for qw(big held label long replaced);
+is message($from)->{name}, $_, "function $_ is announced" for qw(attempt big held label long replaced);
 my $head = message($from);
 is_deeply [ @$head{qw(type name timeout_ms max_attempts)} ], [ 'function', 'resize', 1500, 7 ], 'with its limits';
 message($from) for qw(setting wide);
@@ -93,6 +94,8 @@ is_deeply [ @{ message($from) }{qw(job body)} ], [ '9223372036854775807', "a\"b\
     'a setting has its characters, and a large id its digits';
 call($to, 1, 'label', '{}', label => "a \"b\" \\ c: \"d\":5");
 is message($from)->{body}, 'a "b" \\ c: "d":5', 'a label cannot add members';
+call($to, 1, 'attempt', '{}', attempt => 3);
+is message($from)->{body}, '{"n":3}', 'the number of the attempt is a number in JSON';
 call($to, 1, 'big', '{}');
 is message($from)->{type}, 'log', 'a result that is cut is logged';
 is length message($from)->{body}, 8191, 'and cut between characters';

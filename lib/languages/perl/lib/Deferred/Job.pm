@@ -12,7 +12,7 @@ my %LEVEL = (error => 1, warning => 2, info => 3, debug => 4);
 
 sub id          { $_[0]{head}{job} }
 sub fn          { $_[0]{head}{fn} }
-sub attempt     { $_[0]{head}{attempt} }
+sub attempt     { 0 + $_[0]{head}{attempt} }    # a number in JSON too
 sub label       { $_[0]{head}{label} // '' }
 sub receipt     { $_[0]{head}{receipt} }
 sub traceparent { $_[0]{head}{traceparent} // '' }
