@@ -9,10 +9,10 @@
 #   deps-NAME        the same for demo, check, schedules, lint, deb or packages
 #   clean            stop the private server and remove build/
 #
-# Variables: CC, CFLAGS and LDFLAGS add to ours. V=1 prints whole commands. SANITIZE=address,undefined
-# builds into a folder of its own. SEED=N repeats a random test. TESTS="tests/bin/test_x.py -k word"
-# selects tests. tests/lib/NAME_test.c or .sh in it selects a unit test. Other tests do
-# not run, and the closing lines say so.
+# Variables: CC, CFLAGS and LDFLAGS add to ours. V=1 prints whole commands.
+# SANITIZE=address,undefined builds into a folder of its own. SEED=N repeats a random test.
+# TESTS="tests/bin/test_x.py -k word" selects tests. tests/lib/NAME_test.c or .sh in it selects a
+# unit test. Other tests do not run, and the closing lines say so.
 
 .DEFAULT_GOAL := all
 .PHONY: help
@@ -117,7 +117,7 @@ COMPLETED := $(COMMANDS)
 COMPLETIONS := $(COMPLETED:%=$(B)/completion/bash/%) $(COMPLETED:%=$(B)/completion/zsh/_%)
 LIBS := $(B)/lib/libdeferred.a $(B)/lib/libdeferred.so
 
-# What a rule prints: a short line, the whole command with V=1, nothing with -s.
+# A rule prints a short line, the whole command with V=1, nothing with -s.
 ifdef V
 say =
 else ifneq ($(findstring s,$(filter-out -%,$(firstword $(MAKEFLAGS)))),)
@@ -129,7 +129,7 @@ endif
 .PHONY: all
 all: $(LIBS) $(PROGRAMS) $(PLUGINS) $(COMPLETIONS)
 
-# Changes when the compiler or its flags change (also by another prefix). Then everything is built again.
+# Changes when the compiler, its flags or the prefix change. Then everything is built again.
 FLAGS_NOW = $(COMPILE) $(LINK) $(PKG_LIBS)
 .PHONY: FORCE
 FORCE:
@@ -161,10 +161,12 @@ $(B)/obj/internal.a: $(LIB_OBJ)
 $(B)/obj/http.a: $(call objects,lib/http)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
-# With -flto gcc has to write machine code, or objcopy cannot make symbols local. clang always does so.
+# With -flto gcc has to write machine code, or objcopy cannot make symbols local. clang does so
+# always.
 LTO_ENDS := $(if $(findstring clang,$(CC)),,-flinker-output=nolto-rel)
-# Applications are linked with the API and with what it needs, without libcrypto. The static library is
-# one object that exports only the public names, so that no other name can collide with an application's.
+# Applications are linked with the API and with what it needs, without libcrypto. The static library
+# is one object that exports only the public names, so that no other name can collide with an
+# application's.
 $(B)/lib/libdeferred.a: $(API_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,AR)$(CC) $(CFLAGS) $(if $(findstring -flto,$(CFLAGS)),$(LTO_ENDS)) -nostdlib -r \
@@ -190,7 +192,7 @@ $(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 $(B)/bin/deferred_web: $(WEB_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread
-# The program contains the assets of its pages, compressed. The name of each changes with its content.
+# The program contains the assets of its pages, compressed. Their names change with their content.
 WEB_ASSETS := $(wildcard bin/deferred_web/assets/*)
 $(B)/gen/web_assets.h: $(WEB_ASSETS)
 	@mkdir -p $(B)/gen/web
@@ -227,7 +229,7 @@ $(B)/plugins/%.so:
 
 # Where nothing was said about jobs at a time, as many as there are processors.
 PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
-# A target that installs missing packages does the rest in a second make, which asks pkg-config again.
+# A target that installs packages does the rest in a second make, which asks pkg-config again.
 MAKE_AGAIN = $(MAKE) --no-print-directory $(PARALLEL)
 
 MAN_PAGES := $(wildcard lib/*.[1-8] bin/*/*.[1-8] cron/*.[1-8] docs/man/*.[1-8])

@@ -1,4 +1,4 @@
-# Installation, the source tarball, and Debian packages: those that the targets need, and those that we make.
+# Installation, the source tarball, our Debian packages, and the packages that targets need.
 #
 # Targets that install and package
 #   install          honours DESTDIR, prefix, libdir, mandir, sysconfdir
@@ -37,8 +37,8 @@ dist:
 	@mv build/$(NAME_VERSION).tar.xz.tmp build/$(NAME_VERSION).tar.xz
 	@echo build/$(NAME_VERSION).tar.xz
 
-# Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked tarball.
-# DEB_PLACE names another folder than build/deb. DEB_ARGS goes to dpkg-buildpackage.
+# Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked
+# tarball. DEB_PLACE names another folder than build/deb. DEB_ARGS goes to dpkg-buildpackage.
 DEB_PLACE ?= build/deb
 deb: deps-deb dist
 	@rm -rf $(DEB_PLACE) && mkdir -p $(DEB_PLACE)
@@ -56,7 +56,8 @@ check-packages: deps-packages
 INSTALL ?= install
 INSTALL_DATA = $(INSTALL) -m 644
 PUBLIC_HEADERS := $(wildcard lib/include/*.h)
-# The plugin sample is for trials in the tree and for tests. Its function append writes files, so it is not installed.
+# The plugin sample is for trials in the tree and for tests. Its function append writes files, so it
+# is not installed.
 INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
 DOCS := README.md CHANGELOG.md LICENSE $(wildcard docs/*.md docs/*/*.md)
 SAMPLES := $(filter-out %.1 %.5 %.8 %/debian %.mk,$(wildcard cron/*))

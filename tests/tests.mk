@@ -1,5 +1,5 @@
-# Tests, demo and the private server. A unit test is one file tests/lib/NAME_test.c, a bad plugin one file
-# tests/plugins/NAME.c.
+# Tests, demo and the private server. A unit test is one file tests/lib/NAME_test.c, a bad plugin
+# one file tests/plugins/NAME.c.
 #
 # Targets that run tests
 #   check            tests that are not slow; WHOLE=1 adds slow ones and sanitizers
@@ -48,7 +48,8 @@ $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	@mkdir -p $(@D) $(B)/obj/tests/plugins
 	$(call say,CC)$(COMPILE) -MF $(B)/obj/tests/plugins/$*.d -shared $(OUR_LDFLAGS) $(LDFLAGS) -o $@ $< \
 		$(PLUGIN_LIBS_$*)
-# A model contains nothing of the library, and no run-time checks of the compiler, which would slow it down.
+# A model contains nothing of the library, and no run-time checks of the compiler, which would slow
+# it down.
 $(MODELS): $(B)/tests/model/%: tests/model/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(LDFLAGS) -o $@ $<
@@ -89,7 +90,7 @@ $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ)
 
 .PHONY: tests
 tests: test-parts $(FUZZ_TARGETS) $(UNIT_TESTS) $(B)/tests/demo/demo
-# What the tests in Python need.
+# All that the tests in Python need.
 .PHONY: test-parts
 test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
 
@@ -144,7 +145,8 @@ check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE_AGAIN) tests
 	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
-# SEED is the first of 20 seeds. The advice was written with the seeds from 0 on, so other numbers try new workloads.
+# SEED is the first of 20 seeds. The advice was written with the seeds from 0 on, so other numbers
+# try new workloads.
 check-advise: deps-check
 	+@$(MAKE_AGAIN) test-parts
 	@$(PYTHON) tests/harness/check_advise.py $(if $(SEED),--seed $(SEED))
@@ -210,8 +212,9 @@ format:
 	@tests/harness/deps.sh clang-format black
 	@$(PYTHON) -B tests/harness/format.py
 
-# FUZZ_S seconds for each target. libFuzzer learns from the code that it reaches. It needs clang and its own library.
-# Without them the corpus is changed at random, with a printed seed. build/fuzz keeps what was found.
+# FUZZ_S seconds for each target. libFuzzer learns from the code that it reaches. It needs clang and
+# its own library. Without them the corpus is changed at random, with a printed seed. build/fuzz
+# keeps what was found.
 FUZZ_S ?= 60
 FUZZ_SEED ?= $(shell date +%s)
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))

@@ -30,8 +30,8 @@ bench-wake bench-runners: bench-%: deps-check
 	@$(PYTHON) tests/bench/$*.py
 bench-programs: all $(BENCH_PROGRAMS) $(B)/tests/plugins/stamp.so
 
-# Node looks for modules next to the script that names them, so the scripts run where npm puts the packages.
-# PEERS="--only held --rounds 1" passes options on. NODE names another node.
+# Node looks for modules next to the script that names them, so the scripts run where npm puts the
+# packages. PEERS="--only held --rounds 1" passes options on. NODE names another node.
 NODE ?= $(or $(shell command -v node),/usr/bin/node)
 export NODE
 PEERS_SRC := $(wildcard tests/bench/peers/*.mjs)

@@ -18,6 +18,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 BASELINE = os.path.join(TOP, "tests", "docs", "baseline.txt")
 WORDS_MAX = 25
 KINDS = ("wide", "long", "words")
+HASHED = (".conf", ".service", ".socket", ".timer", ".crontab", ".logrotate", ".yml", ".mk", ".postinst", ".postrm", "")
 WIDTHS = {".c": 120, ".h": 120, ".py": 120, ".sql": 100, ".md": 100, ".conf": 100}
 SOURCES = (
     "README.md",
@@ -30,8 +31,11 @@ SOURCES = (
     "lib/*.[1-8]",
     "docs/man/*.[1-8]",
     "bin/*/*.[1-8]",
-    "cron/*.[1-8]",
-    "cron/deferred.conf",
+    "Makefile",
+    "cron/*",
+    "cron/debian/*",
+    "tests/*.mk",
+    "tests/bench/*.mk",
     "lib/**/*.[ch]",
     "bin/**/*.[ch]",
     "sql/**/*.sql",
@@ -146,6 +150,19 @@ def comments(text, opening):
                 part.append(line.strip())
 
 
+def hash_comments(text):
+    """Paragraphs of comments behind `#`. A comment without a blank, or with an indented text, holds code."""
+    start, part = 0, []
+    for number, line in [*enumerate(text.split("\n"), 1), (0, "")]:
+        found = re.match(r"\s*# ([^ \t].*)", line)
+        if part and not found:
+            yield start, " ".join(part)
+            part = []
+        if found:
+            start = start if part else number
+            part.append(found[1])
+
+
 C_TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
 SQL_TOKEN = re.compile(r"""/\*.*?\*/|(?:^[ \t]*)?--[^\n]*(?:\n[ \t]*--[^\n]*)*|'(?:''|[^'])*'""", re.S | re.M)
 
@@ -192,10 +209,8 @@ def paragraphs(path, text):
             text.count("\n", 0, at) + 1 for found in RAISE.finditer(text) for at in range(found.start(), found.end())
         }
         return [(n, p, m and n in raised) for n, p, m in code(text, SQL_TOKEN, "'")]
-    if kind == ".conf":
-        return [
-            (n, p, False) for n, p in markdown([re.sub(r"^\s*# ?", "", line) if "#" in line else "" for line in lines])
-        ]
+    if kind in HASHED:
+        return [(n, p, False) for n, p in hash_comments(text)]
     return []
 
 
@@ -203,10 +218,13 @@ def faults(path):
     """Yields (kind, line, text) of one file."""
     with open(os.path.join(TOP, path), encoding="utf-8") as f:
         text = f.read()
-    width = WIDTHS.get(os.path.splitext(path)[1])
+    kind = os.path.splitext(path)[1]
+    width = WIDTHS.get(kind)
     fenced = False
     for number, line in enumerate(text.split("\n"), 1):
         fenced ^= path.endswith(".md") and line.lstrip().startswith("```")
+        if kind not in WIDTHS and kind in HASHED:  # lines of a crontab or a unit cannot be folded
+            width = re.match(r"\s*# [^ \t]", line) and WIDTHS[".md"]
         if (
             width
             and not fenced
@@ -225,7 +243,8 @@ def faults(path):
 
 def counts():
     """{path: (wide, long, words, messages)} of all files with a fault."""
-    paths = sorted({os.path.relpath(p, TOP) for s in SOURCES for p in glob.glob(os.path.join(TOP, s), recursive=True)})
+    found = {p for s in SOURCES for p in glob.glob(os.path.join(TOP, s), recursive=True) if os.path.isfile(p)}
+    paths = sorted(os.path.relpath(p, TOP) for p in found)
     found = {path: [kind for kind, _, _ in faults(path)] for path in paths}
     kinds = (*KINDS, "messages")
     return {path: tuple(faults.count(kind) for kind in kinds) for path, faults in found.items() if faults}

@@ -181,7 +181,7 @@ def test_the_access_log_of_the_unit_is_turned_over_as_its_user():
     path = re.search(r"--access-log %L(\S+)", unit)[1]
     block = re.search(rf"(?ms)^/var/log{path} {{\n(.*?)^}}", rotated)[1]
     assert f"\tsu {user} {user}\n" in block and f"\tcreate 0640 {user} {user}\n" in block
-    assert f"useradd --system --user-group {user} " in unit
+    assert f"useradd --system --user-group {user}\n" in unit
 
 
 def test_no_file_is_unfinished_or_names_the_machine_it_was_made_on():
