@@ -7,6 +7,7 @@
 import os
 import re
 import sys
+import textwrap
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONF, PAGE = (os.path.join(TOP, "cron", name) for name in ("deferred.conf", "deferred.conf.5"))
@@ -19,13 +20,15 @@ def read(path):
 
 
 def mdoc(text):
-    """One sentence a line, as mdoc(7) wants it."""
+    """A line for each sentence, and lines of less than 80 bytes, as mdoc(7) wants it."""
     text = re.sub(r"(?<=[.;])\s+(?=[A-Z0-9\"])", lambda m: "\n", re.sub(r"\s+", " ", text)).replace("\\", "\\e")
     # A page of the manual becomes a reference, and stands on a line of its own.
     text = re.sub(
         r"\s*\b([a-z_.-]+)\((\d)\)([.,;]?)\s*", lambda m: f"\n.Xr {m[1]} {m[2]}{' ' + m[3] if m[3] else ''}\n", text
     )
-    return re.sub(r"\n+", "\n", text.strip()).replace("\n'", "\n\\&'") + "\n"
+    text = re.sub(r"\n+", "\n", text.strip())
+    fold = lambda line: line[0] == "." and line or textwrap.fill(line, 78, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(map(fold, text.split("\n"))).replace("\n'", "\n\\&'") + "\n"
 
 
 def settings(conf):

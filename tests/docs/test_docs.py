@@ -41,8 +41,11 @@ def test_there_is_a_man_page_for_each_program_the_library_and_the_config_file():
 @pytest.mark.parametrize("page", MAN_PAGES)
 def test_a_man_page_is_well_formed(page):
     if os.path.exists("/usr/bin/mandoc"):
-        done = run(["mandoc", "-Tlint", "-Wwarning", os.path.join(pg.TOP, page)])
-        assert done.returncode == 0, done.stdout
+        done = run(["mandoc", "-Tlint", os.path.join(pg.TOP, page)])
+        found = done.stdout.splitlines()
+        # The pages may not be installed, and ALERTS is not meant to be CAVEATS.
+        beside = r"referenced manual not found|mandoc\.db|possible typo in section name"
+        assert [line for line in found if not re.search(beside, line)] == []
     assert read(page).startswith(".\\\" SPDX-License-Identifier: MIT") or ".Dt " in read(page)
 
 
