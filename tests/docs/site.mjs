@@ -62,6 +62,11 @@ for (const [question, answer] of [
 	["how large may params be", "docs/explanation/faq.html#how-large-can-params-be"],
 	["two applications", "docs/how-to/several-applications.html"],
 	["how to monitor", "docs/how-to/alerts.html"],
+	["how do I stop a job that runs", "docs/explanation/faq.html#how-do-i-stop-a-job-that-runs"],
+	["what if the database is down", "docs/explanation/faq.html#what-if-the-database-is-down"],
+	["where does the database password go", "docs/explanation/faq.html#where-do-i-put-the-database-password"],
+	["make a job more urgent", "docs/explanation/faq.html#how-do-i-make-a-job-urgent"],
+	["jobs per second", "docs/explanation/faq.html#how-many-jobs-can-it-run-per-second"],
 	["keep history for a year", "docs/how-to/retention.html"]]) {
 	await page.goto(`file://${folder}/index.html`);
 	await page.getByLabel("Search", { exact: true }).fill(question);
