@@ -139,6 +139,15 @@ def reader(db):
     r.close()
 
 
+def test_each_file_is_named_before_its_text():
+    """The comment for the test does not show on the page."""
+    for page in PAGES:
+        text = read(page)
+        for comment in re.finditer("<!-- (?:file|append): (.*?) -->", text):
+            before = text[: comment.start()].rstrip().split("\n\n")[-1]
+            assert f"`{comment[1]}`" in before, (page, comment[1])
+
+
 def test_each_block_says_what_it_is():
     for page in PAGES:
         for mark, argument, language, text in blocks(page):
