@@ -103,6 +103,26 @@ def test_links_lead_somewhere_and_files_that_a_document_names_are_there(name):
         assert glob.glob(os.path.join(pg.TOP, re.sub(r"NAME|SUBJECT", "*", path))), path
 
 
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", *PAGES, *MAN_PAGES])
+def test_functions_views_and_settings_that_a_document_names_are_there(name):
+    text = read(name)
+    tables = read("sql", "migrations", "0001_tables.sql")
+    views = [os.path.basename(p)[: -len(".sql")] for p in glob.glob(os.path.join(pg.TOP, "sql", "views", "*.sql"))]
+    in_sql = {*pg.sources("functions"), *views, *re.findall(r"create (?:\w+ )+deferred\.(\w+)", tables)}
+    files = {"conf", "h"}
+    # Attributes of spans have such names too.
+    of_sql = [] if "spans" in name else re.findall(r"(?<![\w/.-])deferred\.(\w+)\b(?![\w/.-]*/)", text)
+    assert set(of_sql) - in_sql - files == set()
+    headers = "".join(map(read, glob.glob(os.path.join(pg.TOP, "lib", "include", "*.h"))))
+    in_c = re.findall(r"\b(deferred_\w+)\(\)", text) + re.findall(r"\bhost->(\w+)", text)
+    assert [called for called in in_c if not re.search(rf"\b{called}\b", headers)] == []
+    settings = set(re.findall(r'\("(\w+\.\w+)"', read("lib", "port", "config_table.c")))
+    settings |= {"database.conninfo", "database.shard"}
+    sections = {setting.split(".")[0] for setting in settings}
+    named = re.findall(r"`(\w+\.\w+)`", text) + re.findall(r"(?m)^\.I[ct] (?:Ic )?(\w+\.\w+)\b", text)
+    assert {n for n in named if n.split(".")[0] in sections} - settings == set()
+
+
 def test_each_page_of_the_documentation_is_in_its_index():
     linked = set(re.findall(r"\]\(([^)#:]+\.md)", read("docs", "README.md")))
     pages = {os.path.normpath(os.path.join("docs", link)) for link in linked}
