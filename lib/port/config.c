@@ -144,8 +144,14 @@ void config_free(struct config *config)
 	for (int kind = 0; kind < CONFIG_KINDS; kind++)
 		config_section_clear(&config->sections[kind]);
 	for (size_t i = 0; i < config->commands_len; i++)
-		free((void *)config->commands[i].argv);
+		if (!config->commands[i].program)
+			free((void *)config->commands[i].argv);
+	for (size_t i = 0; i < config->programs_len; i++) {
+		free((void *)config->programs[i].argv);
+		free((void *)config->programs[i].watch);
+	}
 	free(config->commands);
+	free(config->programs);
 	free(config->shards);
 	free(config->values);
 	free(config->path);
@@ -311,6 +317,17 @@ const struct config_command *config_commands(const struct config *config, size_t
 {
 	*len = config->commands_len;
 	return config->commands;
+}
+
+const struct config_program *config_programs(const struct config *config, size_t *len)
+{
+	*len = config->programs_len;
+	return config->programs;
+}
+
+bool config_has_functions(const struct config *config)
+{
+	return config->commands_len + config->programs_len > 0;
 }
 
 const char *config_key_file(const struct config *config)

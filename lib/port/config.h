@@ -40,13 +40,30 @@ extern const struct config_setting config_settings[]; /* ends with name == NULL 
 
 struct config;
 
-/* A function that is a command: section `function "NAME" { command = {...} ... }`. */
+/* A function that is a command, section `function "NAME" { command = {...} ... }`, or one of a program, section
+ * `function "NAME" { program = "PROGRAM" ... }`. */
 struct config_command {
 	const char *name;
-	const char *const *argv; /* ends with NULL; argv[0] is an absolute path */
+	const char *const *argv; /* ends with NULL; argv[0] is an absolute path; of the program, if there is one */
+	const char *program;     /* NULL: it is a command */
 	int64_t timeout_ms;      /* 0: default */
 	int32_t max_attempts;    /* 0: default */
 	bool new_privileges;     /* setuid programs gain rights in it */
+};
+
+/* A process that executes many jobs: section `program "NAME" { command = {...} ... }`. */
+#define CONFIG_PROGRAMS_MAX 32
+struct config_program {
+	const char *name;
+	const char *const *argv;  /* as above */
+	const char *const *watch; /* ends with NULL: absolute paths */
+	const char *directory;    /* NULL: that of commands */
+	int64_t max_jobs;         /* of one process; 0: no limit; -1: not set */
+	int64_t max_memory;       /* bytes after a job; 0: no limit */
+	int64_t start_timeout_ms;
+	int64_t timeout_ms;   /* of functions that announce none; 0: default */
+	int32_t max_attempts; /* the same */
+	bool declared; /* some section `function` names it: it offers those functions, and is started when called */
 };
 
 /*
@@ -90,6 +107,8 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 		       void *data);
 
 const struct config_command *config_commands(const struct config *config, size_t *len);
+const struct config_program *config_programs(const struct config *config, size_t *len);
+bool config_has_functions(const struct config *config); /* is there a command or a program? */
 
 /*
  * A section with a title. A recurring job is `schedule "NAME" { rule = "..." function = "..." ... }`. The database
@@ -97,6 +116,7 @@ const struct config_command *config_commands(const struct config *config, size_t
  */
 struct config_section {
 	char *name;
+	int line; /* of the file, at its end */
 	struct config_member {
 		char *name, *value;
 	} * members;

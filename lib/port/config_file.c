@@ -276,7 +276,12 @@ static int next_token(struct reader *r)
 
 /* ---- sections with a title --------------------------------------------------------------------- */
 
-static const char *const function_members[] = { "command", "timeout", "max_attempts", "new_privileges", NULL };
+static const char *const function_members[] = {
+	"command", "program", "timeout", "max_attempts", "new_privileges", NULL,
+};
+static const char *const program_members[] = {
+	"command", "directory", "max_jobs", "max_memory", "start_timeout", "watch", "max_attempts", "timeout", NULL,
+};
 static const char *const schedule_members[] = {
 	"rule",
 	"function",
@@ -304,19 +309,46 @@ static const char *const shard_members[] = { "number", "conninfo", "accepting", 
 static int end_function(struct reader *r, const struct config_section *s)
 {
 	const char *command = config_section_get(s, "command"), *gains = config_section_get(s, "new_privileges");
+	const char *program = config_section_get(s, "program");
 
 	if (!names_is_function(s->name))
 		return fail(r, r->line,
 			    "function '%.64s': a name has 1 to 127 letters, digits, '_' and '.', "
 			    "and begins with a letter or '_'",
 			    s->name);
-	if (!command)
-		return fail(r, r->line, "function '%s' has no command", s->name);
-	if (command[0] != '/')
+	if (command && program)
+		return fail(r, r->line, "function '%s' has both a command and a program", s->name);
+	if (!command && !program)
+		return fail(r, r->line, "function '%s' has neither a command nor a program", s->name);
+	if (command && command[0] != '/')
 		return fail(r, r->line, "function '%s': command '%.64s' is not an absolute path", s->name, command);
+	if (program && gains)
+		return fail(r, r->line, "function '%s': new_privileges is only for commands", s->name);
 	if (gains && strcmp(gains, "0") != 0 && strcmp(gains, "1") != 0)
 		return fail(r, r->line, "function '%s': new_privileges must be 0 or 1, not '%.64s'", s->name, gains);
 	return config_section_command(r->config, s, r->err);
+}
+
+static int end_program(struct reader *r, const struct config_section *s)
+{
+	const char *command = config_section_get(s, "command"), *directory = config_section_get(s, "directory");
+	size_t len = strlen(s->name);
+
+	if (len < 1 || len > 64 || strspn(s->name, LETTERS) != len)
+		return fail(r, r->line, "program '%.64s': a name has 1 to 64 letters, digits and '_'", s->name);
+	if (r->config->programs_len == CONFIG_PROGRAMS_MAX)
+		return fail(r, r->line, "there are more than %d sections 'program'", CONFIG_PROGRAMS_MAX);
+	if (!command)
+		return fail(r, r->line, "program '%s' has no command", s->name);
+	if (command[0] != '/')
+		return fail(r, r->line, "program '%s': command '%.64s' is not an absolute path", s->name, command);
+	if (directory && directory[0] != '/')
+		return fail(r, r->line, "program '%s': directory '%.64s' is not an absolute path", s->name, directory);
+	for (size_t i = 0; i < s->len; i++)
+		if (strcmp(s->members[i].name, "watch") == 0 && s->members[i].value[0] != '/')
+			return fail(r, r->line, "program '%s': watch '%.64s' is not an absolute path", s->name,
+				    s->members[i].value);
+	return config_section_program(r->config, s, r->err);
 }
 
 /* The name becomes part of the name of a file. */
@@ -355,6 +387,7 @@ static const struct kind {
 	int (*end)(struct reader *r, const struct config_section *s);
 } kinds[CONFIG_KINDS] = {
 	[CONFIG_FUNCTION] = { "function", function_members, end_function },
+	[CONFIG_PROGRAM] = { "program", program_members, end_program },
 	[CONFIG_SETTINGS] = { "settings", NULL, NULL },
 	[CONFIG_SCHEDULE] = { "schedule", schedule_members, NULL },
 	[CONFIG_SHARD] = { "shard", shard_members, end_shard },
@@ -398,7 +431,8 @@ static int fail_unknown(struct reader *r)
 
 static int take_value(struct reader *r, const struct kind *kind, struct config_section *s)
 {
-	const struct config_setting *setting = kind ? config_setting(r->name) : table_entry(r);
+	const struct config_setting *setting =
+		kind ? config_section_setting((enum config_kind)(kind - kinds), r->name) : table_entry(r);
 	char name[PLACE_SIZE], place[2 * PLACE_SIZE];
 	struct config_value value = { 0 };
 	int rc = 0;
@@ -407,7 +441,7 @@ static int take_value(struct reader *r, const struct kind *kind, struct config_s
 	snprintf(place, sizeof(place), "%.256s:%d: %s", r->config->path, r->line, setting_name(r, name));
 	if (!kind)
 		return config_value_set(r->config->values, setting, r->text, place, r->err);
-	if (kind == &kinds[CONFIG_FUNCTION] && setting) {
+	if (setting) {
 		rc = config_value_parse(setting, r->text, &value, place, r->err);
 		free(value.text);
 	}
@@ -451,7 +485,8 @@ static int read_setting(struct reader *r, const struct kind *kind, struct config
 		return out_of_memory(r->err);
 	if (!is_known(r, kind))
 		return fail_unknown(r);
-	list = kind == &kinds[CONFIG_FUNCTION] && strcmp(r->name, "command") == 0;
+	list = (kind == &kinds[CONFIG_FUNCTION] || kind == &kinds[CONFIG_PROGRAM]) &&
+	       (strcmp(r->name, "command") == 0 || strcmp(r->name, "watch") == 0);
 	if ((token = next_token(r)) < 0)
 		return token;
 	if (token != '=' && !(token == '+' && list))
@@ -482,7 +517,35 @@ static int read_settings(struct reader *r, const struct kind *kind, struct confi
 		free(r->name);
 		r->name = NULL;
 	}
+	if (s)
+		s->line = r->line;
 	return rc == 0 && kind && kind->end ? kind->end(r, s) : rc;
+}
+
+/* A program may come after its functions. */
+static int find_programs(struct reader *r)
+{
+	for (size_t i = 0; i < r->config->commands_len; i++) {
+		struct config_command *c = &r->config->commands[i];
+		struct config_program *p = c->program ? config_section_find_program(r->config, c->program) : NULL;
+
+		if (c->program && !p) {
+			fail(r, config_section_find(&r->config->sections[CONFIG_FUNCTION], c->name)->line,
+			     "function '%s': program '%.64s' does not exist", c->name, c->program);
+			error_hint(r->err, "add a section: program \"%.64s\" { command = {\"/usr/bin/...\"} }",
+				   c->program);
+			return DEFERRED_ECONFIG;
+		}
+		if (!p)
+			continue;
+		c->argv = p->argv;
+		p->declared = true;
+		if (c->timeout_ms == 0)
+			c->timeout_ms = p->timeout_ms;
+		if (c->max_attempts == 0)
+			c->max_attempts = p->max_attempts;
+	}
+	return 0;
 }
 
 static int add_section(struct reader *r, enum config_kind kind, const char *title, struct config_section **s)
@@ -568,6 +631,8 @@ static int read_text(struct config *config, const char *text, size_t len, struct
 		else
 			rc = token < 0 ? token : fail_syntax(&r, "unexpected '%.64s' outside sections", r.text);
 	}
+	if (rc == 0)
+		rc = find_programs(&r);
 	free(r.name);
 	free(r.text);
 	return rc;

@@ -82,43 +82,104 @@ void config_section_clear(struct config_list *list)
 	free(list->p);
 }
 
-/* Without that member, *number is not changed. */
-static int read_limit(const struct config_section *section, const char *name, int64_t *number,
-		      struct deferred_error *err)
+/* ---- functions and programs -------------------------------------------------------------------- */
+
+static const struct config_setting program_settings[] = {
+	{ .name = "max_jobs", .type = CONFIG_INT, .min = 0, .max = 1e9 },
+	{ .name = "max_memory", .type = CONFIG_BYTES, .min = 0, .max = 1e15 },
+	{ .name = "start_timeout", .type = CONFIG_MS, .min = 100, .max = 600e3 },
+};
+
+const struct config_setting *config_section_setting(enum config_kind kind, const char *name)
+{
+	if (kind != CONFIG_FUNCTION && kind != CONFIG_PROGRAM)
+		return NULL;
+	for (size_t i = 0; kind == CONFIG_PROGRAM && i < sizeof(program_settings) / sizeof(program_settings[0]); i++)
+		if (strcmp(program_settings[i].name, name) == 0)
+			return &program_settings[i];
+	return strcmp(name, "timeout") == 0 || strcmp(name, "max_attempts") == 0 ? config_setting(name) : NULL;
+}
+
+struct config_program *config_section_find_program(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->programs_len; i++)
+		if (strcmp(config->programs[i].name, name) == 0)
+			return &config->programs[i];
+	return NULL;
+}
+
+/* The value of a member that was checked when it was read, or a default. */
+static int64_t section_number(enum config_kind kind, const struct config_section *section, const char *name,
+			      int64_t number)
 {
 	const char *text = config_section_get(section, name);
 	struct config_value value = { 0 };
-	int rc = text ? config_value_parse(config_setting(name), text, &value, name, err) : 0;
+	struct deferred_error err = { 0 };
 
-	if (text && rc == 0)
-		*number = value.number;
+	if (text && config_value_parse(config_section_setting(kind, name), text, &value, name, &err) == 0)
+		number = value.number;
 	free(value.text);
-	return rc;
+	return number;
+}
+
+/* The values of a list, and NULL behind them. NULL: out of memory. */
+static const char **section_list(const struct config_section *section, const char *name)
+{
+	const char **list = calloc(section->len + 1, sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; list && i < section->len; i++)
+		if (strcmp(section->members[i].name, name) == 0)
+			list[n++] = section->members[i].value;
+	return list;
 }
 
 int config_section_command(struct config *config, const struct config_section *section, struct deferred_error *err)
 {
 	const char *gains = config_section_get(section, "new_privileges");
-	const char **argv = calloc(section->len + 1, sizeof(*argv));
-	struct config_command *p = argv ? realloc(config->commands, (config->commands_len + 1) * sizeof(*p)) : NULL;
-	int64_t timeout_ms = 0, max_attempts = 0;
-	int rc;
+	const char *program = config_section_get(section, "program");
+	const char **argv = program ? NULL : section_list(section, "command");
+	struct config_command *p =
+		argv || program ? realloc(config->commands, (config->commands_len + 1) * sizeof(*p)) : NULL;
 
 	if (!p) {
 		free(argv);
 		return error_set(err, DEFERRED_ENOMEM, "config", "cannot read the settings: out of memory");
 	}
 	config->commands = p;
-	p += config->commands_len++;
-	*p = (struct config_command){ .name = section->name, .argv = argv };
-	for (size_t i = 0; i < section->len; i++)
-		if (strcmp(section->members[i].name, "command") == 0)
-			*argv++ = section->members[i].value;
-	rc = read_limit(section, "timeout", &timeout_ms, err);
-	if (rc == 0)
-		rc = read_limit(section, "max_attempts", &max_attempts, err);
-	p->timeout_ms = timeout_ms;
-	p->max_attempts = (int32_t)max_attempts;
-	p->new_privileges = gains && strcmp(gains, "1") == 0;
-	return rc;
+	p[config->commands_len++] = (struct config_command){
+		.name = section->name,
+		.argv = argv,
+		.program = program,
+		.timeout_ms = section_number(CONFIG_FUNCTION, section, "timeout", 0),
+		.max_attempts = (int32_t)section_number(CONFIG_FUNCTION, section, "max_attempts", 0),
+		.new_privileges = gains && strcmp(gains, "1") == 0,
+	};
+	return 0;
+}
+
+int config_section_program(struct config *config, const struct config_section *section, struct deferred_error *err)
+{
+	const char **argv = section_list(section, "command"), **watch = section_list(section, "watch");
+	struct config_program *p =
+		argv && watch ? realloc(config->programs, (config->programs_len + 1) * sizeof(*p)) : NULL;
+
+	if (!p) {
+		free(argv);
+		free(watch);
+		return error_set(err, DEFERRED_ENOMEM, "config", "cannot read the settings: out of memory");
+	}
+	config->programs = p;
+	p[config->programs_len++] = (struct config_program){
+		.name = section->name,
+		.argv = argv,
+		.watch = watch,
+		.directory = config_section_get(section, "directory"),
+		.max_jobs = section_number(CONFIG_PROGRAM, section, "max_jobs", -1),
+		.max_memory = section_number(CONFIG_PROGRAM, section, "max_memory", 0),
+		.start_timeout_ms = section_number(CONFIG_PROGRAM, section, "start_timeout", 30000),
+		.timeout_ms = section_number(CONFIG_PROGRAM, section, "timeout", 0),
+		.max_attempts = (int32_t)section_number(CONFIG_PROGRAM, section, "max_attempts", 0),
+	};
+	return 0;
 }

@@ -5,7 +5,7 @@
 
 #include "port/config_value.h"
 
-enum config_kind { CONFIG_FUNCTION, CONFIG_SETTINGS, CONFIG_SCHEDULE, CONFIG_SHARD, CONFIG_KINDS };
+enum config_kind { CONFIG_FUNCTION, CONFIG_PROGRAM, CONFIG_SETTINGS, CONFIG_SCHEDULE, CONFIG_SHARD, CONFIG_KINDS };
 
 struct config {
 	char *path;
@@ -14,9 +14,11 @@ struct config {
 		struct config_section *p;
 		size_t len;
 	} sections[CONFIG_KINDS];
-	/* Sections of two kinds, converted. The sections keep the texts. */
+	/* Sections of three kinds, converted. The sections keep the texts. */
 	struct config_command *commands;
 	size_t commands_len;
+	struct config_program *programs;
+	size_t programs_len;
 	struct config_shard *shards;
 	size_t shards_len;
 };
@@ -39,7 +41,14 @@ void config_section_drop(struct config_section *section, const char *name);
 
 void config_section_clear(struct config_list *list);
 
-/* Add the function that a section describes. The section has been checked. */
+/* Add the function or the program that a section describes. The section has been checked. */
 int config_section_command(struct config *config, const struct config_section *section, struct deferred_error *err);
+int config_section_program(struct config *config, const struct config_section *section, struct deferred_error *err);
+
+/* The table entry of a member that a section of this kind checks as a setting; NULL: none. */
+const struct config_setting *config_section_setting(enum config_kind kind, const char *name);
+
+/* The program of that name; NULL: there is none. */
+struct config_program *config_section_find_program(const struct config *config, const char *name);
 
 #endif

@@ -75,24 +75,52 @@ static int write_pair(void *data, const char *name, const char *value)
 	return 0;
 }
 
-static void write_command(FILE *f, const struct config_command *c)
+static void write_list(FILE *f, const char *name, const char *const *list)
 {
-	fprintf(f, "function %s { timeout = %lldms new_privileges = %d command = {", c->name, (long long)c->timeout_ms,
-		c->new_privileges);
-	for (size_t i = 0; c->argv[i]; i++) {
-		write_quoted(f, c->argv[i]);
+	fprintf(f, "%s = {", name);
+	for (size_t i = 0; list[i]; i++) {
+		write_quoted(f, list[i]);
 		putc(',', f);
 	}
-	if (c->max_attempts)
-		fprintf(f, "} max_attempts = %d }\n", c->max_attempts);
+	fputs("} ", f);
+}
+
+static void write_command(FILE *f, const struct config_command *c)
+{
+	fprintf(f, "function %s { timeout = %lldms ", c->name, (long long)c->timeout_ms);
+	if (c->program)
+		fprintf(f, "program = %s ", c->program);
 	else
-		fputs("} }\n", f);
+		fprintf(f, "new_privileges = %d ", c->new_privileges);
+	if (!c->program)
+		write_list(f, "command", c->argv);
+	if (c->max_attempts)
+		fprintf(f, "max_attempts = %d ", c->max_attempts);
+	fputs("}\n", f);
+}
+
+static void write_program(FILE *f, const struct config_program *p)
+{
+	fprintf(f, "program %s { max_memory = %.9fk start_timeout = %lldms timeout = %lldms ", p->name,
+		(double)p->max_memory / 1024, (long long)p->start_timeout_ms, (long long)p->timeout_ms);
+	write_list(f, "command", p->argv);
+	write_list(f, "watch", p->watch);
+	if (p->directory) {
+		fputs("directory = ", f);
+		write_quoted(f, p->directory);
+	}
+	if (p->max_jobs >= 0)
+		fprintf(f, "max_jobs = %lld ", (long long)p->max_jobs);
+	if (p->max_attempts)
+		fprintf(f, "max_attempts = %d ", p->max_attempts);
+	fputs("}\n", f);
 }
 
 /* All that the file says. Given: free(). */
 static char *write_config(const struct config *config, size_t *size)
 {
 	const struct config_command *commands;
+	const struct config_program *programs;
 	const struct config_section *schedules;
 	const struct config_shard *shards;
 	char *text;
@@ -104,6 +132,9 @@ static char *write_config(const struct config *config, size_t *size)
 		if (config_given(config, s->name))
 			write_setting(f, config, s);
 	config_each_public(config, write_pair, &pairs);
+	programs = config_programs(config, &n);
+	for (size_t i = 0; i < n; i++)
+		write_program(f, &programs[i]);
 	commands = config_commands(config, &n);
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(commands[i].name, JOB_HOOK_FN) != 0)
