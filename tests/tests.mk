@@ -68,6 +68,9 @@ $(B)/tests/%: tests/%.c $(B)/obj/internal.a $(B)/flags
 		$(CRYPTO_LIBS) -ldl -lpthread
 
 # Linked with the one file of a program that it tests.
+$(B)/tests/lib/program_message_test: $(B)/obj/bin/deferred_runner/program_message.o
+$(B)/tests/lib/program_message_test: TEST_ARCHIVE = -Ibin/deferred_runner $(filter %.o,$^) $(B)/obj/internal.a
+
 TESTS_CHECK_DEFERRED := $(B)/tests/lib/pidfile_test $(B)/tests/lib/lineage_test
 $(TESTS_CHECK_DEFERRED): $(B)/tests/lib/%_test: $(B)/obj/bin/check_deferred/%.o
 $(TESTS_CHECK_DEFERRED): TEST_ARCHIVE = -Ibin/check_deferred $(filter %.o,$^) $(B)/obj/internal.a
@@ -82,10 +85,11 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 # Fuzz targets contain what reads a request or a config file and needs neither server nor database.
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(B)/obj/http.a $(B)/obj/internal.a \
-		$(B)/flags
+MESSAGE_OBJ := $(B)/obj/bin/deferred_runner/program_message.o
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(MESSAGE_OBJ) $(B)/obj/http.a \
+		$(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D)
-	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ \
+	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Ibin/deferred_runner -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ \
 		$(filter %.c %.o %.a,$^) $(FUZZ_LIBS)
 
 .PHONY: tests
@@ -242,7 +246,7 @@ fuzz-changes:
 		../san/tests/fuzz/$$name ../../tests/fuzz/corpus/$$name $(FUZZ_S) $(FUZZ_SEED) || exit; \
 	done
 FUZZ_HTTP := arena buf chunks crypto fault head reply request text
-FUZZ_SRC := $(wildcard bin/deferred_http/protocol/*.c) $(FUZZ_HTTP:%=lib/http/%.c) \
+FUZZ_SRC := $(wildcard bin/deferred_http/protocol/*.c) bin/deferred_runner/program_message.c $(FUZZ_HTTP:%=lib/http/%.c) \
 	$(addprefix lib/base/,error.c log.c outlet.c span.c text/utf8.c text/visible.c) \
 	$(wildcard lib/port/config*.c) $(addprefix lib/port/,plugin.c secret_file.c)
 build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_SRC) \
@@ -250,7 +254,7 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_SRC) \
 	@mkdir -p $(@D)
 	$(call say,CC)clang -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=undefined -DDEFERRED_SYSCONFDIR='"/etc"' -DDEFERRED_PLUGINDIR='"/"' \
-		-Ilib/include -Ilib -Ibin/deferred_http -Itests/fuzz -o $@ \
+		-Ilib/include -Ilib -Ibin/deferred_http -Ibin/deferred_runner -Itests/fuzz -o $@ \
 		$(filter %.c,$^) $(FUZZ_LIBS)
 
 .PHONY: demo demo-web screenshots pg pg-stop
