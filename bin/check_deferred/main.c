@@ -291,13 +291,11 @@ static void tell_service(void)
 static int find_plugin_dir(struct runner_setup *runners, const struct config *config, struct deferred_error *err)
 {
 	struct stat st;
-	size_t commands;
 
 	runners->plugin_dir = config_plugin_dir(config);
-	config_commands(config, &commands);
 	if (stat(runners->plugin_dir, &st) < 0) {
-		if (commands > 0 && !config_text(config, "plugin_dir")) {
-			runners->plugin_dir = NULL; /* commands alone will do */
+		if (config_has_functions(config) && !config_text(config, "plugin_dir")) {
+			runners->plugin_dir = NULL; /* commands and programs alone will do */
 			return 0;
 		}
 		error_errno(err, DEFERRED_ECONFIG, "plugin", "cannot use plugin folder '%s'", runners->plugin_dir);

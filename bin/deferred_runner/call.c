@@ -246,7 +246,9 @@ static int run_function(const struct plugin_function *fn, const struct command *
 
 	if (command)
 		hold_sigterm(&mask); /* until what the command said has been sent */
-	result = command ? command_run(command, call, state.slot) : fn->fn.run(call);
+	result = !command           ? fn->fn.run(call)
+		 : command->program ? program_run(command->program, call, state.slot)
+				    : command_run(command, call, state.slot);
 	if (is_a_copy())
 		_exit(0); /* which the function forked and let return: only the original speaks for the job */
 
@@ -407,6 +409,7 @@ void hold_sigterm(sigset_t *before)
 static void leave_runner(const struct relay *relay, const int pair[2])
 {
 	leave_board();
+	process_forget_all();
 	state.slot = &relay->page->slot;
 	state.progress = &relay->page->progress;
 	state.stop = &relay->page->stop;
@@ -538,14 +541,6 @@ static void run_forked(struct board_slot *slot, const struct plugin_function *fn
 		close(relay.fd);
 }
 
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; i < state.commands_len; i++)
-		if (strcmp(state.commands[i].name, name) == 0)
-			return &state.commands[i];
-	return NULL;
-}
-
 void call_run(unsigned int slot_no, const char *payload, size_t len)
 {
 	static struct rusage before;
@@ -600,7 +595,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 	call.previous_tick = fixed.previous_tick_us;
 	call.traceparent = fixed.traceparent;
 
-	command = find_command(call.fn);
+	command = command_find(call.fn);
 	error_clear(&err);
 	fn = command ? NULL : catalog_find(call.fn, &err);
 	state.plugin = fn ? fn->plugin : NULL;
@@ -613,6 +608,9 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 		send_text(FRAME_ERROR, slot_no, &current.error);
 		flush_frames();
 		slot->result = DEFERRED_FAILED;
+	} else if (command && command->program) {
+		slot->result = run_function(NULL, command, &call);
+		before.ru_maxrss = 0; /* what this process itself has used meanwhile is of no later function */
 	} else if (forked || command) {
 		/* The next job may be another role's. Setuid programs are left to the parent, which may kill them. */
 		bool sweeps = !command || !command->new_privileges;

@@ -84,21 +84,12 @@ static void send_function(enum frame_type type, const char *name, const char *pl
 	send_frame(type, 0, parts, 3);
 }
 
-static bool is_command(const char *name)
-{
-	size_t i = 0;
-
-	while (i < state.commands_len && strcmp(state.commands[i].name, name) != 0)
-		i++;
-	return i < state.commands_len;
-}
-
 static void on_function(void *data, const char *name, const struct plugin_function *fn)
 {
-	struct frame_function fixed = { fn->fn.timeout_ms, fn->fn.max_attempts, fn->fn.flags };
+	struct frame_function fixed = { fn->fn.timeout_ms, fn->fn.max_attempts, fn->fn.flags & ~FRAME_OF_PROGRAM };
 	const bool *entries = data;
 
-	if (is_command(name))
+	if (command_find(name))
 		return; /* already reported as a clash */
 	send_function(FRAME_FUNCTION, name, fn->plugin, &fixed);
 	if (*entries)
@@ -111,22 +102,46 @@ static void on_clash(void *data, const char *name, const char *text)
 	send_function(FRAME_CLASH, name, text, &(struct frame_function){ 0 });
 }
 
-/* A command, or why it is refused: somebody else could have written it, or a plugin has a function of its name. */
+/* What a function is, for a clash. */
+static void name_command(const struct command *c, char text[static 96])
+{
+	char program[160];
+
+	snprintf(text, 96, "a command of the config file");
+	if (!c->program)
+		return;
+	program_describe(c->program, program, sizeof(program));
+	snprintf(text, 96, "of program '%.*s'", (int)strcspn(program, " "), program);
+}
+
+/* A command or a function of a program, or why it is refused: somebody else could have written it, or its name is that
+ * of another function. They are sorted. */
 static void send_command(const struct command *c)
 {
-	struct frame_function fixed = { c->timeout_ms, c->max_attempts, 0 };
+	const struct command *next = c + 1 < state.commands + state.commands_len ? c + 1 : NULL;
+	struct frame_function fixed = { c->timeout_ms, c->max_attempts, c->program ? FRAME_OF_PROGRAM : 0 };
 	struct deferred_error err = { 0 };
-	char text[512];
+	char text[512], what[96], other[96], program[160] = "command";
 
-	if (trusted_check_program(c->argv[0], state.start.owner_uid, &err) < 0) {
+	name_command(c, what);
+	if (c > state.commands && strcmp(c[-1].name, c->name) == 0)
+		return; /* the clash was reported with the first of them */
+	if (next && strcmp(next->name, c->name) == 0) {
+		name_command(next, other);
+		snprintf(text, sizeof(text), "function '%s' is both %s and %s", c->name, what, other);
+		on_clash(NULL, c->name, text);
+		return;
+	}
+	if (c->program)
+		program_describe(c->program, program, sizeof(program));
+	if (!c->program && trusted_check_program(c->argv[0], state.start.owner_uid, &err) < 0) {
 		snprintf(text, sizeof(text), "function '%s': %.300s", c->name, err.message);
 		on_clash(NULL, c->name, text);
 	} else if (catalog.plugins && plugin_find(catalog.plugins, c->name)) {
-		snprintf(text, sizeof(text), "function '%s' is both a command of the config file and in a plugin",
-			 c->name);
+		snprintf(text, sizeof(text), "function '%s' is both %s and in a plugin", c->name, what);
 		on_clash(NULL, c->name, text);
 	} else {
-		send_function(FRAME_FUNCTION, c->name, "command", &fixed);
+		send_function(FRAME_FUNCTION, c->name, program, &fixed);
 	}
 }
 
@@ -157,6 +172,7 @@ static void __attribute__((noreturn)) survey(pid_t parent, const int pair[2])
 		_exit(EX_OSERR); /* it died before that */
 	keep_privileges();
 	leave_board();
+	process_forget_all();
 	talk_to_runner(pair);
 	load_all(true);
 	_exit(0);
@@ -248,6 +264,8 @@ void catalog_load(const char *dir)
 
 	if (dir && *dir && plugin_open_dir(&catalog.plugins, dir, state.start.owner_uid, on_refused, NULL, &err) < 0)
 		send_fatal(&err);
+	programs_start();
+	commands_sort();
 	if (state.start.isolate_job)
 		load_apart();
 	else

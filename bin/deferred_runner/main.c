@@ -124,6 +124,36 @@ static void take_setting(const char *payload, size_t len)
 	state.settings[state.settings_len - 1] = copy(value);
 }
 
+struct command *command_add(const char *name, int64_t timeout_ms, int32_t max_attempts)
+{
+	struct command *c;
+
+	state.commands = grow(state.commands, &state.commands_len, sizeof(*state.commands));
+	c = &state.commands[state.commands_len - 1];
+	*c = (struct command){ .name = copy(name), .timeout_ms = timeout_ms, .max_attempts = max_attempts };
+	return c;
+}
+
+static int commands_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct command *)a)->name, ((const struct command *)b)->name);
+}
+
+void commands_sort(void)
+{
+	if (state.commands_len > 0)
+		qsort(state.commands, state.commands_len, sizeof(*state.commands), commands_compare);
+}
+
+const struct command *command_find(const char *name)
+{
+	struct command key = { .name = (char *)name };
+
+	return state.commands_len == 0
+		       ? NULL
+		       : bsearch(&key, state.commands, state.commands_len, sizeof(key), commands_compare);
+}
+
 static void take_command(const char *payload, size_t len)
 {
 	struct frame_function fixed;
@@ -132,13 +162,12 @@ static void take_command(const char *payload, size_t len)
 	size_t at = sizeof(fixed), n = 0;
 
 	memcpy(&fixed, payload, sizeof(fixed));
-	state.commands = grow(state.commands, &state.commands_len, sizeof(*state.commands));
-	c = &state.commands[state.commands_len - 1];
-	c->timeout_ms = fixed.timeout_ms;
-	c->max_attempts = fixed.max_attempts;
-	c->name = copy(frame_text(payload, len, &at));
+	c = command_add(frame_text(payload, len, &at), fixed.timeout_ms, fixed.max_attempts);
 	c->new_privileges = fixed.flags & FRAME_NEW_PRIVILEGES;
-	c->argv = NULL;
+	if (fixed.flags & FRAME_OF_PROGRAM) {
+		c->program = program_find(frame_text(payload, len, &at));
+		return;
+	}
 	while ((text = frame_text(payload, len, &at))) {
 		c->argv = grow(c->argv, &n, sizeof(*c->argv));
 		c->argv[n - 1] = copy(text);
@@ -208,6 +237,9 @@ static void take_frame(const struct frame_head *head, const char *payload)
 	case FRAME_SETTING:
 		take_setting(payload, head->len);
 		break;
+	case FRAME_PROGRAM:
+		program_take(payload, head->len);
+		break;
 	case FRAME_COMMAND:
 		take_command(payload, head->len);
 		break;
@@ -243,16 +275,54 @@ static bool leaks_files(void)
 	if (fd < 0)
 		return errno == EMFILE;
 	close(fd);
-	too_many = fd + (state.start.files > 0 && state.start.files < 128 ? (int)state.start.files / 2 : 64);
+	too_many = fd + (int)programs_files() +
+		   (state.start.files > 0 && state.start.files < 128 ? (int)state.start.files / 2 : 64);
 	return false;
 }
 
-int main(int argc, char **argv)
+/* Until the parent needs us no longer, or another runner has to take over. */
+static void take_frames(void)
 {
 	struct frame_head head;
 	char *payload;
 	uint64_t bell_ns = 0;
 	bool unrung = false;
+
+	for (;;) {
+		int rc = frame_take(&state.in, &head, &payload, SIZE_MAX);
+
+		if (rc == 1) {
+			take_frame(&head, payload);
+			if (head.type != FRAME_CALL)
+				continue;
+			if (leaks_files() || programs_changed())
+				return;
+			/* The bell wakes the parent, which costs more than a short job. Ring once for many jobs. Ring
+			 * at once when there is nothing left to do, and never later than 1 ms. */
+			if (!unrung)
+				bell_ns = clock_ns();
+			unrung = true;
+			if (clock_ns() - bell_ns < NS_PER_MS)
+				continue;
+		} else {
+			if (!unrung)
+				programs_wait();
+			if (!unrung && programs_changed())
+				return;
+			rc = frame_fill(&state.in, FRAME_SOCKET_FD, unrung ? MSG_DONTWAIT : 0);
+			if (rc == 1)
+				continue;
+			if (rc == 0 || errno != EAGAIN)
+				return; /* the parent needs us no longer */
+		}
+		send_frame(FRAME_BELL, 0, NULL, 0);
+		flush_frames();
+		unrung = false;
+	}
+}
+
+int main(int argc, char **argv)
+{
 	char build[64];
 
 	if (argc != 4 || getppid() != (pid_t)atoi(argv[1])) {
@@ -277,31 +347,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	crash_init();
 
-	for (;;) {
-		int rc = frame_take(&state.in, &head, &payload, SIZE_MAX);
-
-		if (rc == 1) {
-			take_frame(&head, payload);
-			if (head.type != FRAME_CALL)
-				continue;
-			if (leaks_files())
-				return 0;
-			/* The bell wakes the parent, which costs more than a short job. Ring once for many jobs. Ring
-			 * at once when there is nothing left to do, and never later than 1 ms. */
-			if (!unrung)
-				bell_ns = clock_ns();
-			unrung = true;
-			if (clock_ns() - bell_ns < NS_PER_MS)
-				continue;
-		} else {
-			rc = frame_fill(&state.in, FRAME_SOCKET_FD, unrung ? MSG_DONTWAIT : 0);
-			if (rc == 1)
-				continue;
-			if (rc == 0 || errno != EAGAIN)
-				return 0; /* the parent needs us no longer */
-		}
-		send_frame(FRAME_BELL, 0, NULL, 0);
-		flush_frames();
-		unrung = false;
-	}
+	take_frames();
+	programs_end();
+	return 0;
 }

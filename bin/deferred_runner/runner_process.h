@@ -8,6 +8,7 @@
  *     catalog.c  the plugins and the functions in them
  *     call.c     one call: what the function is offered, in this process or a fork of it
  *     command.c  functions that are commands of the config file
+ *     program_*  functions of programs, which execute one job after another
  *     crash.c    a backtrace before dying
  */
 #ifndef DEFERRED_RUNNER_H
@@ -25,7 +26,8 @@ struct command {
 	char **argv; /* ends with NULL */
 	int64_t timeout_ms;
 	int32_t max_attempts;
-	bool new_privileges; /* setuid programs gain rights in it */
+	bool new_privileges;     /* setuid programs gain rights in it */
+	struct program *program; /* NULL: it is a command. Else it has no argv */
 };
 
 /* The state of the process. */
@@ -98,10 +100,40 @@ void limit_cpu(int64_t ms);
 /* Neither this process nor what it executes gains rights from now on. */
 void keep_privileges(void);
 
+/* Add a function that is a command, or one of a program. */
+struct command *command_add(const char *name, int64_t timeout_ms, int32_t max_attempts);
+
+/* Sort them, then find one by its name. NULL: there is none. */
+void commands_sort(void);
+const struct command *command_find(const char *name);
+
 /* Run a command for a call, through the callbacks of its host; its exit status or signal, and what it used, go to the
  * slot.
  * Returns enum deferred_result, or -1 when a signal ended it. */
 int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot);
+
+/* Take a program of the config file: payload of FRAME_PROGRAM. */
+void program_take(const char *payload, size_t len);
+struct program *program_find(const char *name);
+void program_describe(const struct program *program, char *text, size_t size); /* as the log has it: name and version */
+
+/* Start the programs that announce their functions, and add these. Those that fail are reported. */
+void programs_start(void);
+
+/* Look after programs until the parent has sent something. */
+void programs_wait(void);
+
+/* Has one become ready with other functions, or another version, than were reported? Then this process leaves. */
+bool programs_changed(void);
+
+void programs_end(void);
+size_t programs_files(void); /* how many files they need in this process, at most */
+
+/* As command_run(). Returns also BOARD_TIMED_OUT. */
+int program_run(struct program *program, const struct deferred_call *call, struct board_slot *slot);
+
+/* In a fork that executes the code of others: it does not reach programs. */
+void process_forget_all(void);
 
 /* Have a backtrace told before dying of a signal. Anew after each plugin: what is loaded then is known to it. */
 void crash_init(void);

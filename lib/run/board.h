@@ -32,6 +32,9 @@ enum { BOARD_FREE, BOARD_QUEUED, BOARD_RUNNING, BOARD_DONE, BOARD_RECALLED };
 /* The function closed, or put something else into the place of, the socket that its answer goes through. */
 #define BOARD_ANSWER_LOST (-3)
 
+/* The time limit ended the job of a program, whose runner goes on. */
+#define BOARD_TIMED_OUT (-4)
+
 struct board_slot {
 	_Atomic uint32_t state;
 	int32_t result;         /* enum deferred_result, or -1: it crashed in a process of its own; or as above */

@@ -64,7 +64,7 @@ unsigned int calls_current_slot(const struct calls *calls)
 	return slot >= 0 ? (unsigned int)slot : calls->first;
 }
 
-void calls_add(struct calls *calls, struct job *job, int64_t timeout_ms, const char *plugin)
+void calls_add(struct calls *calls, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin)
 {
 	unsigned int slot = calls_slot(calls, calls->used);
 	struct board_slot *s = &calls->board->slot[slot];
@@ -74,6 +74,7 @@ void calls_add(struct calls *calls, struct job *job, int64_t timeout_ms, const c
 	atomic_store_explicit(&s->state, BOARD_QUEUED, memory_order_release);
 	c->job = job;
 	c->timeout_ms = timeout_ms;
+	c->grace_ms = grace_ms;
 	c->plugin = plugin;
 	if (calls->used++ == 0)
 		calls->first_ns = clock_ns();
@@ -153,7 +154,7 @@ uint64_t calls_limit_ns(struct calls *calls, bool paused, int64_t *timeout_ms)
 	else if (begun)
 		stall_ns = UINT64_MAX;
 	limit_ns = c->timeout_ms > 0 && !(c->done_ns && paused)
-			   ? later_ns(begun ? begun : calls->first_ns + START_NS, c->timeout_ms)
+			   ? later_ns(later_ns(begun ? begun : calls->first_ns + START_NS, c->timeout_ms), c->grace_ms)
 			   : UINT64_MAX;
 	if (limit_ns >= stall_ns)
 		return stall_ns;

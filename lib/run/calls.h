@@ -13,8 +13,8 @@
 #include "run/board.h"
 
 struct call {
-	struct job *job; /* NULL: not in use, or recalled while the runner has not skipped its frame yet */
-	int64_t timeout_ms;
+	struct job *job;              /* NULL: not in use, or recalled while the runner has not skipped its frame yet */
+	int64_t timeout_ms, grace_ms; /* grace: the runner is killed so much later */
 	const char *plugin;
 	uint64_t begun_ns; /* counts as begun since; 0: not yet */
 	uint64_t done_ns;  /* done on the board, but part of its texts is missing since; 0: not the case */
@@ -50,7 +50,7 @@ static inline uint64_t calls_clamp(uint64_t value, uint64_t low, uint64_t high)
 }
 
 /* Append a job. There must be a free slot: used < BOARD_SLOTS. */
-void calls_add(struct calls *calls, struct job *job, int64_t timeout_ms, const char *plugin);
+void calls_add(struct calls *calls, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin);
 void calls_drop_first(struct calls *calls, uint64_t now);
 
 /* By the board: how many calls from the first on has the runner finished, or skipped because they were recalled? */

@@ -129,6 +129,8 @@ static void take_result(const struct runner_output *o, struct attempt *a, const 
 		describe_exit(o, a, said->exit_code);
 	else if (said->result == BOARD_ANSWER_LOST)
 		describe_lost_answer(a);
+	else if (said->result == BOARD_TIMED_OUT)
+		a->outcome = JOB_TIMEOUT;
 	else if (said->result == DEFERRED_OK)
 		a->outcome = JOB_OK;
 	else
@@ -138,7 +140,8 @@ static void take_result(const struct runner_output *o, struct attempt *a, const 
 struct attempt *ending_done(struct calls *calls, struct runner_output *output, const struct board_slot *said,
 			    enum ending_answer answer)
 {
-	bool asked_too_much = calls_first(calls)->asks.too_many;
+	static const struct runner_output none; /* what a program prints is in the error that came */
+	bool asked_too_much = calls_first(calls)->asks.too_many, of_program = calls_first(calls)->grace_ms > 0;
 	struct attempt *a = end_call(calls, output, said);
 
 	if (answer == ENDING_SHORT)
@@ -148,7 +151,7 @@ struct attempt *ending_done(struct calls *calls, struct runner_output *output, c
 	else if (asked_too_much)
 		set_error(a, "%s", FRAME_ASKS_TEXT);
 	else
-		take_result(output, a, said);
+		take_result(of_program ? &none : output, a, said);
 	output->trace_len = 0;
 	return a;
 }

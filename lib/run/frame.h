@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 /* The version of the protocol and the build, argument 2 of the runner. Parent and runner must agree on it. */
-#define FRAME_BUILD_FORMAT "%s:%zu:%zu"
-#define FRAME_BUILD_ARGS DEFERRED_VERSION, sizeof(struct board), sizeof(struct frame_call)
+#define FRAME_BUILD_FORMAT "%s:%zu:%zu:%zu"
+#define FRAME_BUILD_ARGS DEFERRED_VERSION, sizeof(struct board), sizeof(struct frame_call), sizeof(struct frame_program)
 
 /* Descriptors a runner is started with. */
 #define FRAME_SOCKET_FD 3
@@ -24,7 +24,8 @@
 enum frame_type {
 	/* to the runner, in this order before the first call */
 	FRAME_SETTING = 1, /* name\0 value\0 */
-	FRAME_COMMAND,     /* struct frame_function, name\0, then the arguments, each ended by \0 */
+	FRAME_PROGRAM,     /* struct frame_program, name\0 directory\0, then arguments and watched paths */
+	FRAME_COMMAND,     /* struct frame_function, name\0, then the arguments, each ended by \0; or its program */
 	FRAME_PASS_OVER,   /* file\0: a plugin that must not be loaded */
 	FRAME_START,       /* struct frame_start, plugin_dir\0: load the plugins, then take calls */
 	FRAME_CALL,        /* struct frame_call, fn\0 label\0 params\0 parents\0 */
@@ -32,7 +33,7 @@ enum frame_type {
 	/* from the runner */
 	FRAME_FUNCTION, /* struct frame_function, name\0 plugin\0 */
 	FRAME_LOADING,  /* file\0: this plugin is being loaded */
-	FRAME_REFUSED,  /* file\0 text\0: a plugin that was not loaded */
+	FRAME_REFUSED,  /* file\0 text\0: a plugin that was not loaded; slot 1: a program that was not started */
 	/* message\0 hint\0: the plugins cannot be used. Slot 1: a setting is wrong. 0: a plugin is not trusted. */
 	FRAME_FATAL,
 	FRAME_READY,
@@ -70,14 +71,25 @@ struct frame_head {
 struct frame_start {
 	uint32_t owner_uid;
 	uint32_t isolate_job;
+	uint32_t probe; /* start all programs; a clash of the name of a program says what is wrong with it */
 	int64_t cpu_ms, memory_bytes, files, processes; /* limits; 0: none */
+	int64_t kill_after_ms;
 };
 
 struct frame_function {
 	int64_t timeout_ms;
 	int32_t max_attempts;
-	uint32_t flags;         /* of a plugin's function: DEFERRED_...; of a command: */
-#define FRAME_NEW_PRIVILEGES 1u /* what it executes may gain rights, as setuid programs do */
+	uint32_t flags;             /* of a plugin's function: DEFERRED_...; of a command: */
+#define FRAME_NEW_PRIVILEGES 1u     /* what it executes may gain rights, as setuid programs do */
+#define FRAME_OF_PROGRAM (1u << 31) /* it is a function of a program, which no plugin's is */
+};
+
+struct frame_program {
+	int64_t max_jobs, max_memory; /* 0: no limit */
+	int64_t start_timeout_ms, timeout_ms;
+	int32_t max_attempts;
+	uint32_t declared;  /* it offers only functions that the config file names, and is started when one is called */
+	uint32_t arguments; /* their number */
 };
 
 struct frame_call {

@@ -84,7 +84,9 @@ static int refuse_plugin(const struct frame_head *head, const char *payload, str
 	if (!b)
 		return -1;
 	if (head->type == FRAME_REFUSED) {
-		log_line(LOG_L_WARNING, "plugin '%s' not loaded: %s", a, b);
+		log_line(LOG_L_WARNING,
+			 head->slot ? "functions of program '%s' are not offered: %s" : "plugin '%s' not loaded: %s", a,
+			 b);
 		return 0;
 	}
 	error_set(err, code, "plugin", "%s", a);

@@ -90,7 +90,8 @@ size_t runner_load(const struct runner *r)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const char *plugin, bool plain_crash)
+bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin,
+		 bool plain_crash)
 {
 	struct frame_call fixed = {
 		.id = job->id,
@@ -118,7 +119,7 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, const ch
 	memcpy(fixed.traceparent, job->traceparent, sizeof(fixed.traceparent));
 	if (frame_put(&r->out, FRAME_CALL, calls_slot(&r->calls, r->calls.used), parts, 5) < 0)
 		return false;
-	calls_add(&r->calls, job, timeout_ms, plugin);
+	calls_add(&r->calls, job, timeout_ms, grace_ms, plugin);
 	return true;
 }
 

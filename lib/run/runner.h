@@ -49,8 +49,10 @@ int runner_read(struct runner *runner, struct deferred_error *err);
 /* Functions that it reported since the last call. The caller owns them. */
 struct runner_function *runner_take_functions(struct runner *runner, size_t *len);
 
-/* Send it a job. Returns false when it has no free slot. plain_crash: report a crash without symbols. */
-bool runner_send(struct runner *runner, struct job *job, int64_t timeout_ms, const char *plugin, bool plain_crash);
+/* Send it a job. Returns false when it has no free slot. plain_crash: report a crash without symbols. grace_ms: the
+ * runner itself keeps the time limit, and is killed if the job exceeds it by this. */
+bool runner_send(struct runner *runner, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin,
+		 bool plain_crash);
 bool runner_remove_file(struct runner *runner, const char *path); /* false: too many such requests wait already */
 int runner_flush(struct runner *runner);                          /* 0, or -1: it cannot be written to any more */
 

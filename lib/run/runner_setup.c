@@ -30,16 +30,50 @@ static int put_setting(void *data, const char *name, const char *value)
 
 static int put_command(struct frame_buf *out, const struct config_command *c)
 {
-	struct frame_function fixed = { c->timeout_ms, c->max_attempts, c->new_privileges ? FRAME_NEW_PRIVILEGES : 0 };
+	struct frame_function fixed = { c->timeout_ms, c->max_attempts,
+					c->program          ? FRAME_OF_PROGRAM
+					: c->new_privileges ? FRAME_NEW_PRIVILEGES
+							    : 0 };
+	const char *const of_program[] = { c->program, NULL }, *const *argv = c->program ? of_program : c->argv;
 	struct frame_part parts[66] = { { &fixed, sizeof(fixed) }, { c->name, strlen(c->name) + 1 } };
 	size_t n = 2;
 
-	for (size_t i = 0; c->argv[i]; i++) {
+	for (size_t i = 0; argv[i]; i++) {
 		if (n == sizeof(parts) / sizeof(parts[0]))
 			return -1;
-		parts[n++] = (struct frame_part){ c->argv[i], strlen(c->argv[i]) + 1 };
+		parts[n++] = (struct frame_part){ argv[i], strlen(argv[i]) + 1 };
 	}
 	return frame_put(out, FRAME_COMMAND, 0, parts, n);
+}
+
+static int put_program(struct frame_buf *out, const struct config_program *p, bool isolate_job)
+{
+	struct frame_program fixed = {
+		.max_jobs = p->max_jobs >= 0 ? p->max_jobs
+			    : isolate_job    ? 1
+					     : 1000,
+		.max_memory = p->max_memory,
+		.start_timeout_ms = p->start_timeout_ms,
+		.timeout_ms = p->timeout_ms,
+		.max_attempts = p->max_attempts,
+		.declared = p->declared,
+	};
+	const char *directory = p->directory ? p->directory : "";
+	struct frame_part parts[131] = { { &fixed, sizeof(fixed) },
+					 { p->name, strlen(p->name) + 1 },
+					 { directory, strlen(directory) + 1 } };
+	size_t n = 3;
+
+	for (const char *const *list = p->argv; list; list = list == p->argv ? p->watch : NULL) {
+		for (size_t i = 0; list[i]; i++) {
+			if (n == sizeof(parts) / sizeof(parts[0]))
+				return -1;
+			parts[n++] = (struct frame_part){ list[i], strlen(list[i]) + 1 };
+		}
+		if (list == p->argv)
+			fixed.arguments = (uint32_t)n - 3;
+	}
+	return frame_put(out, FRAME_PROGRAM, 0, parts, n);
 }
 
 int runner_setup_send(const struct runner_setup *setup, struct frame_buf *out)
@@ -52,14 +86,21 @@ int runner_setup_send(const struct runner_setup *setup, struct frame_buf *out)
 		.memory_bytes = config_int(config, "memory_limit"),
 		.files = config_int(config, "files_limit"),
 		.processes = config_int(config, "processes_limit"),
+		.probe = setup->probe,
+		.kill_after_ms = config_int(config, "kill_after"),
 	};
 	const char *dir = setup->plugin_dir ? setup->plugin_dir : "";
 	struct frame_part parts[] = { { &start, sizeof(start) }, { dir, strlen(dir) + 1 } };
 	const struct config_command *commands;
+	const struct config_program *programs;
 	size_t n;
 
 	if (config_each_public(config, put_setting, out) < 0)
 		return -1;
+	programs = config_programs(config, &n);
+	for (size_t i = 0; i < n; i++)
+		if (put_program(out, &programs[i], start.isolate_job) < 0)
+			return -1;
 	commands = config_commands(config, &n);
 	for (size_t i = 0; i < n; i++)
 		if (put_command(out, &commands[i]) < 0)

@@ -16,6 +16,7 @@ struct runner_setup {
 	const char *program;    /* path of deferred_runner */
 	const char *plugin_dir; /* NULL: no plugins, only commands */
 	const char *instance;   /* for DEFERRED_INSTANCE */
+	bool probe;             /* for `deferred doctor`: start all programs, and report what is wrong with them */
 	bool switch_user;
 	uid_t uid; /* where switch_user */
 	gid_t gid;

@@ -36,7 +36,7 @@ static void add_jobs(int64_t from, int64_t to)
 
 		job->id = id;
 		job->claimed_ns = clock_ns();
-		calls_add(&calls, job, 0, "plugin");
+		calls_add(&calls, job, 0, 0, "plugin");
 	}
 }
 

@@ -68,6 +68,57 @@ static void it_gets_commands_and_settings_but_no_secret_of_the_database(void **s
 	config_free(config);
 }
 
+/* The limits of the only program, and the texts behind them. */
+static struct frame_program program_of(const char *text, const char **texts, size_t *n)
+{
+	static struct frame_buf out;
+	struct config *config = load(text);
+	struct runner_setup setup = { .config = config };
+	struct frame_program fixed = { 0 };
+	struct frame_head head;
+	char *payload;
+
+	frame_buf_clear(&out);
+	*n = 0;
+	assert_int_equal(runner_setup_send(&setup, &out), 0);
+	while (frame_take(&out, &head, &payload, FRAME_FROM_RUNNER_MAX) == 1) {
+		size_t at = sizeof(fixed);
+
+		if (head.type != FRAME_PROGRAM)
+			continue;
+		memcpy(&fixed, payload, sizeof(fixed));
+		while (*n < 10 && (texts[*n] = frame_text(payload, head.len, &at)))
+			++*n;
+	}
+	config_free(config);
+	return fixed;
+}
+
+static void it_gets_programs(void **state)
+{
+	const char *texts[10];
+	struct frame_program p;
+	size_t n;
+
+	(void)state;
+	p = program_of(
+		"program shop {\n command = {\"/bin/cat\", \"-u\"}\n directory = \"/srv\"\n watch = {\"/a\", \"/b\"}\n"
+		" max_memory = 1m\n start_timeout = 2s\n timeout = 3s\n max_attempts = 4\n}\n",
+		texts, &n);
+	assert_true(p.max_jobs == 1000 && p.max_memory == 1 << 20 && p.start_timeout_ms == 2000);
+	assert_true(p.timeout_ms == 3000 && p.max_attempts == 4 && !p.declared && p.arguments == 2);
+	assert_int_equal(n, 6);
+	assert_string_equal(texts[0], "shop");
+	assert_string_equal(texts[1], "/srv");
+	assert_string_equal(texts[3], "-u");
+	assert_string_equal(texts[5], "/b");
+	p = program_of("isolate = job\nfunction f { program = shop }\nprogram shop { command = \"/bin/cat\" }\n", texts,
+		       &n);
+	assert_true(p.max_jobs == 1 && p.max_memory == 0 && p.start_timeout_ms == 30000 && p.declared && n == 3);
+	p = program_of("isolate = job\nprogram shop { command = \"/bin/cat\" max_jobs = 0 }\n", texts, &n);
+	assert_true(p.max_jobs == 0 && p.timeout_ms == 0 && p.max_attempts == 0);
+}
+
 static void it_skips_a_plugin_until_that_is_due(void **state)
 {
 	struct config *config = load("");
@@ -95,6 +146,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_gets_commands_and_settings_but_no_secret_of_the_database),
+		cmocka_unit_test(it_gets_programs),
 		cmocka_unit_test(it_skips_a_plugin_until_that_is_due),
 	};
 

@@ -28,11 +28,10 @@ static size_t add_path(char place[OFFER_PLACE_MAX], size_t len, const char *path
 
 void offer_set_up(struct offer *o, const struct runner_setup *r)
 {
-	size_t commands, len = 0;
+	size_t len = 0;
 
-	config_commands(r->config, &commands);
 	len = add_path(o->place, len, r->plugin_dir ? r->plugin_dir : "");
-	if (commands > 0 && config_path(r->config))
+	if (config_has_functions(r->config) && config_path(r->config))
 		add_path(o->place, add_path(o->place, len, " "), config_path(r->config));
 }
 

@@ -8,14 +8,26 @@
 
 #define HELD_MAX (16u << 20) /* while results of more bytes wait to be recorded, no further results are read */
 #define FAILED_STARTS_MAX 5
+#define LOAD_LIMIT_NS (10 * NS_PER_S)    /* for the plugins; and for programs start_timeout */
+#define LEAVE_LIMIT_NS (100 * NS_PER_MS) /* and for programs kill_after */
 
 static void take_settings(struct pool *pool, const struct runner_setup *setup)
 {
+	const struct config_program *programs;
+	size_t n;
+	int64_t longest_ms = 0;
+
+	programs = config_programs(setup->config, &n);
+	for (size_t i = 0; i < n; i++)
+		if (!programs[i].declared && programs[i].start_timeout_ms > longest_ms)
+			longest_ms = programs[i].start_timeout_ms;
 	pool->setup = *setup;
 	pool->runners_max = (size_t)config_int(setup->config, "runners");
 	pool->short_ns = 0;
 	pool->default_timeout_ms = config_int(setup->config, "timeout");
 	pool->kill_after_ms = config_int(setup->config, "kill_after");
+	pool->load_limit_ns = LOAD_LIMIT_NS + (uint64_t)longest_ms * NS_PER_MS;
+	pool->leave_limit_ns = LEAVE_LIMIT_NS + (n > 0 ? (uint64_t)pool->kill_after_ms * NS_PER_MS : 0);
 }
 
 int pool_init(struct pool *pool, const struct runner_setup *setup, struct deferred_error *err)
@@ -161,16 +173,20 @@ void pool_reap(struct pool *pool)
 
 void pool_clear(struct pool *pool)
 {
+	uint64_t kill_ns = clock_ns() + (pool_running(pool) > 0 ? LEAVE_LIMIT_NS : pool->leave_limit_ns);
+	bool killed = false;
 	struct attempt *a;
 
 	job_list_free(pool_recall(pool));
-	/* Idle runners leave when their socket closes, and have a moment to do so. The others are killed. */
+	/* Idle runners leave when their socket closes, and have time to do so. The others are killed. */
 	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner)
 			runner_quit(pool->member[i].runner);
-	for (int round = 0; pool->alive > 0; round++) {
-		if (round == 50)
+	while (pool->alive > 0) {
+		if (!killed && clock_ns() >= kill_ns) {
 			pool_kill(pool, 0, SIGKILL, JOB_INTERRUPTED, "the run ended");
+			killed = true;
+		}
 		pool_reap(pool);
 		pool_give_up_stuck(pool, clock_ns());
 		if (pool->alive > 0)

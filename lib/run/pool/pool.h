@@ -30,8 +30,10 @@ struct pool {
 	size_t short_of;     /* the same before one more could not be started */
 	uint64_t short_ns;   /* no more are tried until then; 0: not the case */
 	bool short_logged;
-	size_t runners_keep; /* runners that stay, once started, however long they have nothing to do */
-	uint64_t idle_ns;    /* the others are retired when they were idle for this long; 0: never */
+	size_t runners_keep;     /* runners that stay, once started, however long they have nothing to do */
+	uint64_t idle_ns;        /* the others are retired when they were idle for this long; 0: never */
+	uint64_t load_limit_ns;  /* a runner that is not ready after this time is killed */
+	uint64_t leave_limit_ns; /* when the run ends, one that has nothing to do and does not leave */
 	int64_t default_timeout_ms, kill_after_ms;
 
 	/* jobs claimed and not yet given to a runner, in the order to start them */

@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#define PORTION_US 5000 /* a runner is given work for this time */
+#define PORTION_US 5000       /* a runner is given work for this time */
+#define PROGRAM_GRACE_MS 1000 /* a runner kills a program that exceeds its time limit, and answers within this time */
 
 /* How many jobs a runner should have, so that it never waits for us and no job waits long for it. */
 static size_t portion_of(const struct pool *pool)
@@ -73,7 +74,9 @@ static bool give_next_job(struct pool *pool, struct runner *runner)
 		return true;
 	}
 	if ((!job->alone || !pool->begun || begun_mark(pool->begun, job->receipt)) &&
-	    runner_send(runner, job, pool_limit_ms(pool, job), f->plugin, crashes_have(&pool->crashes, job->fn)))
+	    runner_send(runner, job, pool_limit_ms(pool, job),
+			f->flags & FRAME_OF_PROGRAM ? pool->kill_after_ms + PROGRAM_GRACE_MS : 0, f->plugin,
+			crashes_have(&pool->crashes, job->fn)))
 		return true;
 	pool_add_first(pool, job);
 	return false;

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define LOAD_LIMIT_NS (10 * NS_PER_S)  /* a runner that has not loaded its plugins by then is killed */
 #define LEAVE_LIMIT_NS (10 * NS_PER_S) /* the same of a retired one that has nothing to do and does not leave */
 #define DIE_LOG_NS NS_PER_S            /* a killed runner that lives for longer is logged */
 #define DIE_LIMIT_NS (5 * NS_PER_S)    /* and is given up after this time */
@@ -54,7 +53,7 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 		if (m->kill_ns)
 			take_sooner(&deadline, m->kill_ns);
 		else if (!runner_ready(m->runner))
-			take_sooner(&deadline, m->spawned_ns + LOAD_LIMIT_NS);
+			take_sooner(&deadline, m->spawned_ns + pool->load_limit_ns);
 		else if (!runner_killed(m->runner))
 			take_sooner(&deadline, runner_limit_ns(m->runner, &timeout_ms));
 		if (may_end(pool, m, staying))
@@ -101,7 +100,7 @@ static void check_limits(struct pool *pool, struct pool_member *m, uint64_t now)
 		return;
 	}
 	if (!runner_ready(m->runner)) {
-		if (now - m->spawned_ns >= LOAD_LIMIT_NS) {
+		if (now - m->spawned_ns >= pool->load_limit_ns) {
 			m->load_failed = true;
 			pool_kill_runner(pool, m, SIGKILL, JOB_INTERRUPTED, "plugins took too long to load");
 		}

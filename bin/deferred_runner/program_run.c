@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT */
+#include "program_process.h"
+
+#include "base/clock.h"
+#include "base/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#define NO_FUNCTION "program '%s' does not have function '%s'"
+
+static struct program *programs;
+static size_t programs_len;
+
+/* The job that a program has. */
+static struct run {
+	const struct deferred_call *call;
+	struct board_slot *slot;
+	struct process *process; /* NULL: it has none, or that has ended */
+	bool over;
+	int result;
+	bool timed_out, stop_sent, cancel_sent;
+	uint64_t cpu_us;   /* of the process, before the job */
+	char refused[200]; /* a deferred job that was refused; "": none */
+} run;
+
+/* ---- settings ----------------------------------------------------------------------------------- */
+
+static void *program_memory(void *memory)
+{
+	if (!memory)
+		_exit(EX_OSERR);
+	return memory;
+}
+
+void program_take(const char *payload, size_t len)
+{
+	struct program *p;
+	char *text = memcpy(program_memory(malloc(len + 1)), payload, len + 1);
+	size_t at = sizeof(p->limits), n = 0, arguments;
+
+	programs = program_memory(realloc(programs, (programs_len + 1) * sizeof(*programs)));
+	p = &programs[programs_len++];
+	memset(p, 0, sizeof(*p));
+	memcpy(&p->limits, text, sizeof(p->limits));
+	p->name = (char *)frame_text(text, len, &at);
+	p->directory = (char *)frame_text(text, len, &at);
+	arguments = p->limits.arguments;
+	p->argv = program_memory(calloc(arguments + 1, sizeof(*p->argv)));
+	for (size_t i = 0; i < arguments; i++)
+		p->argv[i] = (char *)frame_text(text, len, &at);
+	p->watch = program_memory(calloc(len + 1, sizeof(*p->watch)));
+	while ((p->watch[n] = (char *)frame_text(text, len, &at)))
+		n++;
+}
+
+struct program *program_find(const char *name)
+{
+	for (size_t i = 0; i < programs_len; i++)
+		if (strcmp(programs[i].name, name) == 0)
+			return &programs[i];
+	return NULL;
+}
+
+/* ---- the start of the runner -------------------------------------------------------------------- */
+
+static bool has_function(const struct program *program, const char *name)
+{
+	for (size_t i = 0; i < program->functions_len; i++)
+		if (strcmp(program->functions[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static bool any_starting(void)
+{
+	for (size_t i = 0; i < programs_len; i++)
+		if (programs[i].now && programs[i].now->state == PROCESS_STARTING)
+			return true;
+	return false;
+}
+
+void programs_end(void)
+{
+	uint64_t limit_ns = clock_ns() + ((uint64_t)state.start.kill_after_ms + 1000) * NS_PER_MS;
+	struct pollfd none;
+
+	for (size_t i = 0; i < programs_len; i++)
+		if (programs[i].now && programs[i].now->state == PROCESS_STARTING)
+			process_kill(programs[i].now); /* it has begun nothing */
+		else if (programs[i].now)
+			process_leave(programs[i].now, false);
+	while (process_any() && clock_ns() < limit_ns)
+		process_poll(NULL, &none, 0, limit_ns);
+}
+
+static void report_wrong(const struct program *p, const char *text)
+{
+	struct frame_function none = { 0 };
+	struct frame_part parts[] = { { &none, sizeof(none) },
+				      { p->name, strlen(p->name) + 1 },
+				      { text, strlen(text) + 1 } };
+
+	send_frame(FRAME_CLASH, 0, parts, 3);
+}
+
+static void report_probed(const struct program *p)
+{
+	char text[300];
+
+	if (!p->now) {
+		report_wrong(p, p->why);
+		return;
+	}
+	if (process_is_large(p->now)) {
+		snprintf(text, sizeof(text), "program '%s' has %llu KiB before its first job, more than max_memory",
+			 p->name, (unsigned long long)process_rss_kb(p->now));
+		report_wrong(p, text);
+	}
+	for (size_t i = 0; i < state.commands_len; i++) {
+		if (state.commands[i].program != p || has_function(p, state.commands[i].name))
+			continue;
+		snprintf(text, sizeof(text), NO_FUNCTION, p->name, state.commands[i].name);
+		report_wrong(p, text);
+	}
+}
+
+void programs_start(void)
+{
+	struct pollfd parent = { FRAME_SOCKET_FD, POLLRDHUP, 0 };
+
+	for (size_t i = 0; i < programs_len; i++)
+		if (!programs[i].limits.declared || state.start.probe)
+			process_start(&programs[i]);
+	while (any_starting()) {
+		process_poll(NULL, &parent, 1, UINT64_MAX);
+		if (parent.revents) { /* it needs us no longer */
+			programs_end();
+			_exit(0);
+		}
+	}
+	for (size_t i = 0; i < programs_len; i++) {
+		struct program *p = &programs[i];
+		struct frame_part parts[] = { { p->name, strlen(p->name) + 1 }, { p->why, strlen(p->why) + 1 } };
+
+		if (state.start.probe)
+			report_probed(p);
+		else if (!p->limits.declared && !p->now)
+			send_frame(FRAME_REFUSED, 1, parts, 2);
+		for (size_t k = 0; !p->limits.declared && p->now && k < p->functions_len; k++)
+			command_add(p->functions[k].name, p->functions[k].timeout_ms, p->functions[k].max_attempts)
+				->program = p;
+	}
+	flush_frames(); /* a fork of this process must not send them again */
+}
+
+void program_describe(const struct program *p, char *text, size_t size)
+{
+	snprintf(text, size, "%s%s%s", p->name, p->version[0] && !p->limits.declared ? " " : "",
+		 p->limits.declared ? "" : p->version);
+}
+
+bool programs_changed(void)
+{
+	for (size_t i = 0; i < programs_len; i++)
+		if (programs[i].changed && !programs[i].limits.declared)
+			return true;
+	return false;
+}
+
+size_t programs_files(void)
+{
+	return programs_len * PROGRAM_FILES;
+}
+
+void programs_wait(void)
+{
+	struct pollfd parent = { FRAME_SOCKET_FD, POLLIN, 0 };
+
+	while (process_any() && !parent.revents && !programs_changed())
+		process_poll(NULL, &parent, 1, UINT64_MAX);
+}
+
+/* ---- how the job ends --------------------------------------------------------------------------- */
+
+static void end_run(int result)
+{
+	run.result = result;
+	run.over = true;
+}
+
+/* The error of the attempt: what is wrong, then what the program said or printed. */
+static void __attribute__((format(printf, 2, 3))) set_run_error(const char *detail, const char *fmt, ...)
+{
+	char text[JOB_TEXT_MAX];
+	size_t n;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	n = strlen(text);
+	snprintf(text + n, sizeof(text) - n, "%s%s", *text && *detail ? "\n" : "", detail);
+	for (n = strlen(text); n > 0 && text[n - 1] == '\n'; n--)
+		;
+	if (n > 0)
+		run.call->host->error(run.call, text, n);
+}
+
+static void end_timed_out(const char *detail)
+{
+	set_run_error(detail, "time limit of %lld ms exceeded", (long long)run.call->timeout_ms);
+	end_run(BOARD_TIMED_OUT);
+}
+
+static void note_usage(const struct process *p)
+{
+	run.slot->user_us = process_cpu_us(p) - run.cpu_us;
+	run.slot->max_rss_kb = process_rss_kb(p);
+}
+
+void program_run_faulted(struct process *p, const char *text)
+{
+	note_usage(p);
+	run.process = NULL;
+	if (run.timed_out) {
+		end_timed_out(p->tail);
+		return;
+	}
+	set_run_error(p->tail, "program '%s' broke the protocol, and is replaced: %s", p->program->name, text);
+	end_run(DEFERRED_FAILED);
+}
+
+static uint64_t usage_us(struct timeval tv)
+{
+	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
+}
+
+void program_run_ended(struct process *p, int status, const struct rusage *used)
+{
+	uint64_t cpu_us = usage_us(used->ru_utime) + usage_us(used->ru_stime);
+
+	run.process = NULL;
+	run.slot->user_us = cpu_us > run.cpu_us ? cpu_us - run.cpu_us : 0;
+	run.slot->max_rss_kb = (uint64_t)used->ru_maxrss;
+	if (WIFSIGNALED(status))
+		run.slot->signal = WTERMSIG(status);
+	else
+		run.slot->exit_code = WEXITSTATUS(status);
+	if (run.timed_out) {
+		end_timed_out(p->tail);
+		return;
+	}
+	set_run_error(p->tail, "%s", "");
+	end_run(-1); /* the parent says how it ended */
+}
+
+void program_run_log(const char *line, size_t len)
+{
+	run.call->host->log(run.call, DEFERRED_LOG_INFO, line, len);
+}
+
+/* ---- what it sends ------------------------------------------------------------------------------ */
+
+static const char *take_done(struct process *p, const struct message *m, const char *body)
+{
+	static const struct {
+		const char *outcome;
+		int result;
+	} outcomes[] = {
+		{ "ok", DEFERRED_OK },           { "failed", DEFERRED_FAILED }, { "later", DEFERRED_LATER },
+		{ "dead", DEFERRED_DEAD },       { "cancel", DEFERRED_CANCEL }, { "snooze", DEFERRED_SNOOZE },
+		{ "unready", DEFERRED_UNREADY },
+	};
+	const struct deferred_call *call = run.call;
+	char detail[JOB_TEXT_MAX];
+	size_t i = 0;
+
+	while (i < 7 && strcmp(outcomes[i].outcome, m->outcome) != 0)
+		i++;
+	if (i == 7)
+		return "its outcome is unknown";
+	process_drain_output(p);
+	p->state = PROCESS_IDLE;
+	p->jobs++;
+	if (run.timed_out) {
+		snprintf(detail, sizeof(detail), "%.*s", i == 0 ? 0 : (int)m->bytes, body);
+		end_timed_out(detail);
+	} else if (i == 0 && run.refused[0]) {
+		set_run_error("", "%s", run.refused);
+		end_run(DEFERRED_FAILED);
+	} else {
+		if (m->bytes > 0 && i == 0)
+			call->host->result(call, body, (size_t)m->bytes);
+		else if (m->bytes > 0)
+			call->host->error(call, body, (size_t)m->bytes);
+		if (m->after_ms >= 0)
+			call->host->retry_after(call, m->after_ms);
+		end_run(outcomes[i].result);
+	}
+	/* The rest of its params would be read as a message. */
+	if (m->last || p->out_len > 0)
+		p->jobs_max = 0;
+	return NULL;
+}
+
+static const char *take_defer(const struct message *m, const char *body)
+{
+	size_t params_len = (size_t)m->params, opts_len = (size_t)m->bytes - params_len;
+	char *params = program_memory(strndup(body, params_len)),
+	     *opts = program_memory(strndup(body + params_len, opts_len));
+
+	if (strlen(params) != params_len || strlen(opts) != opts_len ||
+	    run.call->host->defer(run.call, m->name, params_len ? params : NULL, opts_len ? opts : NULL) < 0)
+		snprintf(run.refused, sizeof(run.refused),
+			 "the job '%.64s' that it deferred was refused: name, params or options are not valid, or "
+			 "there are too many",
+			 m->name);
+	free(params);
+	free(opts);
+	return NULL;
+}
+
+const char *program_run_take(struct process *p, const struct message *m, const char *body)
+{
+	const struct deferred_call *call = run.call;
+
+	if (m->type == MESSAGE_FUNCTION || m->type == MESSAGE_READY)
+		return "it had said before that it is ready";
+	if (m->job != call->id)
+		return "it names another job than its own";
+	switch (m->type) {
+	case MESSAGE_PROGRESS:
+		call->host->progress(call, m->done, m->total, m->text, strlen(m->text));
+		return NULL;
+	case MESSAGE_LOG:
+		call->host->log(call,
+				m->level >= DEFERRED_LOG_ERROR && m->level <= DEFERRED_LOG_DEBUG ? (int)m->level
+												 : DEFERRED_LOG_INFO,
+				body, (size_t)m->bytes);
+		return NULL;
+	case MESSAGE_DEFER:
+		return take_defer(m, body);
+	default:
+		return take_done(p, m, body);
+	}
+}
+
+/* ---- the job ------------------------------------------------------------------------------------ */
+
+static void send_call(struct process *p, uint64_t limit_ns)
+{
+	const struct deferred_call *call = run.call;
+	struct message_head *h = &p->call;
+	uint64_t now = clock_ns();
+
+	message_begin(h, "call");
+	message_put_id(h, "job", call->id);
+	message_put_text(h, "fn", call->fn);
+	message_put_number(h, "attempt", call->attempt);
+	message_put_id(h, "receipt", call->receipt);
+	message_put_number(h, "created_us", call->created_at_us);
+	if (limit_ns != UINT64_MAX)
+		message_put_number(h, "timeout_ms", limit_ns > now ? (int64_t)((limit_ns - now) / NS_PER_MS) : 0);
+	if (call->label[0])
+		message_put_text(h, "label", call->label);
+	if (call->traceparent[0])
+		message_put_text(h, "traceparent", call->traceparent);
+	if (call->tick)
+		message_put_number(h, "tick_us", call->tick);
+	if (call->previous_tick)
+		message_put_number(h, "previous_tick_us", call->previous_tick);
+	message_put_number(h, "params", (int64_t)call->params_len);
+	message_put_number(h, "parents", (int64_t)call->parents_len);
+	message_put_number(h, "bytes", (int64_t)(call->params_len + call->parents_len));
+	message_end(h);
+	process_send(p, h->data, h->len);
+	process_send(p, call->params, call->params_len);
+	process_send(p, call->parents, call->parents_len);
+}
+
+static void send_stop(struct process *p, size_t which, const char *why)
+{
+	int n = snprintf(p->stop[which], sizeof(p->stop[which]),
+			 "{\"type\":\"stop\",\"job\":\"%lld\",\"why\":\"%s\"}\n", (long long)run.call->id, why);
+
+	process_send(p, p->stop[which], (size_t)n);
+}
+
+/* The events of a run besides those of processes. The signal stays pending: it ends this process after the run. */
+enum { FD_BELL, FD_TERM, RUN_FDS };
+
+static void wait_for_event(struct process *p, struct pollfd fds[static RUN_FDS], uint64_t limit_ns)
+{
+	uint64_t rung;
+
+	process_poll(p, fds, RUN_FDS, limit_ns);
+	if (fds[FD_BELL].revents && read(FRAME_STOP_FD, &rung, sizeof(rung)) < 0 && errno != EAGAIN)
+		fds[FD_BELL].fd = -1; /* a plugin has replaced the descriptor */
+}
+
+/* Returns the process, IDLE; NULL: the run is over. */
+static struct process *await_program(struct program *program, struct pollfd fds[static RUN_FDS], uint64_t limit_ns)
+{
+	const struct deferred_call *call = run.call;
+
+	if (program->now && process_watched_changed(program->now, clock_ns()))
+		process_leave(program->now, true);
+	if (!program->now && clock_ns() >= program->retry_ns)
+		process_start(program);
+	while (program->now && program->now->state == PROCESS_STARTING) {
+		if (call->host->cancelled(call)) {
+			set_run_error("", "%s", "cancelled");
+			end_run(DEFERRED_CANCEL);
+			return NULL;
+		}
+		if (fds[FD_TERM].revents || call->host->stop_asked(call) || clock_ns() >= limit_ns) {
+			set_run_error(program->now->tail, "program '%s' was not ready in time", program->name);
+			end_run(DEFERRED_UNREADY);
+			return NULL;
+		}
+		wait_for_event(program->now, fds, limit_ns);
+	}
+	if (!program->now) {
+		set_run_error("", "%s", program->why);
+		end_run(DEFERRED_UNREADY);
+	} else if (!has_function(program, call->fn)) {
+		set_run_error("", NO_FUNCTION, program->name, call->fn);
+		end_run(DEFERRED_UNREADY);
+		return NULL;
+	}
+	return program->now;
+}
+
+static void limit_program_cpu(const struct process *p)
+{
+	rlim_t seconds = (rlim_t)((process_cpu_us(p) / 1000 + (uint64_t)state.start.cpu_ms + 999) / 1000);
+	struct rlimit rl;
+
+	if (state.start.cpu_ms <= 0 || prlimit(p->pid, RLIMIT_CPU, NULL, &rl) < 0)
+		return;
+	rl.rlim_cur = rl.rlim_max < seconds ? rl.rlim_max : seconds;
+	prlimit(p->pid, RLIMIT_CPU, &rl, NULL);
+}
+
+static void begin_job(struct process *p, uint64_t limit_ns)
+{
+	run.process = p;
+	run.cpu_us = process_cpu_us(p);
+	limit_program_cpu(p);
+	p->tail_len = 0;
+	p->tail[0] = '\0';
+	p->state = PROCESS_BUSY;
+	send_call(p, limit_ns);
+	process_flush(p);
+}
+
+/* Ask the job to end when the worker stops, it is cancelled, or its time is up; end it when that was in vain. */
+static void watch_job(struct process *p, struct pollfd fds[static RUN_FDS], uint64_t *limit_ns)
+{
+	const struct deferred_call *call = run.call;
+	bool cancelled = call->host->cancelled(call);
+
+	if (cancelled && !run.cancel_sent) {
+		send_stop(p, 1, "cancelled");
+		kill(p->pid, SIGTERM);
+		run.cancel_sent = run.stop_sent = true;
+	} else if (!run.stop_sent && call->host->stop_asked(call)) {
+		send_stop(p, 0, "stopping");
+		run.stop_sent = true;
+	}
+	if (fds[FD_TERM].revents) {
+		kill(p->pid, SIGTERM);
+		fds[FD_TERM].fd = -1;
+		fds[FD_TERM].revents = 0;
+	}
+	if (clock_ns() < *limit_ns)
+		return;
+	if (!run.timed_out) {
+		run.timed_out = true;
+		kill(p->pid, SIGTERM);
+		*limit_ns = clock_ns() + (uint64_t)state.start.kill_after_ms * NS_PER_MS;
+		return;
+	}
+	process_drain_output(p);
+	note_usage(p);
+	run.process = NULL;
+	run.slot->signal = SIGKILL;
+	end_timed_out(p->tail);
+	process_kill(p);
+}
+
+static void recycle(struct process *p)
+{
+	if (p->jobs >= p->jobs_max || process_is_large(p))
+		process_leave(p, !atomic_load(&state.board->stop));
+}
+
+int program_run(struct program *program, const struct deferred_call *call, struct board_slot *slot)
+{
+	static int term_fd = -1;
+	uint64_t limit_ns = call->timeout_ms > 0 && (uint64_t)call->timeout_ms < (UINT64_MAX >> 1) / NS_PER_MS
+				    ? slot->started_ns + (uint64_t)call->timeout_ms * NS_PER_MS
+				    : UINT64_MAX;
+	struct pollfd fds[RUN_FDS] = { { FRAME_STOP_FD, POLLIN, 0 } };
+	struct process *p;
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	if (term_fd < 0)
+		term_fd = signalfd(-1, &term, SFD_CLOEXEC);
+	fds[FD_TERM] = (struct pollfd){ term_fd, POLLIN, 0 };
+	run = (struct run){ .call = call, .slot = slot };
+	p = await_program(program, fds, limit_ns);
+	if (p)
+		begin_job(p, limit_ns);
+	while (!run.over) {
+		wait_for_event(p, fds, limit_ns);
+		if (!run.over)
+			watch_job(p, fds, &limit_ns);
+	}
+	if (run.process && program->now == p) { /* else it has ended since it answered */
+		note_usage(p);
+		recycle(p);
+	}
+	run.process = NULL;
+	return run.result;
+}

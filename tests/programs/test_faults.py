@@ -1,0 +1,329 @@
+"""Programs that crash, lie, hang, flood or leave something behind: how the attempt ends, and what becomes of the next job."""
+
+import os
+import re
+import signal
+
+import pytest
+
+import pg
+from conversation import HELPER, act, drain, ended, in_turn, pid_of, pids, program
+from harness import ledger, wait_for
+
+LIMITS = "runners = 1\ninterval_floor = 50ms\ninterval_ceiling = 200ms\nkill_after = 700ms\ngrace = 300ms\n"
+
+# What a job does; outcome and error of its attempt.
+REPLACED = {
+    "signal": (
+        "print('out of paper', flush=True); os.kill(os.getpid(), 9)",
+        "crashed",
+        r"killed by signal 9 \(Killed\)\nout of paper",
+    ),
+    "exit": (
+        "print('no toner', flush=True); os._exit(3)",
+        "failed",
+        r"the function ended its process with status 3\nno toner",
+    ),
+    "exit without an answer": ("os._exit(0)", "failed", "the function ended its process with status 0"),
+    "garbage": (
+        "answers.write(b'Hello\\x01\\n' * 3)",
+        "failed",
+        r"program 'shop' broke the protocol, and is replaced: it is not JSON: 'Hello\?'",
+    ),
+    "garbage without an end": (
+        "answers.write(b'Hello'); time.sleep(60)",
+        "failed",
+        "program 'shop' broke the protocol, and is replaced: it is not JSON: 'Hello'",
+    ),
+    "garbage that is long": (
+        "answers.write(b'x' * 100); time.sleep(60)",
+        "failed",
+        f"program 'shop' broke the protocol, and is replaced: it is not JSON: '{'x' * 64}'",
+    ),
+    "head too long": (
+        "answers.write(b'{' + b'x' * 20000)",
+        "failed",
+        f".*: its head is longer than 16 KiB: '.{'x' * 63}'",
+    ),
+    "unknown type": ("send({'type': 'dance', 'job': head['job']})", "failed", ".*: its type is unknown: '.*dance.*'"),
+    "untimely type": ("ready()", "failed", ".*: it had said before that it is ready: '.*ready.*"),
+    "unknown outcome": ("done('fine')", "failed", ".*: its outcome is unknown: '.*"),
+    "body too large": (
+        "send({'type': 'done', 'job': head['job'], 'outcome': 'ok'}, b'x' * ((16 << 20) + 1))",
+        "failed",
+        ".*: its body is larger than 16 MiB: '.*",
+    ),
+    "another job": (
+        "send({'type': 'done', 'job': '987654321', 'outcome': 'ok'})",
+        "failed",
+        ".*: it names another job than its own: '.*987654321.*",
+    ),
+    "closed": (
+        "answers.close(); time.sleep(60)",
+        "failed",
+        "program 'shop' broke the protocol, and is replaced: it closed descriptor 4",
+    ),
+    "deaf": ("time.sleep(60)", "timeout", "time limit of 1000 ms exceeded"),
+    "deaf and talkative": (
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('at work', flush=True)\nwhile True:\n send({'type': "
+        "'progress', 'job': head['job'], 'done': 1})",
+        "timeout",
+        r"time limit of 1000 ms exceeded\nat work",
+    ),
+}
+
+
+def attempt(db, job):
+    """Its only one."""
+    ((outcome, error, number),) = ended(db, job)
+    assert number == 1
+    return outcome, error
+
+
+def around(db, do, params=None, **settings):
+    """Has a job run between two others. Returns it, and whether the others ran in the same process."""
+    before, job, after = in_turn(
+        db,
+        lambda: act(db),
+        lambda: act(db, do, max_attempts=1) if params is None else db.defer("act", params, max_attempts=1),
+        lambda: act(db),
+    )
+    first, second = pid_of(db, before), pid_of(db, after)
+    wait_for(lambda: not pids(db), 20, "the end of all processes of the program")
+    ledger(db)
+    return job, first == second
+
+
+@pytest.mark.parametrize("case", REPLACED)
+def test_a_program_that_breaks_its_word_costs_its_own_job_and_is_replaced(db, case):
+    do, outcome, error = REPLACED[case]
+    db.config(LIMITS + program(db, timeout="1s" if outcome == "timeout" else "30s"))
+    job, same = around(db, do)
+    found, text = attempt(db, job)
+    assert found == outcome and re.fullmatch(error, text), (found, text)
+    assert not same
+
+
+def test_a_program_that_does_not_read_its_params_runs_into_its_time_limit(db):
+    text = HELPER.replace("    body = take(", "    if head.get('bytes', 0) > 100000: time.sleep(60)\n    body = take(")
+    db.config(LIMITS + program(db, text=text, timeout="1s"))
+    job, same = around(db, None, params='{"large": "%s"}' % ("x" * 1000000))
+    assert attempt(db, job) == ("timeout", "time limit of 1000 ms exceeded") and not same
+
+
+def test_an_answer_before_all_params_were_read_counts_and_the_program_is_replaced(db):
+    text = HELPER.replace(
+        "    body = take(", "    if head.get('bytes', 0) > 100000: done(body='seen enough')\n    body = take("
+    )
+    db.config(LIMITS + program(db, text=text))
+    job, same = around(db, None, params='{"large": "%s"}' % ("x" * 1000000))
+    assert db.log(job) == [(1, "ok")] and not same
+
+
+STAYS = {
+    "printed": ("print('{\"type\":\"done\"}', flush=True)\ndone()", "ok", ""),
+    "printed to stderr": ("sys.stderr.write('no line end')\ndone()", "ok", ""),
+    "child": ("if os.fork() == 0:\n time.sleep(60)\ndone()", "ok", ""),
+    "exception of its own": ("done('failed', 'KeyError: 1')", "failed", "KeyError: 1"),
+    "answer within kill_after": (
+        "signal.signal(signal.SIGTERM, lambda *a: None)\ntime.sleep(1.2)\ndone('failed', 'stopped half way')",
+        "timeout",
+        "time limit of 1000 ms exceeded\nstopped half way",
+    ),
+    "success within kill_after": (
+        "signal.signal(signal.SIGTERM, lambda *a: None)\ntime.sleep(1.2)\ndone()",
+        "timeout",
+        "time limit of 1000 ms exceeded",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STAYS)
+def test_a_program_stays_when_its_job_alone_fails(db, case):
+    do, outcome, error = STAYS[case]
+    db.config(LIMITS + program(db, timeout="1s" if outcome == "timeout" else "30s"))
+    job, same = around(db, do)
+    assert attempt(db, job) == (outcome, error)
+    assert same
+
+
+def test_what_a_program_prints_is_logged_for_the_job_that_printed_it(db):
+    db.config(LIMITS + program(db))
+    jobs = [
+        act(db, f"print('line {n}'); sys.stdout.flush(); sys.stderr.write('end {n}'); sys.stderr.flush(); done()")
+        for n in range(20)
+    ]
+    said = drain(db)
+    for n, job in enumerate(jobs):
+        assert f"job {job} act: line {n}\n" in said and f"job {job} act: end {n}\n" in said, said
+
+
+def test_the_error_of_a_job_does_not_show_what_an_earlier_job_printed(db):
+    db.config(LIMITS + program(db))
+    _, dies = in_turn(
+        db,
+        lambda: act(db, "print('of the first', flush=True); done()"),
+        lambda: act(db, "print('of the second', flush=True); os._exit(1)", max_attempts=1),
+    )
+    assert attempt(db, dies) == ("failed", "the function ended its process with status 1\nof the second")
+
+
+@pytest.mark.parametrize("between", ["send({'type': 'log', 'job': head['job'], 'level': 3})", "os._exit(4)"])
+def test_what_a_program_does_between_jobs_costs_no_job(db, between):
+    db.config(LIMITS + program(db, text=HELPER + f"    if 'between' in params: {between}\n"))
+    first, second = db.defer("act", '{"between": 1}'), act(db)
+    said = drain(db)
+    assert db.log(first) == [(1, "ok")] and db.log(second) == [(1, "ok")]
+    assert pid_of(db, first) != pid_of(db, second) or "between jobs" in said
+    assert "between jobs" in said
+
+
+def test_a_missing_function_is_not_ready_and_costs_no_attempt(db):
+    db.config(LIMITS + program(db, functions=("act", "gone"), text=HELPER.replace("ready(*FUNCTIONS)", "ready('act')")))
+    job, other = db.defer("gone", max_attempts=1), act(db)
+    drain(db)
+    assert db.log(other) == [(1, "ok")]
+    row = db.sql("select outcome, error from deferred.__deferred_log where job_id = %s", job)
+    assert row[0][1] == "program 'shop' does not have function 'gone'"
+    assert db.one("select state from deferred.job where id = %s", job) not in ("dead", "done")
+
+
+FAILED_STARTS = {
+    "missing": (None, "ended before it was ready (exit status 127)\ncannot execute '/nonexistent/shop': No such file"),
+    "exits": (
+        "print('ModuleNotFoundError: shop', flush=True); sys.exit(1)",
+        "(exit status 1)\nModuleNotFoundError: shop",
+    ),
+    "signal": ("os.kill(os.getpid(), 11)", "ended before it was ready (signal 11)"),
+    "hangs": ("print('connecting', flush=True); time.sleep(60)", "was not ready within 400 ms\nconnecting"),
+    "protocol": ("send({'type': 'ready', 'protocol': 2})", "it speaks another version of the protocol than 1"),
+    "untimely": ("send({'type': 'progress'})", "its first messages are not 'function' and 'ready'"),
+    "garbage": ("answers.write(b'hello')", "it is not JSON: 'hello"),
+}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.parametrize("case", FAILED_STARTS)
+def test_a_program_that_does_not_become_ready_costs_no_attempt(db, case, declared):
+    before, error = FAILED_STARTS[case]
+    text = program(db, before=before or "", declared=declared, start_timeout="400ms" if case == "hangs" else "30s")
+    if before is None:
+        text = text.replace(db.dir + "/shop", "/nonexistent/shop")
+    db.config(LIMITS + text)
+    job, other = act(db, max_attempts=1), db.defer("noop")
+    said = drain(db)
+    assert db.log(other) == [(1, "ok")]
+    if declared:
+        assert error in db.sql("select error from deferred.__deferred_log where job_id = %s", job)[0][0]
+    else:
+        assert "functions of program 'shop' are not offered: program 'shop' " in said and error.split("\n")[0] in said
+    assert db.one("select state from deferred.job where id = %s", job) not in ("dead", "done")
+    assert not pids(db)
+
+
+def test_a_cancelled_job_is_asked_to_end_and_the_program_stays(db):
+    db.config(LIMITS + program(db))
+    do = (
+        "def asked(*a): raise KeyboardInterrupt\n"
+        "signal.signal(signal.SIGTERM, asked)\n"
+        "try:\n print('began', flush=True)\n time.sleep(60)\n"
+        "except KeyboardInterrupt:\n stop = line()\n done('failed', stop['why'])\n"
+    )
+    job = act(db, do)
+    run = db.spawn(["check_deferred", "--cnt", "0", "--lease", "4s"])
+    wait_for(lambda: "began" in run.output(), 30)
+    (pid,) = pids(db)
+    after = act(db)
+    db.sql("select deferred.cancel(%s)", job)
+    assert run.wait(60) == 0
+    assert pid_of(db, after) == pid, run.output()
+    assert db.one("select state from deferred.job where id = %s", job) == "cancelled"
+    ledger(db)
+
+
+def test_a_cancelled_job_that_goes_on_is_ended_with_its_runner(db):
+    db.config(LIMITS + program(db))
+    job = act(db, "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('began', flush=True)\ntime.sleep(60)")
+    run = db.spawn(["check_deferred", "--cnt", "0", "--lease", "4s"])
+    wait_for(lambda: "began" in run.output(), 30)
+    (pid,) = pids(db)
+    after = act(db)
+    db.sql("select deferred.cancel(%s)", job)
+    assert run.wait(60) == 0
+    assert pid_of(db, after) != pid and not pids(db)
+    assert db.one("select state from deferred.job where id = %s", job) == "cancelled"
+
+
+def test_a_job_is_interrupted_when_the_worker_stops_and_the_attempt_does_not_count(db):
+    db.config(LIMITS + program(db))
+    job = act(db, "print('began', flush=True)\nprint(line()['why'], flush=True)\ntime.sleep(60)", max_attempts=1)
+    run = db.spawn(["check_deferred", "--cnt", "0", "--lease", "4s"])
+    wait_for(lambda: "began" in run.output(), 30)
+    waits = act(db)
+    run.signal(signal.SIGTERM)
+    run.wait(60)
+    assert f"job {job} act: stopping" in run.output()
+    wait_for(lambda: not pids(db), 20)
+    assert [row[0] for row in ended(db, job)] in (["interrupted"], [])
+    assert db.log(waits) == []
+    db.sql("select deferred.cancel(%s)", job)
+    drain(db)
+    assert db.log(waits) == [(1, "ok")]
+
+
+def test_the_program_dies_with_its_runner(db):
+    db.config(LIMITS + program(db))
+    job = act(db, "print('began', flush=True)\ntime.sleep(60)", max_attempts=1)
+    run = db.spawn(["check_deferred", "--cnt", "0", "--lease", "4s"])
+    wait_for(lambda: "began" in run.output(), 30)
+    (pid,) = pids(db)
+    (runner,) = pg.children_of(run.pid)
+    waits = act(db)
+    os.kill(runner, signal.SIGKILL)
+    assert run.wait(60) == 0
+    assert [row[0] for row in ended(db, job)] == ["crashed"] and db.log(waits) == [(1, "ok")]
+    assert pid_of(db, waits) != pid and not pids(db)
+
+
+def test_the_time_limit_of_one_program_leaves_the_others_alone(db):
+    db.config(LIMITS + program(db, timeout="1s") + program(db, name="till", functions=("pay",)))
+    before, slow = act(db, fn="pay"), act(db, "time.sleep(60)", max_attempts=1)
+    after = act(db, fn="pay")
+    drain(db)
+    assert [row[0] for row in ended(db, slow)] == ["timeout"]
+    assert pid_of(db, before) == pid_of(db, after)
+
+
+def test_the_worker_ends_a_runner_that_keeps_no_time_limit(db):
+    db.config(LIMITS + program(db, timeout="1s"))
+    job = act(db, "print('began', flush=True)\ntime.sleep(60)", max_attempts=1)
+    run = db.spawn(["check_deferred", "--cnt", "0", "--lease", "4s"])
+    wait_for(lambda: "began" in run.output(), 30)
+    (runner,) = pg.children_of(run.pid)
+    waits = act(db)
+    os.kill(runner, signal.SIGSTOP)
+    assert run.wait(60) == 0
+    assert ended(db, job)[0][:2] == ("timeout", "time limit of 1000 ms exceeded")
+    assert db.log(waits) == [(1, "ok")] and not pids(db)
+
+
+def test_a_deferred_job_is_stored_with_the_success_and_a_refused_one_fails_the_attempt(db):
+    db.config(LIMITS + program(db))
+    defer = "send({'type': 'defer', 'job': head['job'], 'fn': FN, 'params': len(p)}, p + o)\ndone()"
+    good = act(db, "p, o = b'{\"a\": 1}', b'{\"label\": \"hi\"}'\n" + defer.replace("FN", "'noop'"))
+    plain = act(db, "p, o = b'', b''\n" + defer.replace("FN", "'noop'"))
+    bad = [
+        act(db, f"p, o = {p}, {o}\n" + defer.replace("FN", fn), max_attempts=1)
+        for p, o, fn in (("b'{'", "b''", "'noop'"), ("b'{}'", "b'[]'", "'noop'"), ("b'{}'", "b''", "'no-op'"))
+    ]
+    failed = act(db, "p, o = b'{}', b''\n" + defer.replace("FN", "'noop'").replace("done()", "done('dead', 'no')"))
+    drain(db)
+    assert db.log(good) == [(1, "ok")] and db.log(plain) == [(1, "ok")]
+    assert sorted(db.sql("select params::text, label from deferred.__deferred where fn = 'noop'")) == [
+        ('{"a": 1}', "hi"),
+        ("{}", None),
+    ]
+    for job in bad:
+        outcome, error = attempt(db, job)
+        assert outcome == "failed" and re.match("the job 'no-?op' that it deferred was refused: ", error), error
+    assert attempt(db, failed) == ("failed", "no")
