@@ -13,6 +13,7 @@ import pytest
 
 import harness
 import pg
+from conversation import HELPER, pids, program, section
 from mailserver import Smtpd
 from test_deferred import login
 from test_figures import checked, deferred, metrics
@@ -369,6 +370,36 @@ def test_what_is_wrong_with_the_plugins(db, doctor):
     db.env["DEFERRED_PLUGIN_DIR"] = "/nonexistent"
     db.config("")
     assert "cannot use plugin folder" in doctor(FAIL)["plugins"][0][1]
+
+
+def test_what_is_wrong_with_programs(db, doctor):
+    db.config(program(db) + program(db, name="till", functions=("pay",), declared=False))
+    assert doctor(OK) == {} and not pids(db) and not pids(db, "till")
+    db.config(
+        program(
+            db, functions=("act", "gone"), text=HELPER.replace("ready(*FUNCTIONS)", "ready('act')"), max_memory="1m"
+        )
+        + program(db, name="till", functions=("noop",), declared=False, watch='{"/nonexistent"}')
+        + program(db, name="bank", functions=("save",), before="print('no such module', flush=True); sys.exit(1)")
+        + program(db, name="mint", functions=("coin",), before="time.sleep(60)", start_timeout="1s")
+    )
+    found = [f[1] for f in doctor(FAIL)["plugins"]]
+    for text in (
+        "program 'till': watched path '/nonexistent': No such file",
+        "program 'shop' has [0-9]+ KiB before its first job, more than max_memory",
+        "program 'shop' does not have function 'gone'",
+        "program 'bank' ended before it was ready .exit status 1. no such module",
+        "program 'mint' was not ready within 1000 ms",
+        "function 'noop' is both of program 'till' and in a plugin",
+    ):
+        assert any(re.match(text, what) for what in found), (text, found)
+    assert not pids(db) and not pids(db, "till") and not pids(db, "mint")
+    for config, text in (
+        (section("shop", "/nonexistent/shop"), "program 'shop': /nonexistent/shop: No such file"),
+        (program(db, directory="/nonexistent"), "program 'shop': directory '/nonexistent' is not there"),
+    ):
+        db.config(config)
+        assert text in doctor(FAIL)["plugins"][0][1]
 
 
 def test_functions_that_jobs_wait_for_in_vain(db, doctor):

@@ -5,7 +5,8 @@
  *
  *     doctor_session.c   who is connected, and through what
  *     doctor_host.c      this host: user, pidfile, certificates
- *     doctor_plugins.c   plugins here
+ *     doctor_plugins.c   plugins and commands here
+ *     doctor_programs.c  programs here: one runner starts them all
  *     doctor_mail.c      the mail server
  *     doctor_child.c     a child process for what may crash or hang
  */
@@ -37,7 +38,9 @@ void doctor_tell(int fd, char letter, const char *text);
 void doctor_config(struct doctor *d);
 void doctor_connection(struct doctor *d);
 void doctor_role(struct doctor *d);
-void doctor_plugins(struct doctor *d);
+void doctor_plugins(struct doctor *d); /* with doctor_programs() */
+void doctor_programs(struct doctor *d);
+void doctor_plugins_add(struct doctor *d, const char *function); /* it is known here */
 void doctor_mail(struct doctor *d);
 void doctor_intervals(struct doctor *d); /* doctor_superseded(), and what the limits of functions say */
 void doctor_user(struct doctor *d);

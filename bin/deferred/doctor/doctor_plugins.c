@@ -72,7 +72,7 @@ static void doctor_plugins_load(struct doctor *d, int fd)
 
 static char loading[256]; /* file being loaded; "": none */
 
-static void add_function(struct doctor *d, const char *name)
+void doctor_plugins_add(struct doctor *d, const char *name)
 {
 	char **bigger = realloc(d->functions, (d->functions_len + 1) * sizeof(*bigger));
 
@@ -107,7 +107,7 @@ static void doctor_plugins_take(struct doctor *d, char letter, const char *text)
 		doctor_do(d, "%s", text);
 		break;
 	case 'f':
-		add_function(d, text);
+		doctor_plugins_add(d, text);
 		break;
 	}
 }
@@ -125,6 +125,8 @@ static void add_commands(struct doctor *d)
 	struct deferred_error err = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
+		if (commands[i].program)
+			continue; /* doctor_programs() has it */
 		for (size_t j = 0; j < plugins; j++) {
 			if (strcmp(d->functions[j], commands[i].name) != 0)
 				continue;
@@ -145,7 +147,7 @@ static void add_commands(struct doctor *d)
 			doctor_why(d, "each of its attempts fails");
 			doctor_do(d, "install that program, or correct the path in the config file");
 		}
-		add_function(d, commands[i].name);
+		doctor_plugins_add(d, commands[i].name);
 	}
 }
 
@@ -153,10 +155,9 @@ void doctor_plugins(struct doctor *d)
 {
 	const char *dir = config_plugin_dir(d->host->cli->config), *why;
 	struct stat st;
-	size_t commands;
 
-	config_commands(d->host->cli->config, &commands);
-	if (stat(dir, &st) < 0 && (commands == 0 || config_text(d->host->cli->config, "plugin_dir"))) {
+	if (stat(dir, &st) < 0 &&
+	    (!config_has_functions(d->host->cli->config) || config_text(d->host->cli->config, "plugin_dir"))) {
 		doctor_fail(d, "cannot use plugin folder '%s': %s", dir, strerror(errno));
 		doctor_why(d, "check_deferred does not start without it");
 		doctor_do(d, "set plugin_dir, --plugin-dir or DEFERRED_PLUGIN_DIR to the folder of the plugins");
@@ -167,6 +168,7 @@ void doctor_plugins(struct doctor *d)
 		doctor_do(d, "correct it, or move the file out of '%s'", dir);
 	}
 	add_commands(d);
+	doctor_programs(d);
 	if (d->functions_len > 0)
 		qsort(d->functions, d->functions_len, sizeof(*d->functions), doctor_plugins_by_name);
 	d->knows_functions = true;
