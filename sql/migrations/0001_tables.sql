@@ -706,6 +706,54 @@ create table deferred.__deferred_limit (
     used_at   deferred.__moment not null default clock_timestamp(),
     primary key (kind, queue, name)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+-- The state of a claim under limits between its steps: see deferred.__claim_limited().
+create type deferred.__limited as (
+    -- Lanes: a queue, and a function that has ready jobs without a key there.
+    lane_queues    text[] collate "C",
+    lane_fns       text[] collate "C",
+    -- Jobs with a key whose turn it is, in step with their queues and the hashes of their keys.
+    key_jobs       bigint[],
+    key_queues     text[] collate "C",
+    key_hashes     text[] collate "C",
+    key_fns        text[] collate "C",  -- Functions of these jobs.
+    strange_queues text[] collate "C",  -- Lanes of functions that the worker does not know.
+    strange_fns    text[] collate "C",  -- Their functions.
+    steps          integer,  -- Steps through indexes.
+    round          text,  -- Where the round through all queues is.
+    more           boolean,  -- The round has not ended.
+    idle           boolean,  -- Nothing was found.
+    queues         text[] collate "C",  -- Those of the queues that have a limit.
+    fns            text[] collate "C",  -- Those of the functions that have a limit.
+    wanted         bigint,  -- Limits that matter.
+    -- The limits that this claim has locked. The next three are in step with them.
+    limits         deferred.__deferred_limit[],
+    rooms          integer[],  -- Jobs that may be taken.
+    limit_rates    double precision[],
+    broken         boolean[],  -- True: the breaker paused the function.
+    busy           boolean,  -- Other limits that matter are locked by somebody else.
+    now            timestamptz,  -- When tokens were counted.
+    wait_ms        bigint,  -- Until a rate allows the next job. NULL: not known.
+    seen           bigint,  -- Jobs that may be taken, or are locked.
+    tids           tid[],  -- Jobs that were chosen. The next 14 are in step with them.
+    hashes         text[] collate "C",
+    rates          double precision[],
+    lease_ms       bigint[],
+    max_attempts   integer[],
+    ids            bigint[],
+    attempts       integer[],
+    attempt_bases  integer[],
+    ready_since    timestamptz[],
+    parents        boolean[],  -- True: may have waited for others.
+    priorities     integer[],
+    job_queues     text[] collate "C",
+    job_fns        text[] collate "C",
+    singles        boolean[],  -- True: losing the lease is an attempt.
+    receipts       bigint[],
+    first          bigint,  -- Lowest id.
+    last           bigint,  -- Highest id.
+    expired        bigint[]  -- Jobs that were chosen, and have expired.
+);
+
 grant select on deferred.__deferred_function to deferred_worker, deferred_viewer;
 -- a claim that meets an unmarked job
 grant select, insert on deferred.__deferred_limited to deferred_worker;

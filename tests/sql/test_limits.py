@@ -865,6 +865,19 @@ def test_what_workers_say_of_their_functions_is_not_waited_for(db, worker):
     assert db.sql("select catalog, fn from deferred.__deferred_offer") == [(6, ["f"])]
 
 
+def test_a_job_under_limits_whose_call_is_gone_is_handed_out_too(db, worker):
+    db.sql("select deferred.__queue_set('q', '{\"max_running\": 9}', true)")
+    jobs = many(db, 3, queue="q")
+    db.sql(
+        "create table kept as select * from deferred.__deferred; delete from deferred.__deferred where id <> %s",
+        jobs[1],
+    )
+    claimed = worker().limited()
+    assert ids(claimed) == jobs and {j.fn for j in claimed} == {"f"}
+    assert [j.created_at is None for j in claimed] == [True, False, True]
+    db.sql("insert into deferred.__deferred select * from kept where id <> %s", jobs[1])
+
+
 def test_the_trial_of_a_paused_function_is_of_a_random_role_whatever_the_priority(db, worker):
     for queue in ("q", "r"):
         many(db, 30, fn="shared", queue=queue, priority=32767)

@@ -1,11 +1,10 @@
--- The call of one job. Its id is known before the plan begins: of all partitions only that one is
--- opened in which it lies.
-create or replace function deferred.__call(p_id bigint) returns setof deferred.__deferred
-language plpgsql stable rows 1
+-- The call of one job. The planner inlines this. The bounds are known before the plan begins: of
+-- all partitions only those are opened that have ids between them.
+create or replace function deferred.__call(p_id bigint, p_first bigint, p_last bigint)
+returns setof deferred.__deferred
+language sql stable rows 1
 as $$
-begin
-    return query select d.* from deferred.__deferred d where d.id = p_id;
-end
+    select d.* from deferred.__deferred d
+    where d.id = any (array[p_id]) and d.id between p_first and p_last limit 1
 $$;
-comment on function deferred.__call is 'the call of one job; part of deferred.__claim_limited()';
 grant execute on function deferred.__call to deferred_worker;

@@ -26,8 +26,6 @@ select p_ids[p.i],
        case when p.n = 1 then now() end, null::boolean, null::boolean, null::boolean,
        null::boolean, null::bigint, null::bigint, null::text
 from unnest(p_picks) with ordinality p(i, n)
-left join lateral (select x.* from deferred.__deferred x
-                   where x.id = any (array[p_ids[p.i]])
-                     and x.id between p_first and p_last limit 1) d on true
+left join lateral deferred.__call(p_ids[p.i], p_first, p_last) d on true
 $$;
 grant execute on function deferred.__claim_calls to deferred_worker;

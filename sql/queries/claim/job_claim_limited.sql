@@ -30,14 +30,14 @@
 --   skipped.
 -- Indexes: __deferred_hot_limited, __deferred_hot_concurrency, primary keys of __deferred_hot and
 --   __deferred_limit.
-select c.id, c.receipt, c.attempt, c.attempt_base, c.job_max_attempts as max_attempts, c.timeout_ms,
+select c.id, c.receipt, c.attempt, c.attempt_base, c.max_attempts, c.timeout_ms,
        c.backoff_floor_ms, c.backoff_ceiling_ms, c.backoff_exponent,
-       c.created_at, c.ready_since, c.fn, c.label, c.params, c.job_queue as queue,
-       c.job_priority as priority, c.job_lease_ms as lease_ms, c.alone, c.tick,
+       c.created_at, c.ready_since, c.fn, c.label, c.params, c.queue,
+       c.priority, c.lease_ms, c.alone, c.tick,
        c.previous_tick, c.traceparent, c.parents, c.tid, c.claimed_at, null::bool as busy,
        null::bool as cut, null::bool as limits, null::bool as more, null::int8 as look_us,
        null::int8 as waiting, null::text as round, c.seen, c.wait_ms, c.start_ms,
        (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::int8 as look_us,
-       c.round_next as round
+       c.round
 from deferred.__claim_limited($1::text[], $2::int4, $3::int4, $4::int8, $5::int8, $6::int4,
                               $7::text[], $8::int8, $9::int4, $10::int4, $11::text) c

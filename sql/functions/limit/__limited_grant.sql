@@ -1,0 +1,46 @@
+-- Grants each job that was taken a lease of its own, and notes it in its limits. The function
+-- deferred.__claim_grant() says which claims commit synchronously.
+create or replace function deferred.__limited_grant(w deferred.__limited, p_worker bigint)
+returns deferred.__limited
+language plpgsql
+as $$
+declare
+    v_snap constant pg_snapshot := pg_current_snapshot();
+    v_said text;
+begin
+    if w.expired is not null then
+        perform deferred.__claim_aside(null, null, w.expired);
+    end if;
+    if true = any (w.singles) then
+        v_said := set_config('synchronous_commit', 'on', true);
+    end if;
+    with taken as (
+        update deferred.__deferred_hot h set receipt = t.receipt, worker = p_worker
+        from unnest(w.tids, w.receipts) with ordinality t(tid, receipt, n) where h.ctid = t.tid
+        returning t.n, h.ctid as tid),
+    lease as (
+        insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone,
+                                               expires_at)
+        select t.queue, p_worker, t.receipt, array[t.id], int8range(t.id, t.id, '[]'), v_snap,
+               t.single, now() + t.lease_ms * interval '1 millisecond'
+        from unnest(w.job_queues, w.receipts, w.ids, w.singles, w.lease_ms)
+            t(queue, receipt, id, single, lease_ms)),
+    new as materialized (
+        select u.kind, u.queue, u.name, array_agg(t.id) as ids
+        from unnest(w.ids, w.job_queues, w.job_fns, w.hashes) t(id, queue, fn, hash)
+        cross join lateral (values ('queue', t.queue, ''), ('function', '', t.fn),
+                                   ('key', t.queue, t.hash)) u(kind, queue, name)
+        where u.name is not null
+        group by u.kind, u.queue, u.name),
+    stand as (
+        update deferred.__deferred_limit l
+        set running = m.running || a.ids, tokens = m.tokens - cardinality(a.ids),
+            tokens_at = w.now, used_at = w.now
+        from unnest(w.limits) m
+        join new a on a.kind = m.kind and a.queue = m.queue and a.name = m.name
+        where l.kind = m.kind and l.queue = m.queue and l.name = m.name)
+    select array_agg(t.tid order by t.n) into w.tids from taken t;
+    return w;
+end
+$$;
+grant execute on function deferred.__limited_grant to deferred_worker;

@@ -1,0 +1,84 @@
+-- Locks the limits that matter for what a claim has found, a row of __deferred_limit for each. Then
+-- it counts what each leaves: jobs that may run besides those that still do, and tokens of its
+-- rate. Of the jobs that are listed as running, those count that are still claimed.
+--
+-- The claim does not wait for a row that another session has locked. A limit that has no row yet
+-- gets one. The last statement has a snapshot that was taken under the locks. So it sees all that
+-- earlier holders of these locks have done.
+create or replace function deferred.__limited_lock(w deferred.__limited)
+returns deferred.__limited
+language plpgsql
+as $$
+declare
+    v_kinds  text[];
+    v_queues text[];
+    v_names  text[];
+begin
+    select array_agg(u.kind), array_agg(u.queue), array_agg(u.name), count(*),
+           coalesce(array_agg(u.queue) filter (where u.kind = 'queue'), '{}'),
+           coalesce(array_agg(u.name) filter (where u.kind = 'function'), '{}')
+    into v_kinds, v_queues, v_names, w.wanted, w.queues, w.fns
+    from (select 'queue' as kind, q.name as queue, '' as name from deferred.__deferred_queue q
+          where coalesce(q.max_running, q.rate) is not null
+            and q.name = any (w.lane_queues || w.key_queues)
+          union all
+          select 'function', '', f.name from deferred.__deferred_function f
+          where f.name = any (w.lane_fns || w.key_fns)
+          union all
+          (select distinct 'key', k.queue, k.hash
+           from unnest(w.key_queues, w.key_hashes) k(queue, hash))) u;
+    w.limits := array(
+        select l from unnest(v_kinds, v_queues, v_names) u(kind, queue, name)
+        join deferred.__deferred_limit l
+          on l.kind = u.kind and l.queue = u.queue and l.name = u.name
+        for update of l skip locked);
+    if cardinality(w.limits) < w.wanted then
+        -- Without the guard an insert would wait for another claim that is adding the same row.
+        with missing as materialized (
+            select u.kind, u.queue, u.name,
+                   (hashtextextended(u.kind || ' ' || u.queue || ' ' || u.name, 0) & 1023)::integer
+                       as n
+            from unnest(v_kinds, v_queues, v_names) u(kind, queue, name)
+            where not exists (select from deferred.__deferred_limit l
+                              where l.kind = u.kind and l.queue = u.queue and l.name = u.name)),
+        guard as materialized (
+            select g.n from deferred.__deferred_limit_guard g
+            where g.n = any (array(select m.n from missing m)) for update skip locked),
+        added as (
+            insert into deferred.__deferred_limit as l (kind, queue, name)
+            select m.kind, m.queue, m.name from missing m
+            where m.n = any (array(select g.n from guard g))
+            on conflict do nothing
+            returning l)
+        select w.limits || array_agg(a.l) into w.limits from added a;
+    end if;
+    w.busy := cardinality(w.limits) < w.wanted;
+    w.now := clock_timestamp();  -- later than any holder before us looked at the clock
+    select array_agg(row(l.kind, l.queue, l.name, r.still, t.tokens, w.now, w.now)
+                         ::deferred.__deferred_limit),
+           array_agg(greatest(0, least(1000000000, s.max_running - cardinality(r.still),
+                                       floor(t.tokens)))::integer),
+           array_agg(s.rate), array_agg(s.broken),
+           case when bool_or(t.tokens < 1)
+               then greatest(1, ceil(min((1 - t.tokens) / s.rate) * 1000)) end
+    into w.limits, w.rooms, w.limit_rates, w.broken, w.wait_ms
+    from unnest(w.limits) l
+    cross join lateral (
+        select array(select h.id from unnest(l.running) i
+                     join deferred.__deferred_hot h on h.id = any (array[i])
+                     where h.receipt is not null) as still
+        offset 0) r  -- or each use would look them up
+    left join lateral (
+        select q.max_running, q.rate, coalesce(q.burst, 1) as burst, false as broken
+        from deferred.__deferred_queue q
+        where l.kind = 'queue' and q.name = l.queue
+        union all
+        select f.max_running, f.rate, coalesce(f.burst, 1), f.broken_at is not null
+        from deferred.__deferred_function f
+        where l.kind = 'function' and f.name = l.name) s on true
+    cross join lateral (
+        select deferred.__tokens(l.tokens, l.tokens_at, s.rate, s.burst, w.now) as tokens) t;
+    return w;
+end
+$$;
+grant execute on function deferred.__limited_lock to deferred_worker;
