@@ -721,6 +721,14 @@ def test_no_more_messages_are_taken_in_a_time_than_the_rate_says(db, c):
     assert len(c.get(10)) == 2 and c.get(10) == []
 
 
+def test_tokens_that_were_counted_in_the_future_do_not_close_a_queue_of_messages(db, c):
+    db.sql("select deferred.__queue_set(%s, '{\"rate\": 0.1, \"burst\": 4}')", Q)
+    c.puts(*[(Q, str(i), 0, 600) for i in range(20)])
+    assert len(c.get(10)) == 4 and c.get(10) == []
+    db.sql("update deferred.__deferred_limit set tokens_at = '9999-01-01'")
+    assert len(c.get(10)) == 4 and c.get(10) == []
+
+
 def test_a_get_of_several_rounds_counts_what_each_of_them_took(db, c):
     db.sql("select deferred.__queue_set(%s, '{\"max_running\": 4}')", Q)
     c.puts((Q, "1", 0, 0), *[(Q, "old", 0, 5)] * 3, *[(Q, str(n), 0, 500) for n in range(2, 12)])

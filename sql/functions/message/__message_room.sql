@@ -28,12 +28,8 @@ begin
                          join deferred.__deferred_hot h on h.id = any (array[i])
                          where h.receipt is not null and h.visible_at > v_now) as still) r
         cross join lateral (
-            select case when q.rate is not null then
-                least(coalesce(q.burst, 1),
-                      coalesce(l.tokens + greatest(0,
-                                                   extract(epoch from v_now - l.tokens_at))::double
-                                                       precision * q.rate, coalesce(q.burst, 1)))
-                end as tokens) t
+            select deferred.__tokens(l.tokens, l.tokens_at, q.rate, coalesce(q.burst, 1), v_now)
+                as tokens) t
         where l.kind = 'queue' and l.queue = any ($1) and l.name = '');
 end
 $$;

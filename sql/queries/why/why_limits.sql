@@ -23,9 +23,8 @@ with limits as materialized (
     where f.name = $2::text),
 stand as materialized (
     select x.kind, x.max_running::int8, h.n as running, h.ids, x.rate,
-           greatest(0, (1 - least(x.burst, coalesce(
-               x.tokens + extract(epoch from clock_timestamp() - x.tokens_at) * x.rate,
-               x.burst))) / x.rate)::float8 as wait_s
+           greatest(0, (1 - deferred.__tokens(x.tokens, x.tokens_at, x.rate, x.burst,
+                                              clock_timestamp())) / x.rate) as wait_s
     from limits x
     cross join lateral (
         select count(*) as n, array_to_string((array_agg(h.id order by h.id))[1:10], ', ') || case

@@ -21,10 +21,8 @@ select x.queue, x.fn, x.max_running::int8, x.rate,
                  where h.worker is not null or (h.started_at is not null
                                                 and h.visible_at > clock_timestamp())) >=
                                                     x.max_running, false)
-       or coalesce(least(x.burst,
-                         x.tokens + extract(epoch
-                                            from clock_timestamp() - x.tokens_at) * x.rate) < 1,
-                                                false) as used_up,
+       or coalesce(deferred.__tokens(x.tokens, x.tokens_at, x.rate, x.burst, clock_timestamp()) < 1,
+                   false) as used_up,
        deferred.__age_s(x.broken_at) as paused_s
 from limits x
 limit 10000
