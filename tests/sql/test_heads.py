@@ -81,7 +81,6 @@ LINES_MAX = 100
 # These are longer. No name may be added.
 LONG = {
     "__claim",
-    "__lanes",
 }
 
 

@@ -14,7 +14,6 @@ language plpgsql stable rows 10
 as $$
 #variable_conflict use_column
 declare
-    v_left     integer := p_most;
     v_at       text[] := string_to_array(split_part(p_round, '/', 1), ' ');
     v_from     text[] := coalesce(string_to_array(nullif(split_part(p_round, '/', 2), ''), ' '),
                                   v_at);
@@ -28,7 +27,8 @@ declare
     v_priority integer;
     v_end      text collate "C";
     v_end_at   integer;
-    v_next     record;
+    v_next     record;   -- the next lane that has a place
+    v_look     boolean;  -- it is to be looked up
     v_lane     record;
 begin
     if (v_from[1] collate "C", v_from[2]::integer) < (v_high, v_high_at) then
@@ -43,55 +43,49 @@ begin
             continue when v_served > v_high or v_served < v_low;
             v_queue := coalesce(v_served, v_high);
             v_priority := case when v_queue = v_high then v_high_at else 32768 end;
-            v_end := coalesce(v_served, v_low);
-            v_end_at := case when v_end = v_low then v_low_at else -32768 end - 1;
+            v_look := true;
             loop
-                select p.queue, p.priority into v_next from deferred.__deferred_cursor p
-                where (p.queue, p.priority) < (v_queue, v_priority)
-                  and (p.queue, p.priority) > (v_end, v_end_at)
-                order by p.queue desc, p.priority desc, p.seq desc limit 1;
-                if found then
-                    v_end := v_next.queue;
-                    v_end_at := v_next.priority;
+                if v_look then
+                    v_look := false;
+                    v_end := coalesce(v_served, v_low);
+                    v_end_at := case when v_end = v_low then v_low_at else -32768 end - 1;
+                    select p.queue, p.priority into v_next from deferred.__deferred_cursor p
+                    where (p.queue, p.priority) < (v_queue, v_priority)
+                      and (p.queue, p.priority) > (v_end, v_end_at)
+                    order by p.queue desc, p.priority desc, p.seq desc limit 1;
+                    v_end := coalesce(v_next.queue, v_end);
+                    v_end_at := coalesce(v_next.priority, v_end_at);
                 end if;
-                loop
-                    -- In three steps: the index ends a scan at the bound of its first column only.
+                -- In three steps: the index ends a scan at the bound of its first column only.
+                select h.queue, h.priority into v_lane from deferred.__deferred_hot h
+                where h.queue = v_queue and h.priority < v_priority
+                  and h.priority > case when v_end = v_queue then v_end_at else -32769 end
+                  and deferred.__in_lane(h.due_at, h.limited, h.fn)
+                order by h.queue desc, h.priority desc limit 1;
+                if not found and v_end <> v_queue then
                     select h.queue, h.priority into v_lane from deferred.__deferred_hot h
-                    where h.queue = v_queue and h.priority < v_priority
-                      and h.priority > case when v_end = v_queue then v_end_at else -32769 end
+                    where h.queue < v_queue and h.queue > v_end
                       and deferred.__in_lane(h.due_at, h.limited, h.fn)
                     order by h.queue desc, h.priority desc limit 1;
-                    if not found and v_end <> v_queue then
+                    if not found and v_end <> '' then
                         select h.queue, h.priority into v_lane from deferred.__deferred_hot h
-                        where h.queue < v_queue and h.queue > v_end
+                        where h.queue = v_end and h.priority > v_end_at
                           and deferred.__in_lane(h.due_at, h.limited, h.fn)
                         order by h.queue desc, h.priority desc limit 1;
-                        if not found and v_end <> '' then
-                            select h.queue, h.priority into v_lane from deferred.__deferred_hot h
-                            where h.queue = v_end and h.priority > v_end_at
-                              and deferred.__in_lane(h.due_at, h.limited, h.fn)
-                            order by h.queue desc, h.priority desc limit 1;
-                        end if;
                     end if;
-                    exit when v_lane.queue is null;
-                    v_queue := v_lane.queue;
-                    v_priority := v_lane.priority;
-                    queue := v_queue;
-                    priority := v_priority;
-                    return next;
-                    v_left := v_left - 1;
-                    if v_left = 0 then return; end if;
-                end loop;
-                exit when v_next.queue is null;
-                v_queue := v_next.queue;
-                v_priority := v_next.priority;
+                end if;
+                if v_lane.queue is null then
+                    exit when v_next.queue is null;
+                    v_lane := v_next;
+                    v_look := true;
+                end if;
+                v_queue := v_lane.queue;
+                v_priority := v_lane.priority;
                 queue := v_queue;
                 priority := v_priority;
                 return next;
-                v_left := v_left - 1;
-                if v_left = 0 then return; end if;
-                v_end := coalesce(v_served, v_low);
-                v_end_at := case when v_end = v_low then v_low_at else -32768 end - 1;
+                p_most := p_most - 1;
+                if p_most = 0 then return; end if;
             end loop;
         end loop;
         exit when not v_again;
