@@ -19,8 +19,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-struct runner_state state;
-
 #if defined(__SANITIZE_ADDRESS__)
 /* A crashing plugin must look like a crash, not like a report of the sanitizer. */
 const char *__asan_default_options(void);
@@ -29,21 +27,6 @@ __attribute__((visibility("default"), used)) const char *__asan_default_options(
 	return "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0:detect_leaks=0";
 }
 #endif
-
-void flush_frames(void)
-{
-	if (frame_flush(&state.out, FRAME_SOCKET_FD, 0) < 0)
-		_exit(EX_OSERR); /* the parent is gone, or a plugin closed the socket: nobody to talk to */
-}
-
-void send_frame(enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n)
-{
-	size_t before = state.out.len - state.out.at;
-
-	if (frame_put(&state.out, type, slot, parts, n) < 0)
-		_exit(EX_OSERR);
-	state.bytes_sent += state.out.len - state.out.at - before;
-}
 
 void leave_board(void)
 {
@@ -94,64 +77,15 @@ void talk_to_runner(const int pair[2])
 	state.bytes_sent = 0;
 }
 
-static void *grow(void *array, size_t *len, size_t size)
-{
-	void *bigger = realloc(array, (*len + 1) * size);
-
-	if (!bigger)
-		_exit(EX_OSERR);
-	++*len;
-	return bigger;
-}
-
-static char *copy(const char *text)
-{
-	char *s = strdup(text ? text : "");
-
-	if (!s)
-		_exit(EX_OSERR);
-	return s;
-}
-
 static void take_setting(const char *payload, size_t len)
 {
 	size_t at = 0;
 	const char *name = frame_text(payload, len, &at), *value = frame_text(payload, len, &at);
 
-	state.settings = grow(state.settings, &state.settings_len, sizeof(*state.settings));
-	state.settings[state.settings_len - 1] = copy(name);
-	state.settings = grow(state.settings, &state.settings_len, sizeof(*state.settings));
-	state.settings[state.settings_len - 1] = copy(value);
-}
-
-struct command *command_add(const char *name, int64_t timeout_ms, int32_t max_attempts)
-{
-	struct command *c;
-
-	state.commands = grow(state.commands, &state.commands_len, sizeof(*state.commands));
-	c = &state.commands[state.commands_len - 1];
-	*c = (struct command){ .name = copy(name), .timeout_ms = timeout_ms, .max_attempts = max_attempts };
-	return c;
-}
-
-static int commands_compare(const void *a, const void *b)
-{
-	return strcmp(((const struct command *)a)->name, ((const struct command *)b)->name);
-}
-
-void commands_sort(void)
-{
-	if (state.commands_len > 0)
-		qsort(state.commands, state.commands_len, sizeof(*state.commands), commands_compare);
-}
-
-const struct command *command_find(const char *name)
-{
-	struct command key = { .name = (char *)name };
-
-	return state.commands_len == 0
-		       ? NULL
-		       : bsearch(&key, state.commands, state.commands_len, sizeof(key), commands_compare);
+	state.settings = state_grow(state.settings, &state.settings_len, sizeof(*state.settings));
+	state.settings[state.settings_len - 1] = state_copy(name);
+	state.settings = state_grow(state.settings, &state.settings_len, sizeof(*state.settings));
+	state.settings[state.settings_len - 1] = state_copy(value);
 }
 
 static void take_command(const char *payload, size_t len)
@@ -169,10 +103,10 @@ static void take_command(const char *payload, size_t len)
 		return;
 	}
 	while ((text = frame_text(payload, len, &at))) {
-		c->argv = grow(c->argv, &n, sizeof(*c->argv));
-		c->argv[n - 1] = copy(text);
+		c->argv = state_grow(c->argv, &n, sizeof(*c->argv));
+		c->argv[n - 1] = state_copy(text);
 	}
-	c->argv = grow(c->argv, &n, sizeof(*c->argv));
+	c->argv = state_grow(c->argv, &n, sizeof(*c->argv));
 	c->argv[n - 1] = NULL;
 }
 
@@ -198,11 +132,6 @@ static void protect(void)
 	prctl(PR_SET_DUMPABLE, 0);
 	fcntl(FRAME_SOCKET_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(FRAME_STOP_FD, F_SETFD, FD_CLOEXEC);
-}
-
-void keep_privileges(void)
-{
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 /* A process cannot take it back, so those that need not gain rights do it each for itself where a command may. */
@@ -244,8 +173,8 @@ static void take_frame(const struct frame_head *head, const char *payload)
 		take_command(payload, head->len);
 		break;
 	case FRAME_PASS_OVER:
-		state.passed_over = grow(state.passed_over, &state.passed_over_len, sizeof(*state.passed_over));
-		state.passed_over[state.passed_over_len - 1] = copy(payload);
+		state.passed_over = state_grow(state.passed_over, &state.passed_over_len, sizeof(*state.passed_over));
+		state.passed_over[state.passed_over_len - 1] = state_copy(payload);
 		break;
 	case FRAME_START:
 		take_start(payload, head->len);

@@ -30,6 +30,7 @@
 #define READS_MAX 64   /* of output in a turn: a program that prints without end delays nobody */
 #define CLOSED_MS 1000 /* a process that has closed its pipe because it ends has ended within this time */
 
+const struct process_handlers *process_handlers;
 static struct process *processes;
 
 /* ---- its output --------------------------------------------------------------------------------- */
@@ -40,7 +41,7 @@ static void end_output_line(struct process *p)
 	if (p->line_len == 0)
 		return;
 	if (p->state == PROCESS_BUSY)
-		program_run_log(p->line, p->line_len);
+		process_handlers->log(p->line, p->line_len);
 	else
 		fprintf(stderr, "program '%s': %.*s\n", p->program->name, (int)p->line_len, p->line);
 	p->line_len = 0;
@@ -341,7 +342,7 @@ static void fault_process(struct process *p, const char *text)
 	if (before == PROCESS_STARTING)
 		fail_start(program, p->tail, "broke the protocol before it was ready: %s", text);
 	else if (before == PROCESS_BUSY)
-		program_run_faulted(p, text);
+		process_handlers->faulted(p, text);
 	else
 		fprintf(stderr, "program '%s' broke the protocol between jobs, and is replaced: %s\n", program->name,
 			text);
@@ -371,7 +372,7 @@ static void bury_process(struct process *p)
 	if (p->state == PROCESS_STARTING)
 		fail_start(p->program, p->tail, "ended before it was ready (%s)", text);
 	else if (p->state == PROCESS_BUSY)
-		program_run_ended(p, status, &used);
+		process_handlers->ended(p, status, &used);
 	else if (p->state == PROCESS_IDLE)
 		fprintf(stderr, "program '%s' ended between jobs (%s)\n", p->program->name, text);
 	free_process(p);
@@ -458,7 +459,7 @@ static const char *become_ready(struct process *p, const struct message *m)
 static const char *dispatch_message(struct process *p, const struct message *m, const char *body)
 {
 	if (p->state == PROCESS_BUSY)
-		return program_run_take(p, m, body);
+		return process_handlers->take(p, m, body);
 	if (p->state == PROCESS_STARTING && m->type == MESSAGE_FUNCTION)
 		return add_announced(p, m);
 	if (p->state == PROCESS_STARTING && m->type == MESSAGE_READY)

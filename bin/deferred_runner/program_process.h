@@ -96,11 +96,14 @@ uint64_t process_cpu_us(const struct process *p);
 uint64_t process_rss_kb(const struct process *p);
 bool process_is_large(const struct process *p); /* larger than max_memory */
 
-/* Is it the one that has the job of program_run()? What it then sends, and its end, go to these. A text is a fault. */
-const char *program_run_take(struct process *p, const struct message *message, const char *body);
-void program_run_faulted(struct process *p, const char *text);
-void program_run_ended(struct process *p, int status, const struct rusage *used);
-void program_run_log(const char *line, size_t len);
+/* What the process that has a job sends and prints, and its end, go to these. take() returns NULL, or a fault. */
+struct process_handlers {
+	const char *(*take)(struct process *p, const struct message *message, const char *body);
+	void (*faulted)(struct process *p, const char *text);
+	void (*ended)(struct process *p, int status, const struct rusage *used);
+	void (*log)(const char *line, size_t len);
+};
+extern const struct process_handlers *process_handlers;
 
 bool process_any(void); /* is there one, perhaps leaving? */
 

@@ -226,7 +226,7 @@ static void note_usage(const struct process *p)
 	run.slot->max_rss_kb = process_rss_kb(p);
 }
 
-void program_run_faulted(struct process *p, const char *text)
+static void fault_job(struct process *p, const char *text)
 {
 	note_usage(p);
 	run.process = NULL;
@@ -243,7 +243,7 @@ static uint64_t usage_us(struct timeval tv)
 	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
 }
 
-void program_run_ended(struct process *p, int status, const struct rusage *used)
+static void end_job(struct process *p, int status, const struct rusage *used)
 {
 	uint64_t cpu_us = usage_us(used->ru_utime) + usage_us(used->ru_stime);
 
@@ -262,7 +262,7 @@ void program_run_ended(struct process *p, int status, const struct rusage *used)
 	end_run(-1); /* the parent says how it ended */
 }
 
-void program_run_log(const char *line, size_t len)
+static void log_of_job(const char *line, size_t len)
 {
 	run.call->host->log(run.call, DEFERRED_LOG_INFO, line, len);
 }
@@ -328,7 +328,7 @@ static const char *take_defer(const struct message *m, const char *body)
 	return NULL;
 }
 
-const char *program_run_take(struct process *p, const struct message *m, const char *body)
+static const char *take_of_job(struct process *p, const struct message *m, const char *body)
 {
 	const struct deferred_call *call = run.call;
 
@@ -503,6 +503,13 @@ static void recycle(struct process *p)
 		process_leave(p, !atomic_load(&state.board->stop));
 }
 
+static const struct process_handlers job_handlers = {
+	.take = take_of_job,
+	.faulted = fault_job,
+	.ended = end_job,
+	.log = log_of_job,
+};
+
 int program_run(struct program *program, const struct deferred_call *call, struct board_slot *slot)
 {
 	static int term_fd = -1;
@@ -519,6 +526,7 @@ int program_run(struct program *program, const struct deferred_call *call, struc
 		term_fd = signalfd(-1, &term, SFD_CLOEXEC);
 	fds[FD_TERM] = (struct pollfd){ term_fd, POLLIN, 0 };
 	run = (struct run){ .call = call, .slot = slot };
+	process_handlers = &job_handlers;
 	p = await_program(program, fds, limit_ns);
 	if (p)
 		begin_job(p, limit_ns);

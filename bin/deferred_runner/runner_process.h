@@ -4,6 +4,7 @@
  * a database secret. It gets a socket (frame.h) and a board (board.h). Its standard output and error are a pipe to the
  * parent's log.
  *
+ *     runner_state.c  what all share: frames to the parent, settings, commands
  *     main.c     settings come in, then calls, one after the other
  *     catalog.c  the plugins and the functions in them
  *     call.c     one call: what the function is offered, in this process or a fork of it
@@ -52,6 +53,10 @@ struct runner_state {
 	int64_t cpu_ms;     /* limit of processor time of the call this process is for; 0: none */
 };
 extern struct runner_state state;
+
+/* One more element, and a copy of a text. Without memory this process ends. */
+void *state_grow(void *array, size_t *len, size_t size);
+char *state_copy(const char *text);
 
 /* From here on this process is the one that works; what it forks is a copy. */
 void begin_process(void);

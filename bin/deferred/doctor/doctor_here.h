@@ -39,8 +39,7 @@ void doctor_config(struct doctor *d);
 void doctor_connection(struct doctor *d);
 void doctor_role(struct doctor *d);
 void doctor_plugins(struct doctor *d); /* with doctor_programs() */
-void doctor_programs(struct doctor *d);
-void doctor_plugins_add(struct doctor *d, const char *function); /* it is known here */
+void doctor_programs(struct doctor *d, void (*add)(struct doctor *d, const char *function)); /* add: it is known here */
 void doctor_mail(struct doctor *d);
 void doctor_intervals(struct doctor *d); /* doctor_superseded(), and what the limits of functions say */
 void doctor_user(struct doctor *d);

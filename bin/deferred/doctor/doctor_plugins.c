@@ -72,7 +72,7 @@ static void doctor_plugins_load(struct doctor *d, int fd)
 
 static char loading[256]; /* file being loaded; "": none */
 
-void doctor_plugins_add(struct doctor *d, const char *name)
+static void add_function(struct doctor *d, const char *name)
 {
 	char **bigger = realloc(d->functions, (d->functions_len + 1) * sizeof(*bigger));
 
@@ -107,7 +107,7 @@ static void doctor_plugins_take(struct doctor *d, char letter, const char *text)
 		doctor_do(d, "%s", text);
 		break;
 	case 'f':
-		doctor_plugins_add(d, text);
+		add_function(d, text);
 		break;
 	}
 }
@@ -147,7 +147,7 @@ static void add_commands(struct doctor *d)
 			doctor_why(d, "each of its attempts fails");
 			doctor_do(d, "install that program, or correct the path in the config file");
 		}
-		doctor_plugins_add(d, commands[i].name);
+		add_function(d, commands[i].name);
 	}
 }
 
@@ -168,7 +168,7 @@ void doctor_plugins(struct doctor *d)
 		doctor_do(d, "correct it, or move the file out of '%s'", dir);
 	}
 	add_commands(d);
-	doctor_programs(d);
+	doctor_programs(d, add_function);
 	if (d->functions_len > 0)
 		qsort(d->functions, d->functions_len, sizeof(*d->functions), doctor_plugins_by_name);
 	d->knows_functions = true;

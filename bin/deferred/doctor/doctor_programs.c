@@ -82,7 +82,8 @@ static void end_runner(struct runner *runner, uint64_t limit_ns)
 }
 
 /* A runner that probes reports a program that is not right as a clash of the program's name. */
-static void take_report(struct doctor *d, struct runner_function *f)
+static void take_report(struct doctor *d, struct runner_function *f,
+			void (*add)(struct doctor *d, const char *function))
 {
 	for (char *p = f->plugin; (p = strchr(p, '\n'));)
 		*p = ' ';
@@ -100,10 +101,10 @@ static void take_report(struct doctor *d, struct runner_function *f)
 		doctor_why(d, "it is not clear which of the two is meant, so neither is called");
 		doctor_do(d, "rename one of the two, or declare functions of the program in the config file");
 	}
-	doctor_plugins_add(d, f->name);
+	add(d, f->name);
 }
 
-void doctor_programs(struct doctor *d)
+void doctor_programs(struct doctor *d, void (*add)(struct doctor *d, const char *function))
 {
 	const struct config *config = d->host->cli->config;
 	unsigned int owner = d->host->user.switch_user ? d->host->user.uid : geteuid();
@@ -143,7 +144,7 @@ void doctor_programs(struct doctor *d)
 	}
 	list = runner_take_functions(runner, &len);
 	for (size_t i = 0; i < len; i++)
-		take_report(d, &list[i]);
+		take_report(d, &list[i], add);
 	runner_functions_free(list, len);
 	end_runner(runner, clock_ns() + leave_ns);
 	orphan_end();
