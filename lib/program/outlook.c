@@ -471,10 +471,10 @@ void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, co
 		outlook_line(to, "", "%s in the last hour", outlook_rate(a, o->now_rate));
 	outlook_line(to, "served", "at most %s%s; busy %.0f %% of the time", outlook_rate(a, served_rate(o, lines)),
 		     strcmp(keeps, "yes") == 0  ? ""
-		     : strcmp(keeps, "no") == 0 ? ", which is less than arrives: what waits grows"
-						: ", which is less than arrives then",
+		     : strcmp(keeps, "no") == 0 ? ", which is less than arrives: the backlog grows"
+						: ", which is less than arrives in that hour",
 		     100 * outlook_busy(o, lines));
-	outlook_line(to, "rests on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s",
+	outlook_line(to, "based on", "%" PRId64 " attempts of %.1f days, since %s, that ran %s on average%s%s",
 		     o->attempts, outlook_days(o), outlook_time(b, o->past[0].from_us),
 		     outlook_us(a, o->past[0].run_us), o->n == 2 ? ", and of the busiest hours" : "",
 		     o->past[0].full ? "; the log reaches back further, but only that many rows were read" : "");
@@ -484,15 +484,14 @@ void outlook_tell(const struct outlook *o, const struct outlook_lines *lines, co
 		outlook_line(to, "", "run times of %s %.3g times what they were, in %" PRId64 " attempts",
 			     o->run_scales[i].fn, o->run_scales[i].factor, o->run_scales[i].attempts);
 	if (o->waiting > 0)
-		outlook_line(to, "", "%" PRId64 " jobs more arrived than have begun: as many are put in", o->waiting);
+		outlook_line(to, "", "%" PRId64 " more jobs arrived than started: the replay adds as many", o->waiting);
 	if (o->past[0].cut > 0)
-		outlook_line(to, "", "%" PRId64 " attempts that were cut off and came again are left out",
-			     o->past[0].cut);
+		outlook_line(to, "", "%" PRId64 " interrupted attempts that were retried are left out", o->past[0].cut);
 	if (o->peak_cores > 0.01)
 		outlook_line(to, "", "the busiest hour takes %.2f processors", o->peak_cores);
 	outlook_line(to, "assumes",
-		     "what comes is as what was, run times do not grow with more at once; limits, priorities and "
-		     "concurrency keys are not looked at");
+		     "jobs arrive as before, and running more at once does not slow them down; limits, priorities "
+		     "and concurrency keys are ignored");
 }
 
 void outlook_json(const struct outlook *o, const struct outlook_lines *lines, struct params_text *t)

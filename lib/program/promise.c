@@ -127,9 +127,9 @@ void promise_today(const struct outlook *o, const struct outlook_sink *to)
 	if (!today)
 		return;
 	outlook_line(to, "today",
-		     "%.4g %% of the jobs begin within %s, the longest wait is %s, as what was is replayed with%s",
+		     "%.4g %% of the jobs start within %s, the longest wait is %s, in a replay of the log with%s",
 		     100 * o->wanted.share, outlook_us(a, today->share_us), outlook_us(b, today->longest_us),
-		     today->given ? "" : " the lines by which workers of the last day were started");
+		     today->given ? "" : " the crontab lines of the last day");
 	for (size_t i = 0; i < today->n; i++)
 		outlook_line(to, "", "%s", today->text[i]);
 }
@@ -198,7 +198,7 @@ static void tell_refusal(const struct outlook *o, const struct advice *a, const 
 			     "change neither interval nor cnt; use more runners, more hosts, or shorter jobs");
 	} else {
 		outlook_line(to, NULL,
-			     "with no setting of at most %d runners do %.4g %% of the jobs begin within %s; nearest is "
+			     "with no setting of at most %d runners do %.4g %% of the jobs start within %s; nearest is "
 			     "a service with %d: %s by the replay, and the bound is beyond",
 			     o->wanted.runners_max, 100 * o->wanted.share, outlook_us(within, o->wanted.within_us),
 			     a->setting.runners, outlook_us(predicted, a->predicted_us));
@@ -213,9 +213,8 @@ void promise_tell(const struct outlook *o, const struct advice *a, const struct 
 		tell_refusal(o, a, to);
 		return;
 	}
-	outlook_line(to, "promise",
-		     "%.4g %% of the jobs begin within %s, each queue by itself, as what was is replayed;",
+	outlook_line(to, "promise", "%.4g %% of the jobs of each queue start within %s in a replay of the log;",
 		     100 * o->wanted.share, outlook_us(predicted, a->predicted_us));
-	outlook_line(to, "", "within %s in %d of %d histories made up of its hours, with %.3g times the arrivals",
+	outlook_line(to, "", "within %s in %d of %d random orders of its hours, with %.3g times the arrivals",
 		     outlook_us(bound, a->bound_us), ADVICE_ROUNDS - 1, ADVICE_ROUNDS, o->wanted.headroom);
 }

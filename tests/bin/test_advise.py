@@ -87,9 +87,9 @@ def test_what_the_log_tells(db):
     words = db.run(["deferred", "advise", "--within", "5min", "--queue", "mail"]).stdout
     assert (
         "\n*/5 * * * *   root   " in words
-        and "\npromise: 95 % of the jobs begin within " in words
+        and "\npromise: 95 % of the jobs of each queue start within " in words
         and "\nserved: at most " in words
-        and "\nrests on: " in words
+        and "\nbased on: " in words
     )
 
     # The classic line serves 30 an hour.
@@ -102,7 +102,7 @@ def test_what_the_log_tells(db):
     )
     words = db.run(["deferred", "simulate", "--line", "*/2 * * * *", "--scale", "2"]).stdout
     assert (
-        "\nserved: at most 30 an hour, which is less than arrives: what waits grows; " in words
+        "\nserved: at most 30 an hour, which is less than arrives: the backlog grows; " in words
         and "\nnot begun by the end: " in words
     )
     assert ask(db, "simulate", "--service", "runners 1")["waits"][-1]["p50_s"] == 0
@@ -252,7 +252,7 @@ def test_an_advice_begins_with_what_the_lines_of_today_give(db):
     )
     words = db.run(["deferred", "advise", "--queue", "mail"]).stdout
     assert re.match(
-        r"today: 95 % of the jobs begin within \S+, the longest wait is \S+, as what was is replayed with the lines by which workers of the last day were started\n"
+        r"today: 95 % of the jobs start within \S+, the longest wait is \S+, in a replay of the log with the crontab lines of the last day\n"
         r"      \*/5 \* \* \* \* --cnt 3 --runners 1 --if-running=skip\n\n# in /etc/cron.d/deferred",
         words,
     ), words

@@ -166,7 +166,7 @@ def test_advice_is_that_of_the_command_one_for_all_viewers(web, db):
     assert (
         html.escape(line) in page
         and "promise" in shown
-        and "95 % of the jobs begin within" in shown
+        and "95 % of the jobs of each queue start within" in shown
         and "served" in shown
         and "at most" in shown
         and "assumes" in shown
@@ -198,7 +198,7 @@ def test_advice_begins_with_what_the_lines_of_today_give(web, db):
     ]
     shown = text_of(web.page("/advice"))
     assert re.search(
-        r"today\s+95 % of the jobs begin within \S+, the longest wait is \S+, as what was is replayed with the lines by which workers of the last day were started\s+"
+        r"today\s+95 % of the jobs start within \S+, the longest wait is \S+, in a replay of the log with the crontab lines of the last day\s+"
         + re.escape(told["lines"][0]),
         shown,
     ), shown
