@@ -68,14 +68,3 @@ void buf_clear(struct buf *b)
 	free(b->p);
 	*b = (struct buf){ 0 };
 }
-
-char *buf_take(struct buf *b)
-{
-	char *p;
-
-	p = grow_buf(b, 0) ? b->p : NULL;
-	if (p)
-		p[b->len] = '\0';
-	*b = (struct buf){ 0 };
-	return p;
-}

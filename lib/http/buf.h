@@ -15,6 +15,5 @@ void buf_add(struct buf *b, const char *text, size_t len);
 void buf_text(struct buf *b, const char *text);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_clear(struct buf *b);
-char *buf_take(struct buf *b); /* free() it; "" if nothing was added; NULL: it has failed */
 
 #endif
