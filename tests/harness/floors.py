@@ -67,14 +67,15 @@ def wrong(folder, floors, names):
 
 
 def untested():
-    """Sources of the library that no test names. A file of tests names a source by NAME_test.c or test_NAME.py, with or
-    without the floor in front. A mutant names a source by breaking it, because it names a test. Sources of lib/http are
+    """Sources of the library that no test names. A file of tests names a source by NAME_test.c or test_NAME.py, with the
+    floor in front if another floor has a source of that name. A mutant names a source by breaking it, because it names a test. Sources of lib/http are
     tested from outside, by tests/http and tests/web."""
     sources = sorted(
         path
         for path in glob.glob(os.path.join(TOP, "lib", "**", "*.c"), recursive=True)
         if os.path.basename(os.path.dirname(path)) != "http"
     )
+    names = collections.Counter(os.path.basename(path)[: -len(".c")] for path in sources)
     tests = {os.path.basename(path) for path in glob.glob(os.path.join(TOP, "tests", "*", "*.*"))}
     broken = set()
     for path in glob.glob(os.path.join(TOP, "tests", "mutants", "*.txt")):
@@ -82,7 +83,7 @@ def untested():
             broken.update(re.findall(r"(?m)^file: (\S+)", f.read()))
     for path in sources:
         name, floor = os.path.basename(path)[: -len(".c")], os.path.basename(os.path.dirname(path))
-        known = {f"{floor}_{name}", name}
+        known = {f"{floor}_{name}", *([name] if names[name] == 1 else [])}
         if os.path.relpath(path, TOP) not in broken and not any({f"{n}_test.c", f"test_{n}.py"} & tests for n in known):
             yield f"{os.path.relpath(path, TOP)}: no test names it: neither {' nor '.join(f'tests/lib/{n}_test.c' for n in sorted(known))}, nor a mutant"
 
