@@ -1,6 +1,6 @@
 -- The lanes that may have jobs, from above: by queue, and in a queue by priority. These are the
--- lanes that have a place, and between two of them those that a step through the index finds. So
--- the dead entries of lanes with a place are not walked over. Of a lane's places the newest comes
+-- lanes that have a cursor, and between two of them those that a step through the index finds. So
+-- the dead entries of lanes with a cursor are not walked over. Of a lane's cursors the newest comes
 -- first, not those that a held snapshot keeps.
 --
 -- Anybody can make many lanes, because a priority is any number. So the caller says how many lanes
@@ -27,7 +27,7 @@ declare
     v_priority integer;
     v_end      text collate "C";
     v_end_at   integer;
-    v_next     record;   -- the next lane that has a place
+    v_next     record;   -- the next lane that has a cursor
     v_look     boolean;  -- it is to be looked up
     v_lane     record;
 begin
