@@ -39,10 +39,7 @@ class Language:
 
     def missing(self):
         """Why it cannot run here, or None."""
-        if not shutil.which(self.argv[0]):
-            return f"{self.argv[0]} is not installed"
-        folder = next((f for f in self.env.get("PYTHONPATH", "").split(":") if "programs" in f), self.argv[-1])
-        return None if os.path.exists(folder) else f"{folder} does not exist"
+        return None if shutil.which(self.argv[0]) else f"{self.argv[0]} is not installed"
 
 
 def at(*names):
