@@ -68,8 +68,11 @@ class Reader:
 
     def __init__(self, db):
         self.db, self.root, self.mails = db, db.dir, Smtpd(db.dir + "/mails", "--port", "0")
+        languages = os.path.join(pg.TOP, "lib", "languages")
         self.names = [
-            (r"(?<![\w.])/(?=etc/deferred\b|etc/cron\.d\b|usr/local/lib/|var/log/)", self.root + "/"),
+            (r"(?<![\w.])/(?=etc/deferred\b|etc/cron\.d\b|usr/local/lib\b|var/log/)", self.root + "/"),
+            # The library is not installed.
+            ('"/usr/bin/perl"', f'"/usr/bin/env", "PERL5LIB={languages}/perl/lib", "/usr/bin/perl"'),
             ("/usr/local/bin/", harness.BUILD + "/bin/"),
             (r"\bwebapp\b", db.name + "_web"),
             (r"\b(createdb |psql |-d |dbname=|database: \")(?:app|shop)\b", rf"\g<1>{db.name}"),
@@ -78,6 +81,10 @@ class Reader:
         ]
         for folder in ("etc/deferred", "etc/cron.d", "usr/local/lib", "var/log"):
             os.makedirs(os.path.join(self.root, folder), exist_ok=True)
+        os.makedirs(f"{self.root}/usr/local/lib/node_modules")
+        os.symlink(f"{languages}/node", f"{self.root}/usr/local/lib/node_modules/deferred-program")
+        os.symlink(f"{languages}/python/deferred", f"{self.root}/usr/local/lib/deferred")
+        os.symlink(f"{languages}/php/src", f"{self.root}/usr/local/lib/deferred-php")
         self.write("/etc/deferred/deferred.conf", "", "w")
         os.chmod(self.root, 0o711)
         self.env = {
