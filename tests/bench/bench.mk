@@ -11,14 +11,14 @@
 
 BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 BENCH_SCENARIOS := $(filter-out __init__,$(basename $(notdir $(wildcard tests/bench/scenarios/*.py))))
-.PHONY: bench bench-programs bench-rules $(BENCH_SCENARIOS:%=bench-%)
+.PHONY: bench bench-parts bench-rules $(BENCH_SCENARIOS:%=bench-%)
 bench $(BENCH_SCENARIOS:%=bench-%): deps-check
-	+@$(MAKE_AGAIN) bench-programs
+	+@$(MAKE_AGAIN) bench-parts
 	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/bench.py $(patsubst bench-%,%,$(filter-out bench,$@)) \
 		$(BENCH_ARGS)
 	@if [ $@ = bench ]; then build/tests/bench/coordinator_ns; fi
 bench-rules: deps-check
-	+@$(MAKE_AGAIN) bench-programs $(B)/tests/plugins/archive.so
+	+@$(MAKE_AGAIN) bench-parts $(B)/tests/plugins/archive.so
 	@$(PYTHON) tests/bench/rules.py
 .PHONY: bench-web
 bench-web: deps-check
@@ -26,9 +26,9 @@ bench-web: deps-check
 	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/web.py $(BENCH_ARGS)
 .PHONY: bench-wake bench-runners
 bench-wake bench-runners: bench-%: deps-check
-	+@$(MAKE_AGAIN) tests bench-programs
+	+@$(MAKE_AGAIN) tests bench-parts
 	@$(PYTHON) tests/bench/$*.py
-bench-programs: all $(BENCH_PROGRAMS) $(B)/tests/plugins/stamp.so
+bench-parts: all $(BENCH_PROGRAMS) $(B)/tests/plugins/stamp.so
 
 # Node looks for modules next to the script that names them, so the scripts run where npm puts the
 # packages. PEERS="--only held --rounds 1" passes options on. NODE names another node.
@@ -38,7 +38,7 @@ PEERS_SRC := $(wildcard tests/bench/peers/*.mjs)
 .PHONY: bench-peers
 bench-peers: deps-check
 	@command -v npm >/dev/null || tests/harness/deps.sh nodejs npm
-	+@$(MAKE_AGAIN) bench-programs build/bench/peers/installed
+	+@$(MAKE_AGAIN) bench-parts build/bench/peers/installed
 	@cp $(PEERS_SRC) build/bench/peers
 	@$(PYTHON) tests/bench/peers/peers.py $(PEERS)
 build/bench/peers/installed: $(addprefix tests/bench/peers/,package.json package-lock.json .npmrc)

@@ -171,7 +171,7 @@ class Database:
     def clear_log(self):
         self.sql("truncate deferred.__deferred_log, deferred.__deferred_worker")
 
-    def fill(self, n, say=None):
+    def fill(self, n, say=None, fn="noop", params=PARAMS):
         """Add n ready jobs, in transactions of 100,000, straight into the tables: quicker than deferring them."""
         done = 0
         while done < n:
@@ -188,13 +188,13 @@ class Database:
                 cursor.execute("begin")
                 cursor.execute(
                     "insert into deferred.__deferred (id, queue, fn, params)"
-                    " select n, 'default', 'noop', %s::json from generate_series(%s, %s) n",
-                    (PARAMS, first, first + some - 1),
+                    " select n, 'default', %s, %s::json from generate_series(%s, %s) n",
+                    (fn, params, first, first + some - 1),
                 )
                 cursor.execute(
-                    f"insert into deferred.__deferred_hot (id, {HOT_COLUMNS}) select n, {HOT_VALUES}"
+                    f"insert into deferred.__deferred_hot (id, {HOT_COLUMNS}) select n, 'default', %s, now()"
                     " from generate_series(%s, %s) n",
-                    (first, first + some - 1),
+                    (fn, first, first + some - 1),
                 )
                 cursor.execute("commit")
             done += some

@@ -172,7 +172,7 @@ def test_make_help_has_one_line_for_each_target():
     targets = {
         name for line in re.findall(r"(?m)^\.PHONY: (.*)", makefiles) for name in re.findall(r"[a-z][\w-]*", line)
     }
-    parts = {"tests", "test-parts", "demo-programs", "bench-programs", "fuzz-clang", "fuzz-changes"}
+    parts = {"tests", "test-parts", "demo-programs", "bench-parts", "fuzz-clang", "fuzz-changes"}
     families = {"bench-NAME": r"bench-", "deps-NAME": r"deps-"}
     assert targets >= parts
     for name in targets - parts - {"_SCENARIOS", "foreach"}:

@@ -4,6 +4,7 @@
 NAMES = (
     "execute",
     "isolate",
+    "programs",
     "backlog",
     "queues",
     "crowd",
@@ -24,4 +25,4 @@ NAMES = (
     "schedule",
     "shards",
 )
-LONG = ("history", "http", "limits", "plans", "flow", "schedule", "shards")
+LONG = ("programs", "history", "http", "limits", "plans", "flow", "schedule", "shards")
