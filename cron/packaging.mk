@@ -12,7 +12,7 @@ DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libcurl4-op
 	libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) man-db xz-utils valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist \
-	python3-psycopg2 python3-psycopg libdbd-pg-perl libcpanel-json-xs-perl php-cli php-pgsql pgbouncer openssl nginx \
+	python3-psycopg2 python3-psycopg libdbd-pg-perl libcpanel-json-xs-perl php-cli php-pgsql phpunit pgbouncer openssl nginx \
 	zsh mandoc python3-markdown python3-yaml
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) clang cppcheck
@@ -72,7 +72,14 @@ INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) \
 	$(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
 	$(SAMPLES:cron/%=$(docdir)/examples/%) $(DOCS:%=$(docdir)/%)
-# Libraries for programs of users. Nothing is built, and no language is needed.
+# Libraries for programs of users. Nothing is built, and no language is needed. Python has a folder for each prefix.
+pythondir ?= $(shell $(PYTHON) -c 'import site, sys; lib = sys.argv[1] + "/lib/"; print(next((folder for folder in \
+	site.getsitepackages() if folder.startswith(lib)), lib + "python3/dist-packages"))' $(prefix))
+phpdir ?= $(prefix)/share/php
+PYTHON_FILES := $(wildcard lib/languages/python/deferred/*.py) lib/languages/python/deferred/py.typed
+PHP_FILES := $(wildcard lib/languages/php/src/*.php)
+INSTALLED += $(PYTHON_FILES:lib/languages/python/%=$(pythondir)/%)
+INSTALLED += $(PHP_FILES:lib/languages/php/src/%=$(phpdir)/Deferred/%)
 perldir ?= $(prefix)/lib/site_perl
 nodedir ?= $(prefix)/share/nodejs
 PERL_FILES := $(wildcard lib/languages/perl/lib/*/*.pm)
@@ -104,10 +111,13 @@ install: all
 	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(foreach file,$(DOCS),$(INSTALL_DATA) $(file) $(DESTDIR)$(docdir)/$(dir $(file)) &&) :
+	$(INSTALL_DATA) $(PYTHON_FILES) $(DESTDIR)$(pythondir)/deferred
+	$(INSTALL_DATA) $(PHP_FILES) $(DESTDIR)$(phpdir)/Deferred
 	$(INSTALL_DATA) $(PERL_FILES) $(DESTDIR)$(perldir)/Deferred
 	$(INSTALL_DATA) $(NODE_FILES) $(DESTDIR)$(nodedir)/deferred-program
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	rm -rf $(DESTDIR)$(pythondir)/deferred/__pycache__
 	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
 		$(sort $(dir $(DOCS:%=$(docdir)/%))) $(docdir)/examples $(bashdir) $(zshdir) \
-		$(perldir)/Deferred $(nodedir)/deferred-program) 2>/dev/null || :
+		$(pythondir)/deferred $(phpdir)/Deferred $(perldir)/Deferred $(nodedir)/deferred-program) 2>/dev/null || :

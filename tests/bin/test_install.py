@@ -74,6 +74,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
             "share/doc/deferred/examples/deferred.conf",
             "share/doc/deferred/examples/deferred.logrotate",
             "share/doc/deferred/examples/deferred_http.logrotate",
+            "share/php/Deferred/autoload.php",
         ):
             assert os.path.isfile(os.path.join(root, name)), name
         # What is for trying things has no place where strangers defer jobs.
@@ -85,6 +86,16 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         assert done.returncode == 0 and done.stderr == ""
         left = [os.path.join(d, f) for d, _, files in os.walk(installed) for f in files]
         assert left == []
+
+    def test_the_installed_libraries_of_python_and_php_are_found(installed):
+        """Python looks in the folder of each prefix by itself. PHP gets the path."""
+        root = os.path.join(installed, "usr/local")
+        folders = [d for d, _, files in os.walk(os.path.join(root, "lib")) if "py.typed" in files]
+        where = "import site; print([f + '/deferred' for f in site.getsitepackages()])"
+        known = subprocess.run(["/usr/bin/python3", "-c", where], capture_output=True, text=True).stdout
+        assert len(folders) == 1 and repr("/usr/local" + folders[0][len(root) :]) in known
+        load = f"require '{root}/share/php/Deferred/autoload.php'; echo Deferred\\milliseconds('2s');"
+        assert subprocess.run(["php", "-r", load], capture_output=True, text=True).stdout == "2000"
 
     def test_pkg_config_says_where_plugins_go_and_no_place_is_left_open(installed):
         folder = os.path.join(installed, "usr/local/lib/pkgconfig")
