@@ -111,16 +111,15 @@ class Program:
     def body(self, head: Mapping[str, Any]) -> bytearray:
         """Read the body of a message."""
         size = head.get("bytes", 0)
-        body, have = self.buffer[:size], min(size, len(self.buffer))
+        body, have = bytearray(size), min(size, len(self.buffer))
+        body[:have] = self.buffer[:have]
         del self.buffer[:have]
-        if have < size:
-            body.extend(bytes(size - have))
-            rest = memoryview(body)[have:]
-            while rest:
-                got = os.readv(self.input, [rest])
-                if not got:
-                    raise End
-                rest = rest[got:]
+        rest = memoryview(body)[have:]
+        while rest:
+            got = os.readv(self.input, [rest])
+            if not got:
+                raise End
+            rest = rest[got:]
         return body
 
     def send(self, job: Optional[deferred.Job], kind: str, head: Mapping[str, Any], body: bytes = b"") -> None:
@@ -156,7 +155,7 @@ class Program:
         try:
             close_stale_connections()
             self.armed = True
-            result = execute(job, json.loads(body[:size].decode()))
+            result = execute(job, json.loads(str(memoryview(body)[:size], "utf-8")))
             self.armed = False
         except (SystemExit, KeyboardInterrupt):
             raise
