@@ -119,3 +119,28 @@ def test_extend_takes_part_in_the_callers_transaction(db):
     assert db.one(latest) == before
     end = on_connection(db, "echo $job->extend($db, '10min')->format('U.u');", job)
     assert abs(db.one(latest) - float(end)) < 0.001 and float(end) > before
+
+
+def test_a_worker_runs_functions_of_a_script(db):
+    """All that a new user writes: a script, a section, and a job."""
+    with open(os.path.join(db.dir, "tasks.php"), "w") as f:
+        f.write(
+            f"""<?php
+require '{LIBRARY}/src/autoload.php';
+use Deferred\\{{Job, Program}};
+Program::define('resize', function (array $params, Job $job): array {{
+    echo "text of the function\\n";
+    return ['width' => 640, 'owner' => $params['owner']];
+}}, timeout: '10s');
+Program::run();
+"""
+        )
+    db.config(
+        f"""program "shop" {{ command = {{"/usr/bin/php", "tasks.php"}} directory = "{db.dir}" }}
+        function "resize" {{ program = "shop" timeout = 10s }}"""
+    )
+    db.defer("resize", '{"owner": "ann"}')
+    done = db.run(["check_deferred"])
+    assert "resize: text of the function" in done.stderr, done.stderr
+    rows = db.sql("select outcome, result from deferred.__deferred_log")
+    assert rows == [("ok", '{"width":640,"owner":"ann"}')]

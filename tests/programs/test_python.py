@@ -121,3 +121,36 @@ def test_extend_takes_part_in_the_callers_transaction(db, connection):
     end = job.extend(connection, "10min")
     connection.commit()
     assert db.one(latest) == end > before
+
+
+def test_a_worker_runs_functions_of_a_module(db):
+    """All that a new user writes: a module, a section, and a job."""
+    with open(os.path.join(db.dir, "tasks.py"), "w") as f:
+        f.write(
+            """import deferred
+
+@deferred.function("resize", timeout="10s", max_attempts=5)
+def resize(params, job):
+    print("text of the function")
+    job.defer("refuse", {"owner": params["owner"]})
+    return {"width": 640, "api": job.setting("api")}
+
+@deferred.function
+def refuse(params, job):
+    raise deferred.Dead(f"{params['owner']} is not an owner")
+"""
+        )
+    db.config(
+        f"""program "shop" {{
+            command = {{"/usr/bin/env", "PYTHONPATH={LIBRARY}", "/usr/bin/python3", "-m", "deferred", "tasks"}}
+            directory = "{db.dir}"
+        }}
+        settings "shop" {{ api = "https://api.example.org/" }}"""
+    )
+    db.defer("resize", '{"owner": "ann"}')
+    done = db.run(["check_deferred"])
+    assert "resize: text of the function" in done.stderr, done.stderr
+    db.run(["check_deferred"])
+    rows = db.sql("select outcome, final, result, error from deferred.__deferred_log order by job_id")
+    result = '{"width":640,"api":"https://api.example.org/"}'
+    assert rows == [("ok", True, result, None), ("failed", True, None, "ann is not an owner")]
