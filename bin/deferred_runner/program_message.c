@@ -264,8 +264,8 @@ static void put_string(struct message_head *h, const char *text)
 			put_bytes(h, "\xef\xbf\xbd", 3);
 			n = 1;
 		} else if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ') {
-			put_bytes(h, escaped,
-				  (size_t)snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned int)*text));
+			snprintf(escaped, sizeof(escaped), "\\u%04x", (unsigned int)*text);
+			put_bytes(h, escaped, strlen(escaped));
 		} else {
 			put_bytes(h, text, n);
 		}
@@ -298,8 +298,9 @@ void message_put_number(struct message_head *h, const char *name, int64_t number
 {
 	char text[32];
 
+	snprintf(text, sizeof(text), "%lld", (long long)number);
 	put_member_name(h, name);
-	put_bytes(h, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)number));
+	put_bytes(h, text, strlen(text));
 }
 
 void message_put_id(struct message_head *h, const char *name, int64_t id)
