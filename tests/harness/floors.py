@@ -67,9 +67,9 @@ def wrong(folder, floors, names):
 
 
 def untested():
-    """Sources of the library that no test names. A file of tests names a source by NAME_test.c or test_NAME.py. The floor
-    stands in front if another floor has a source of that name. A mutant names a source by breaking it, because it names
-    a test. Sources of lib/http are tested from outside, by tests/http and tests/web."""
+    """Sources of the library that no test names. A file of tests names a source by NAME_test.c or test_NAME.py. The
+    floor stands in front if another floor has a source of that name. A mutant names a source by breaking it, because
+    it names a test. Sources of lib/http are tested from outside, by tests/http and tests/web."""
     sources = sorted(
         path
         for path in glob.glob(os.path.join(TOP, "lib", "**", "*.c"), recursive=True)
