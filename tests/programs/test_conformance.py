@@ -67,3 +67,16 @@ def test_a_program_of_the_how_to_page_passes(shown, language, title):
     if not shutil.which(language):
         pytest.skip(f"{language} is not installed")
     BASIC[title](shown(language))
+
+
+@pytest.mark.parametrize("language", ["ruby", "go"])
+def test_a_program_of_the_how_to_page_runs_in_a_worker(db, tmp_path, shown, language):
+    if not shutil.which(language):
+        pytest.skip(f"{language} is not installed")
+    argv = shown(language).argv
+    words = ", ".join(f'"{word}"' for word in [shutil.which(argv[0]), *argv[1:]])
+    db.config(f'program "shown" {{ command = {{{words}}} }}\n')
+    job = db.defer("echo", '{"a": 1}')
+    done = db.run(["check_deferred", "--cnt", "0", "--plugin-dir", str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    assert db.sql("select outcome, result from deferred.__deferred_log where job_id = %s", job) == [("ok", '{"a":1}')]
