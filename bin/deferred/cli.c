@@ -42,9 +42,27 @@ bool cli_no_words(struct cli *cli, int argc, char **argv, int *code)
 {
 	if (!cli_no_options(cli, argc, argv, code))
 		return false;
-	if (optind < argc)
-		*code = cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
-	return optind == argc;
+	*code = EX_USAGE;
+	return cli_arguments(cli, argc, argv, "");
+}
+
+bool cli_arguments(const struct cli *cli, int argc, char **argv, const char *names)
+{
+	int i = optind;
+
+	for (; *names; names += strspn(names, " .]")) {
+		const char *name = names;
+
+		names += strcspn(names, " .]");
+		if (i == argc && *name != '[') {
+			cli_usage(cli, "argument %.*s is missing", (int)(names - name), name);
+			return false;
+		}
+		i = *names == '.' ? argc : i < argc ? i + 1 : i;
+	}
+	if (i < argc)
+		cli_usage(cli, "argument '%.64s' is not expected", argv[i]);
+	return i == argc;
 }
 
 bool cli_is_one_of(const char *word, const char *const *words)
@@ -293,7 +311,7 @@ bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t 
 	*value = strtoll(text, &end, 10);
 	/* strtoll() would take blanks and a plus sign in front. */
 	if (strchr(" \t\n\r\v\f+", text[0]) || *end || end == text || errno == ERANGE || *value < min || *value > max) {
-		cli_usage(cli, "%s '%.64s' is not a whole number from %" PRId64 " to %" PRId64, what, text, min, max);
+		cli_bad_value(cli, NULL, what, text, "is not a whole number from %" PRId64 " to %" PRId64, min, max);
 		return false;
 	}
 	return true;
@@ -302,7 +320,7 @@ bool cli_int(const struct cli *cli, const char *what, const char *text, int64_t 
 bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *len)
 {
 	if (*len == CLI_TAGS_MAX) {
-		cli_misuse(cli, "use at most 32 tags", "--tag '%.64s': more than %d tags", tag, CLI_TAGS_MAX);
+		cli_bad_value(cli, "use at most 32 tags", "--tag", tag, "is one tag more than %d", CLI_TAGS_MAX);
 		return false;
 	}
 	tags[(*len)++] = tag;
@@ -313,7 +331,7 @@ bool cli_has_unit(const struct cli *cli, const char *what, const char *text)
 {
 	if (!span_lacks_unit(text))
 		return true;
-	cli_misuse(cli, SPAN_HINT, "%s '%.64s' has no unit", what, text);
+	cli_bad_value(cli, SPAN_HINT, what, text, "has no unit");
 	return false;
 }
 
@@ -324,6 +342,10 @@ bool cli_moment(const struct cli *cli, const char *what, const char *text, int64
 	*moment = config_parse_ms(text, ago_ms, &err) < 0 ? text : NULL;
 	if (*moment)
 		*ago_ms = -1;
+	if (*moment && span_is_calendar(text)) {
+		cli_bad_value(cli, NULL, what, text, "%s", err.message);
+		return false;
+	}
 	return cli_has_unit(cli, what, text);
 }
 
@@ -334,7 +356,7 @@ bool cli_ms(const struct cli *cli, const char *what, const char *text, int64_t *
 	if (!cli_has_unit(cli, what, text))
 		return false;
 	if (config_parse_ms(text, ms, &err) < 0) {
-		cli_usage(cli, "%s: %s", what, err.message);
+		cli_bad_value(cli, NULL, what, text, "%s", err.message);
 		return false;
 	}
 	return true;
@@ -344,8 +366,8 @@ int cli_fail_time(const struct cli *cli, const char *what, const char *text, con
 {
 	if (strncmp(err->sqlstate, "22", 2) != 0)
 		return cli_fail(cli, err);
-	return cli_misuse(cli, "write how long ago, such as 10min, 2h or 30d, or a time such as '2026-01-31 14:30'",
-			  "%s '%.64s' is not a time", what, text);
+	return cli_bad_value(cli, "write how long ago, such as 10min, 2h or 30d, or a time such as '2026-01-31 14:30'",
+			     what, text, "is not a time");
 }
 
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc)

@@ -10,23 +10,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 0)))
-static int
-misuse(const struct cli *cli, const char *hint, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0)))
+static void
+say(const char *hint, const char *fmt, va_list ap)
 {
 	char *text = NULL, *clean;
 
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
 	clean = table_clean(text ? text : "out of memory", 0, TABLE_ONE_LINE);
-	fprintf(stderr, "deferred: %s\n", clean);
+	fprintf(stderr, "deferred: %s\nhint: %s\n", clean, hint);
 	free(clean);
 	free(text);
-	if (hint)
-		fprintf(stderr, "hint: %s\n", hint);
-	else
-		fprintf(stderr, "hint: deferred%s%s --help shows the usage\n", cli->cmd ? " " : "",
-			cli->cmd ? cli->cmd->name : "");
+}
+
+void cli_say(const char *hint, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(hint, fmt, ap);
+	va_end(ap);
+}
+
+__attribute__((format(printf, 3, 0)))
+static int
+misuse(const struct cli *cli, const char *hint, const char *fmt, va_list ap)
+{
+	char usage[64];
+
+	snprintf(usage, sizeof(usage), "deferred%s%s --help shows the usage", cli->cmd ? " " : "",
+		 cli->cmd ? cli->cmd->name : "");
+	say(hint ? hint : usage, fmt, ap);
 	return EX_USAGE;
 }
 
@@ -50,6 +65,18 @@ int cli_misuse(const struct cli *cli, const char *hint, const char *fmt, ...)
 	rc = misuse(cli, hint, fmt, ap);
 	va_end(ap);
 	return rc;
+}
+
+int cli_bad_value(const struct cli *cli, const char *hint, const char *what, const char *value, const char *fmt, ...)
+{
+	char wrong[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(wrong, sizeof(wrong), fmt, ap);
+	va_end(ap);
+	return cli_misuse(cli, hint, what[0] == '-' ? "option '%s': value '%.64s' %s" : "%s '%.64s' %s", what, value,
+			  wrong);
 }
 
 int cli_none_of(const struct cli *cli, const char *word, const char *words)
@@ -89,12 +116,12 @@ int cli_fail(const struct cli *cli, const struct deferred_error *what)
 	char *message, *hint;
 
 	hint_role(cli, err);
+	if (err->code == DEFERRED_EDB && !err->hint[0])
+		error_hint(err, "the log of the server says more");
 	message = table_clean(err->message, 0, TABLE_ONE_LINE);
 	hint = table_clean(err->hint, 0, TABLE_ONE_LINE);
 
-	fprintf(stderr, "deferred: %s\n", message);
-	if (hint[0])
-		fprintf(stderr, "hint: %s\n", hint);
+	fprintf(stderr, "deferred: %s\n%s%s%s", message, hint[0] ? "hint: " : "", hint, hint[0] ? "\n" : "");
 	free(message);
 	free(hint);
 	switch (err->code) {

@@ -69,7 +69,8 @@ pid_t cli_start_child(const char *shard, int *fd)
 
 	fflush(NULL);
 	if (pipe(fds) < 0 || (pid = fork()) < 0) {
-		fprintf(stderr, "deferred: cannot ask shard '%s': %s\n", shard, strerror(errno));
+		cli_say("free memory on this host, or close processes", "cannot ask shard '%s': %s", shard,
+			strerror(errno));
 		return -1;
 	}
 	*fd = fds[pid == 0];
@@ -122,13 +123,13 @@ static int in_each(struct cli *cli, const struct config_shard *shards, size_t le
 		cli_shard_tell(cli, shards[i].name, i == 0, text, n);
 		free(text);
 		if (exit_code != EX_OK)
-			fprintf(stderr, "deferred: shard '%s' did not answer as expected\n", shards[i].name);
+			cli_say("ask it alone with --shard", "shard '%s' did not answer as expected", shards[i].name);
 		worst = worst == EX_OK ? exit_code : worst;
 	}
 	if (cli->json)
 		puts("}");
 	if (fflush(stdout) != 0 || ferror(stdout)) {
-		fprintf(stderr, "deferred: cannot write the answer: %s\n", strerror(errno));
+		cli_say(CLI_UNWRITTEN_HINT, "cannot write the answer: %s", strerror(errno));
 		exit(EX_IOERR);
 	}
 	exit(worst);
@@ -142,15 +143,16 @@ int cli_choose_shard(struct cli *cli)
 	const struct config_shard *shards = config_shards(cli->config, &len);
 
 	if (cli->conninfo && (cli->shard || cli->all_shards))
-		return cli_misuse(cli, "leave one of the two out", "--db contradicts %s",
+		return cli_misuse(cli, "leave one of the two out", "option '--db' contradicts option '%s'",
 				  cli->shard ? "--shard" : "--all-shards");
 	if (cli->shard && cli->all_shards)
-		return cli_misuse(cli, "leave one of the two out", "--shard contradicts --all-shards");
+		return cli_misuse(cli, "leave one of the two out",
+				  "option '--shard' contradicts option '--all-shards'");
 	if (cli->shard)
 		return cli_use_shard(cli, cli->shard);
 	if (cli->all_shards && len == 0)
 		return cli_misuse(cli, "leave --all-shards out, or add shard sections to the config file",
-				  "--all-shards: the config file has no shards");
+				  "option '--all-shards' needs shards, and the config file has none");
 	if (cli->all_shards && cli->cmd->shards == SHARDS_ONE)
 		return cli_misuse(cli, "name the shard with --shard NAME", "command '%s' works on one shard only",
 				  cli->cmd->name);

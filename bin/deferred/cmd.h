@@ -96,14 +96,30 @@ bool cli_no_words(struct cli *cli, int argc, char **argv, int *code);
 /* Print all that completions are made of. options: those of the program, ends with a zero element. */
 void cli_describe(const struct cmd *const *commands, size_t n, const struct program_option *options);
 
+/*
+ * Checks the arguments against their names, such as "NAME FUNCTION [PARAMS]" or "ID...". False: it was reported that
+ * one is missing or is not expected; return EX_USAGE.
+ */
+bool cli_arguments(const struct cli *cli, int argc, char **argv, const char *names);
+
 /* words ends with NULL. */
 bool cli_is_one_of(const char *word, const char *const *words);
+
+#define CLI_UNWRITTEN_HINT "free space where the answer goes, or write it elsewhere"
+
+/* Report on standard error what went wrong, and behind "hint:" what to do. */
+void cli_say(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Report wrong usage of the command, or of the program where there is none yet; returns EX_USAGE. */
 int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same with a hint that says more than where to read about the command. */
 int cli_misuse(const struct cli *cli, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same of a value of what, which is an option such as --limit, or an argument such as "job id". hint may be NULL.
+ * */
+int cli_bad_value(const struct cli *cli, const char *hint, const char *what, const char *value, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* The same of a word that is none of `words`, "" or NULL: is missing. */
 int cli_none_of(const struct cli *cli, const char *word, const char *words);

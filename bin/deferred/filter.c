@@ -27,7 +27,7 @@ static bool take_state(const struct cli *cli, const char *value, const char *con
 			 : s[1]      ? ", "
 				     : " and ",
 			 *s);
-	cli_usage(cli, "--state '%.64s' is not one of %s", value, list);
+	cli_bad_value(cli, NULL, "--state", value, "is not one of %s", list);
 	return false;
 }
 
@@ -142,11 +142,8 @@ static void tell_done(const struct cli *cli, const char *done, const struct stor
 
 static void filter_tell_refused(const struct store_admin_bulk *bulk)
 {
-	char *why = table_clean(bulk->why, 0, TABLE_ONE_LINE);
-
-	fprintf(stderr, "deferred: %" PRId64 " job%s refused, the first: %s\n", bulk->refused, plural(bulk->refused),
-		why);
-	free(why);
+	cli_say("name one job by its id to see what to do about it", "%" PRId64 " job%s refused, the first: %s",
+		bulk->refused, plural(bulk->refused), bulk->why);
 }
 
 static int run_bulk(struct cli *cli, struct filter *filter, const char *done, enum store_admin_verb verb, bool dry)
@@ -172,7 +169,7 @@ static int run_bulk(struct cli *cli, struct filter *filter, const char *done, en
 	if (dry)
 		return EX_OK;
 	if (interrupted && bulk.more)
-		fputs("deferred: interrupted: the printed jobs are done; the same command continues\n", stderr);
+		cli_say("the same command continues", "interrupted: the printed jobs are done");
 	return bulk.refused > 0 || (interrupted && bulk.more) ? CLI_NOT_DONE : EX_OK;
 }
 
@@ -199,6 +196,6 @@ int filter_run(struct cli *cli, int argc, char **argv, const struct program_opti
 	if (filter.given > 0)
 		return run_bulk(cli, &filter, done, verb, dry);
 	if (dry)
-		return cli_misuse(cli, "give a filter, such as --fn send_mail", "--dry-run needs a filter");
+		return cli_misuse(cli, "give a filter, such as --fn send_mail", "option '--dry-run' needs a filter");
 	return cli_each_id(cli, argc, argv, done, one);
 }

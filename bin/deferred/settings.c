@@ -168,7 +168,10 @@ static bool parse_rate(const char *text, double *a_second)
 
 static bool settings_wrong(const struct cli *cli, const struct setting *t, const char *text, const char *why)
 {
-	cli_usage(cli, "--%s '%.64s' %s", t->option.name, text, why);
+	char what[32];
+
+	snprintf(what, sizeof(what), "--%s", t->option.name);
+	cli_bad_value(cli, NULL, what, text, "%s", why);
 	return false;
 }
 
@@ -208,7 +211,7 @@ static bool unset(struct settings *s, const struct cli *cli, enum settings_of of
 			return true;
 		}
 	}
-	cli_usage(cli, "--unset '%.64s' is not a setting", name);
+	cli_bad_value(cli, NULL, "--unset", name, "is not a setting");
 	return false;
 }
 
@@ -229,7 +232,7 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 	switch (t->kind) {
 	case CHOICE:
 		if (!cli_is_one_of(text, t->option.words))
-			return settings_wrong(cli, t, text, "is neither error nor drop");
+			return settings_wrong(cli, t, text, "is not one of error and drop");
 		s->value[s->n] = text;
 		break;
 	case TEXT:
@@ -237,7 +240,7 @@ bool settings_read(struct settings *s, const struct cli *cli, enum settings_of o
 		break;
 	case JSON:
 		if (params_check(text, strlen(text), NULL) < 0)
-			return settings_wrong(cli, t, text, "is no JSON");
+			return settings_wrong(cli, t, text, "is not JSON");
 		s->metadata = text;
 		return true;
 	default:

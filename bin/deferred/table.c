@@ -18,7 +18,7 @@
 static void *must(void *p)
 {
 	if (!p) {
-		fputs("deferred: out of memory\n", stderr);
+		fputs("deferred: out of memory\nhint: free memory on this host\n", stderr);
 		exit(EX_OSERR);
 	}
 	return p;

@@ -144,3 +144,12 @@ const char *span_age(char buf[SPAN_AGE_SIZE], int64_t seconds)
 		snprintf(buf, SPAN_AGE_SIZE, "%lldd", rounded(s, 86400));
 	return buf;
 }
+
+bool span_is_calendar(const char *text)
+{
+	const char *number = text + strspn(text, "+-"), *unit = number + strspn(number, "0123456789.");
+	bool any = unit > number;
+
+	unit += strspn(unit, " ");
+	return any && (*unit == 'y' || *unit == 'Y' || strncasecmp(unit, "mon", 3) == 0);
+}

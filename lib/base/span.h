@@ -23,6 +23,9 @@ bool span_parse(const char *text, double *ms);
 bool span_lacks_unit(const char *text); /* a number without a unit, other than 0 */
 bool span_is_bare(const char *text);    /* a number without a unit */
 
+/* True if the text begins with a number of months or years. They are not spans, since their length varies. */
+bool span_is_calendar(const char *text);
+
 #define SPAN_HINT "write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d"
 
 /* A span as people say it, to the nearest unit: 5s, 3min, 2h, 4d. Returns the caller's buffer. */

@@ -157,7 +157,7 @@ const char *config_key_file(const struct config *config);
 /* File that was read; NULL if none. */
 const char *config_path(const struct config *config);
 
-/* Parse a time span or size as the settings do. Returns 0 or DEFERRED_EINVAL. */
+/* Parse a time span as the settings do. Returns 0 or DEFERRED_EINVAL; err does not repeat the text. */
 int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err);
 
 /* Parse a number as the settings do: digits, perhaps a point and digits. Returns 0 or DEFERRED_EINVAL. */

@@ -225,7 +225,7 @@ static int parse_text(const struct config_setting *s, const char *text, struct c
 
 static const char *not_a_span(const char *text)
 {
-	if (strcasestr(text, "mon") || strcasestr(text, "year"))
+	if (strcasestr(text, "mon") || strcasestr(text, "year") || span_is_calendar(text))
 		return "has months or years, whose length varies: use days, such as 30d";
 	return "is not a time span " SPAN_FORMS;
 }
@@ -297,10 +297,9 @@ int config_parse_ms(const char *text, int64_t *ms, struct deferred_error *err)
 	double number;
 
 	if (!span_parse(text, &number))
-		return error_set(err, DEFERRED_EINVAL, WHERE, "'%.64s' %s", text, not_a_span(text));
+		return error_set(err, DEFERRED_EINVAL, WHERE, "%s", not_a_span(text));
 	if (number > SPAN_MAX_MS)
-		return error_set(err, DEFERRED_EINVAL, WHERE,
-				 "time span '%.64s' is longer than 36525d, a hundred years", text);
+		return error_set(err, DEFERRED_EINVAL, WHERE, "is longer than 36525d, a hundred years");
 	*ms = (int64_t)(number + 0.5);
 	return 0;
 }

@@ -227,7 +227,7 @@ int program_load_config(const struct program_line *line, struct config **config,
 	}
 	if (program_given(line, "database.shard") && program_given(line, "database.conninfo")) {
 		error_set(err, DEFERRED_ECONFIG, "config",
-			  "options --db and --shard name two databases\ngive one of them");
+			  "option '--db' contradicts option '--shard'\nleave one of the two out");
 		return EX_USAGE;
 	}
 	if (program_given(line, "database.shard"))

@@ -45,7 +45,9 @@ def test_what_the_log_tells(db):
         "too little is known for a promise: the log has 0 attempts"
     )
     assert "starts have to come at least each 126s" in said.stdout
-    assert db.run(["deferred", "simulate"]).stderr == "deferred: the log has no attempts in that time to be replayed\n"
+    assert db.run(["deferred", "simulate"]).stderr == (
+        "deferred: the log has no attempts in that time to be replayed\nhint: go back further with --since\n"
+    )
     tick = "date_bin('2 minutes', now(), 'epoch')"  # as the jobs come, so the promise: from one moment to the next it is 120 s, or a little more
     write_log(db, history(rng, 0.5, lambda r: 4.0, 2), "mail", tick)
     write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images", tick)

@@ -401,7 +401,7 @@ def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db,
     db.sql("update deferred.__deferred_folded set sampled_at = now() - interval '2 minutes'")
     assert alert("--print") == "" and alert("--list") == ""
     done = db.run(["deferred", "alert", "--list", "--print"])
-    assert done.returncode == 64 and "--list contradicts --print" in done.stderr
+    assert done.returncode == 64 and "option '--list' contradicts option '--print'" in done.stderr
 
 
 @pytest.fixture

@@ -623,7 +623,7 @@ def test_rare_settings_have_columns_where_a_queue_has_them(db):
 @pytest.mark.parametrize(
     "args, text",
     [
-        (["--max-running", "-1"], "--max-running '-1' is not a whole number from 1 to 1000000"),
+        (["--max-running", "-1"], "option '--max-running': value '-1' is not a whole number from 1 to 1000000"),
         (["--max-length", "0"], "from 1 to 1000000000"),
         (["--max-running", "1.5"], "is not a whole number from 1 to 1000000"),
         (["--weight", "many"], "is not a number from 0.001 to 1000"),

@@ -245,9 +245,13 @@ def test_a_database_is_the_one_that_the_config_file_means(shards, db):
     assert "shard 'x' does not exist" in shards("status", "--shard", "x", code=CONFIG).stderr
     assert "shard 'x' does not exist" in shards("--shard", "x", program="check_deferred", code=CONFIG).stderr
     assert (
-        "name two databases" in shards("--shard", "a", "--db", db.conninfo, program="check_deferred", code=USAGE).stderr
+        "option '--db' contradicts option '--shard'"
+        in shards("--shard", "a", "--db", db.conninfo, program="check_deferred", code=USAGE).stderr
     )
-    assert "--db contradicts --shard" in shards("status", "--db", db.conninfo, "--shard", "a", code=USAGE).stderr
+    assert (
+        "option '--db' contradicts option '--shard'"
+        in shards("status", "--db", db.conninfo, "--shard", "a", code=USAGE).stderr
+    )
     # Another connection that is named counts, and nobody is asked for shards.
     assert db.run(["deferred", "queue", "ls"]).returncode == OK
 

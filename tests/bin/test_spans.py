@@ -193,7 +193,7 @@ def test_what_was_since_then(db):
             wrong = db.run(["deferred", "spans", "--since", time, *more])
             assert (wrong.returncode, wrong.stdout) == (USAGE, ""), wrong
             assert wrong.stderr == (
-                f"deferred: --since '{quoted}' is not a time\n"
+                f"deferred: option '--since': value '{quoted}' is not a time\n"
                 "hint: write how long ago, such as 10min, 2h or 30d, or a time such as '2026-01-31 14:30'\n"
             )
 

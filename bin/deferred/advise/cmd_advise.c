@@ -26,7 +26,7 @@ static bool advise_option(struct outlook *o, const struct cli *cli, int c)
 		if (!cli_ms(cli, "--within", optarg, &n))
 			return false;
 		if (n < 1 || n > INT64_C(7) * 24 * 3600000) {
-			cli_misuse(cli, "use 1ms to 7d", "--within '%.64s' is out of range", optarg);
+			cli_bad_value(cli, "use 1ms to 7d", "--within", optarg, "is out of range");
 			return false;
 		}
 		o->wanted.within_us = n * 1000;
@@ -173,8 +173,8 @@ static int cmd_advise_run(struct cli *cli, int argc, char **argv)
 		else if (c == CLI_OPT_BAD || !advise_option(&o, cli, c))
 			rc = EX_USAGE;
 	}
-	if (rc == 0 && optind < argc)
-		rc = cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (rc == 0 && !cli_arguments(cli, argc, argv, ""))
+		rc = EX_USAGE;
 	if (rc == 0 && o.queue && o.queue[strspn(o.queue, PROMISE_PLAIN)])
 		rc = cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
 				"queue name '%.64s' is invalid", o.queue);

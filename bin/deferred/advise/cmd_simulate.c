@@ -27,11 +27,11 @@ static int add_scale(struct question *q, const struct cli *cli, char *text)
 	double factor;
 
 	if (!equals || equals == text)
-		return cli_misuse(cli, "write FUNCTION=X, such as send_mail=2",
-				  "--run-scale '%.64s' is not of the form FUNCTION=X", text);
+		return cli_bad_value(cli, "write FUNCTION=X, such as send_mail=2", "--run-scale", text,
+				     "is not of the form FUNCTION=X");
 	if (q->o.run_scales_len == SCALES_MAX)
-		return cli_misuse(cli, "scale fewer functions", "--run-scale '%.64s': given more than %d times", text,
-				  SCALES_MAX);
+		return cli_bad_value(cli, "scale fewer functions", "--run-scale", text, "is one function more than %d",
+				     SCALES_MAX);
 	if (!past_real(cli, "--run-scale", equals + 1, 0.01, 100, &factor))
 		return EX_USAGE;
 	*equals = '\0';
@@ -109,7 +109,7 @@ static int simulate(struct question *q, struct cli *cli)
 	if (rc != 0)
 		return rc;
 	if (q->o.n == 0) {
-		fputs("deferred: the log has no attempts in that time to be replayed\n", stderr);
+		cli_say("go back further with --since", "the log has no attempts in that time to be replayed");
 		return CLI_NOT_DONE;
 	}
 	if (outlook_replay(&q->o, &q->lines.of, &err) < 0)
@@ -138,8 +138,8 @@ static int cmd_simulate_run(struct cli *cli, int argc, char **argv)
 			return EX_OK;
 		rc = c == CLI_OPT_BAD ? EX_USAGE : simulate_option(&q, cli, c);
 	}
-	if (rc == 0 && optind < argc)
-		rc = cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (rc == 0 && !cli_arguments(cli, argc, argv, ""))
+		rc = EX_USAGE;
 	if (rc == 0 && q.lines.of.n == 0)
 		rc = past_line(&q.lines, cli, CLASSIC, false);
 	if (rc == 0)

@@ -22,7 +22,7 @@ bool past_real(const struct cli *cli, const char *what, const char *text, double
 	*value = strtod(text, &end);
 	if (*text && !*end && errno == 0 && *value >= min && *value <= max)
 		return true;
-	cli_usage(cli, "%s '%.64s' is not a number from %g to %g", what, text, min, max);
+	cli_bad_value(cli, NULL, what, text, "is not a number from %g to %g", min, max);
 	return false;
 }
 
@@ -33,7 +33,7 @@ static bool past_span(const struct cli *cli, const char *what, const char *text,
 	if (!cli_ms(cli, what, text, &ms))
 		return false;
 	if (ms > max_ms) {
-		cli_usage(cli, "%s '%.64s' is too long", what, text);
+		cli_bad_value(cli, NULL, what, text, "is longer than %" PRId64 "h", max_ms / HOUR_MS);
 		return false;
 	}
 	*us = ms * 1000;
@@ -74,7 +74,7 @@ int past_read(struct outlook *o, struct cli *cli)
 		return 0;
 	if (strcmp(err.where, OUTLOOK_TOO_MANY) != 0)
 		return cli_fail(cli, &err);
-	fprintf(stderr, "deferred: %s\n", err.message);
+	cli_say(err.hint, "%s", err.message);
 	return CLI_NOT_DONE;
 }
 

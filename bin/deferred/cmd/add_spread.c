@@ -205,8 +205,8 @@ static int store_in(struct spread *s, struct shard *shard)
 		missing -= add_spread_take_ids(&s->added, text);
 	free(text);
 	if (missing > 0)
-		fprintf(stderr,
-			"deferred: shard '%s' returned no ids for %" PRId64 " line%s, the first is line %" PRId64 "\n",
+		cli_say("look for the jobs with deferred ls --shard NAME before you add the lines again",
+			"shard '%s' returned no ids for %" PRId64 " line%s, the first is line %" PRId64,
 			shard->section->name, missing, plural(missing), shard->first);
 	return exit_code == EX_OK && missing > 0 ? EX_OSERR : exit_code;
 }

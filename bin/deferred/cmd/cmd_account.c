@@ -328,8 +328,7 @@ struct line {
 static bool account_read_line(struct cli *cli, int argc, char **argv, const struct program_option *options,
 			      struct line *line, int *rc)
 {
-	int c, most = line->takes_functions ? INT_MAX : 1;
-	const char *name;
+	int c;
 
 	*rc = EX_USAGE;
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
@@ -341,23 +340,17 @@ static bool account_read_line(struct cli *cli, int argc, char **argv, const stru
 		if (c == OPT_KEYS)
 			line->keys = optarg;
 		if (c == OPT_ENDPOINT && !is_endpoint(line->endpoint = optarg)) {
-			cli_misuse(cli, "for example http://127.0.0.1:10001", "--endpoint '%.64s' is not an address",
-				   optarg);
+			cli_bad_value(cli, "for example http://127.0.0.1:10001", "--endpoint", optarg,
+				      "is not an address");
 			return false;
 		}
 	}
-	name = argv[optind];
-	if (argc - optind > most)
-		cli_usage(cli, "argument '%.64s' is not expected", argv[optind + most]);
-	else if (!name)
-		cli_usage(cli, "argument NAME is missing: the account");
-	else if (line->takes_functions && argc - optind < 2)
-		cli_usage(cli, "argument FUNCTION is missing");
-	else if (!is_account_name(name))
-		cli_misuse(cli, "a name has 3 to 24 lower-case letters and digits", "account name '%.64s' is invalid",
-			   name);
-	else
+	if (!cli_arguments(cli, argc, argv, line->takes_functions ? "NAME FUNCTION..." : "NAME"))
+		return false;
+	if (is_account_name(argv[optind]))
 		return true;
+	cli_misuse(cli, "a name has 3 to 24 lower-case letters and digits", "account name '%.64s' is invalid",
+		   argv[optind]);
 	return false;
 }
 
@@ -398,7 +391,8 @@ static int account_rotate(struct cli *cli, int argc, char **argv)
 	if (!account_read_line(cli, argc, argv, options, &line, &rc))
 		return rc;
 	if (line.number == 0)
-		return cli_misuse(cli, "write deferred account rotate NAME --key 1 or --key 2", "--key is missing");
+		return cli_misuse(cli, "write deferred account rotate NAME --key 1 or --key 2",
+				  "option '--key' is missing");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	return rotate(cli, argv[optind], (int)line.number, line.endpoint);

@@ -78,7 +78,7 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 		while (n < 3 && strcmp(optarg, duplicate[n]) != 0)
 			n++;
 		if (n == 3)
-			cli_misuse(cli, "use skip, error or replace", "--on-duplicate '%.64s' is unknown", optarg);
+			cli_bad_value(cli, "use skip, error or replace", "--on-duplicate", optarg, "is unknown");
 		ok = n < 3;
 		opts->on_duplicate = (enum deferred_on_duplicate)n;
 		break;
@@ -115,7 +115,7 @@ static bool read_after(const struct cli *cli, enum deferred_after_on on, char *l
 	while ((id = strsep(&rest, ","))) {
 		if (*len == AFTER_MAX) {
 			cli_misuse(cli, "let intermediate jobs wait for some of them",
-				   "--after names more than %d jobs", AFTER_MAX);
+				   "option '--after' names more than %d jobs", AFTER_MAX);
 			return false;
 		}
 		if (!cli_int(cli, "job id", id, 1, INT64_MAX, &after[*len].job))
@@ -200,8 +200,8 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 		printf(cli->json ? "{\"id\": %" PRId64 "}\n" : "%" PRId64 "\n", id);
 	deferred_close(d);
 	if (rc < 0 && opts->run_at && strncmp(err.message, "option 'run_at'", 15) == 0)
-		return cli_misuse(cli, "write a time such as '2026-01-31 14:30', or use --delay 5min",
-				  "--run-at '%.64s' is not a time", opts->run_at);
+		return cli_bad_value(cli, "write a time such as '2026-01-31 14:30', or use --delay 5min", "--run-at",
+				     opts->run_at, "is not a time");
 	if (rc < 0 && strcmp(err.sqlstate, "42501") == 0)
 		cli_connect(cli, false); /* to learn what the role lacks */
 	/* A script would pay for one more connection for each job. */
@@ -237,9 +237,11 @@ static int cmd_add_run(struct cli *cli, int argc, char **argv)
 		any = any || c != 's';
 	}
 	if (from_stdin) {
-		if (optind < argc || any)
-			return cli_misuse(cli, "write function, params and options of each job into its line",
-					  "--stdin does not go with arguments or options of a job");
+		if (any)
+			return cli_misuse(cli, "write the options of each job into its line",
+					  "option '--stdin' contradicts options of a job");
+		if (!cli_arguments(cli, argc, argv, ""))
+			return EX_USAGE;
 		if (!cli->conninfo && (rc = cli_config(cli)) != 0)
 			return rc;
 		if (!cli->conninfo && !cli->shard && config_by_shards(cli->config))
@@ -247,10 +249,8 @@ static int cmd_add_run(struct cli *cli, int argc, char **argv)
 		rc = cli_connect(cli, true);
 		return rc != 0 ? rc : add_lines(cli, stdin);
 	}
-	if (optind >= argc)
-		return cli_usage(cli, "argument FUNCTION is missing");
-	if (argc - optind > 2)
-		return cli_usage(cli, "argument '%.64s' is not expected after FUNCTION and PARAMS", argv[optind + 2]);
+	if (!cli_arguments(cli, argc, argv, "FUNCTION [PARAMS]"))
+		return EX_USAGE;
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
 		rc = add_one(cli, argv[optind], params, &opts, route);

@@ -109,10 +109,10 @@ static int cmd_alert_run(struct cli *cli, int argc, char **argv)
 		else
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	if (stands && print)
-		return cli_misuse(cli, "leave one of the two out", "--list contradicts --print");
+		return cli_misuse(cli, "leave one of the two out", "option '--list' contradicts option '--print'");
 	if (stands)
 		cli->role = "deferred_viewer";
 	if ((rc = cli_connect(cli, true)) != 0)

@@ -21,10 +21,7 @@
 /* The options have been read: the rest is one number. False: it was wrong, and reported. */
 static bool one_id(struct cli *cli, int argc, char **argv, int64_t *id)
 {
-	if (argc - optind == 1)
-		return cli_int(cli, "id", argv[optind], 1, INT64_MAX, id);
-	cli_usage(cli, "argument ID is missing, or given twice");
-	return false;
+	return cli_arguments(cli, argc, argv, "ID") && cli_int(cli, "id", argv[optind], 1, INT64_MAX, id);
 }
 
 /* ---- add, open -------------------------------------------------------------------------------- */
@@ -64,8 +61,8 @@ static int make_of_file(struct cli *cli, int argc, char **argv, store_make_fn *s
 
 	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
-	if (argc - optind != 1)
-		return cli_usage(cli, "argument FILE is missing, or given twice");
+	if (!cli_arguments(cli, argc, argv, "FILE"))
+		return EX_USAGE;
 	if (strcmp(argv[optind], "-") != 0 && !freopen(argv[optind], "re", stdin))
 		return cli_no_input(cli, argv[optind], "correct the path, or pass - to read standard input");
 	flow = cli_params(cli, "-", &given, &rc);
@@ -126,8 +123,8 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 		if (!cli_int(cli, "--limit", optarg, 1, FLOWS_MAX, &limit))
 			return EX_USAGE;
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	cli->role = "deferred_viewer";
 	rc = cli_connect(cli, true);
 	if (rc != 0)

@@ -23,8 +23,8 @@ static int cmd_fold_run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		rebuild = true;
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	if (rebuild)
 		cli->role = "deferred_owner";
 	if ((rc = cli_connect(cli, true)) != 0)

@@ -109,13 +109,7 @@ static bool function_read_line(struct cli *cli, int argc, char **argv, const str
 		    !settings_read(settings, cli, SETTINGS_FUNCTION, c, optarg))
 			return false;
 	}
-	if (optind == argc && strcmp(argv[0], "ls") != 0)
-		cli_usage(cli, "argument FUNCTION is missing");
-	else if (argc - optind > 1)
-		cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
-	else
-		return true;
-	return false;
+	return cli_arguments(cli, argc, argv, strcmp(argv[0], "ls") == 0 ? "[FUNCTION]" : "FUNCTION");
 }
 
 static int function_ls(struct cli *cli, int argc, char **argv)

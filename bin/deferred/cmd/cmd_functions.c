@@ -92,8 +92,8 @@ static int cmd_functions_run(struct cli *cli, int argc, char **argv)
 
 	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
-	if (argc - optind > 1)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
+	if (!cli_arguments(cli, argc, argv, "[FUNCTION]"))
+		return EX_USAGE;
 	rc = cli_connect(cli, true);
 	return rc != 0 ? rc : functions_ls(cli, optind < argc ? argv[optind] : NULL);
 }

@@ -171,9 +171,9 @@ static int cmd_graph_run(struct cli *cli, int argc, char **argv)
 		if (c == 'l' && !cli_int(cli, "--limit", optarg, 1, JOBS_MAX, &limit))
 			return EX_USAGE;
 	}
-	if (argc - optind != 1)
-		return cli_usage(cli, "argument ID is missing, or given twice");
-	if (!cli_int(cli, "id", argv[optind], 1, INT64_MAX, &id))
+	if (!cli_arguments(cli, argc, argv, "ID"))
+		return EX_USAGE;
+	if (!cli_int(cli, "flow id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
 	rc = cli_connect(cli, true);
 	return rc != 0 ? rc : graph(cli, id, (int)limit, dot);

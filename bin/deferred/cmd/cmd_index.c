@@ -107,9 +107,8 @@ static int index_begin(struct cli *cli, int argc, char **argv)
 
 	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc ? rc : -1;
-	if (argc - optind != 1)
-		return cli_misuse(cli, "write label, or params. and keys, such as params.customer.id",
-				  "argument TERM is missing, or given twice");
+	if (!cli_arguments(cli, argc, argv, "TERM"))
+		return EX_USAGE;
 	cli->role = "deferred_owner";
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;

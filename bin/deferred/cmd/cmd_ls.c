@@ -147,14 +147,14 @@ static int cmd_ls_run(struct cli *cli, int argc, char **argv)
 				return EX_USAGE;
 		}
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	if (filter.jobs.running && filter.jobs.state)
 		return cli_misuse(cli, "leave --state out: --running lists claimed jobs",
-				  "--running contradicts --state '%.64s'", filter.jobs.state);
+				  "option '--running' contradicts option '--state'");
 	if (filter.jobs.running && (filter.jobs.after || filter.given > !!filter.jobs.queue + !!filter.jobs.fn))
 		return cli_misuse(cli, "use only --queue, --fn and --limit with --running",
-				  "--running does not go with other filters");
+				  "option '--running' contradicts the other filters");
 	filter.jobs.limit = (int)limit + 1;
 	if ((rc = cli_connect(cli, true)) != 0 || (rc = filter_times(cli, &filter)) != 0)
 		return rc;

@@ -71,11 +71,11 @@ static int cmd_metrics_run(struct cli *cli, int argc, char **argv)
 		else
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	if (cli->json)
 		return cli_misuse(cli, "leave --json out; deferred status --json prints JSON",
-				  "--json is not possible: metrics have a format of their own");
+				  "option '--json' is not possible: metrics have a format of their own");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = metrics_text(cli->pg, open ? NULL : &text, open ? &text : NULL, &err);

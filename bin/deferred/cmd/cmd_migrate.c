@@ -106,8 +106,8 @@ static int cmd_migrate_run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		progress.dry_run = true;
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	if ((rc = cli_connect(cli, false)) != 0)
 		return rc;
 	cli_set_limits(cli, true);

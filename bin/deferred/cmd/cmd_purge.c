@@ -179,7 +179,7 @@ static int purge(struct purge *p, struct deferred_error *err)
 static int cmd_purge_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
-		{ "older-than", "SPAN", "delete what ended longer ago", 'o' },
+		{ "older-than", "SPAN", "delete the history of jobs that ended longer ago", 'o' },
 		{ "dead-older-than", "SPAN", "delete dead jobs this old too", 'd', "never" },
 		{ "batch", "N", "rows per transaction", 'b', "5000" },
 		{ "archive", "COMMAND", "give old partitions to this command first", 'a' },
@@ -206,23 +206,23 @@ static int cmd_purge_run(struct cli *cli, int argc, char **argv)
 		case 'a':
 			if (!*optarg)
 				return cli_misuse(cli, "for example --archive 'gzip > archive.gz'",
-						  "--archive: the command is empty");
+						  "option '--archive': value '' is not a command");
 			p.command = optarg;
 			break;
 		default:
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		}
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	if (p.older_ms < 0)
-		return cli_misuse(cli, "for example --older-than 30d", "--older-than is missing");
+		return cli_misuse(cli, "for example --older-than 30d", "option '--older-than' is missing");
 	if (p.command && p.dead_ms >= 0)
 		return cli_misuse(cli, "leave one of the two out: --archive takes dead jobs too",
-				  "--dead-older-than contradicts --archive");
+				  "option '--dead-older-than' contradicts option '--archive'");
 	if (p.dead_ms >= 0 && p.dead_ms < p.older_ms)
 		return cli_misuse(cli, "give a longer span, or leave --dead-older-than out",
-				  "--dead-older-than is shorter than --older-than");
+				  "option '--dead-older-than' is shorter than option '--older-than'");
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	cli_set_limits(cli, true);

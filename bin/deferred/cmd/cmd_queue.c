@@ -235,15 +235,15 @@ enum { OPT_CREATE = 1, OPT_YES = 2, OPT_FORCE = 4 };
 /* Options and queues of a word. */
 struct line {
 	struct settings settings;
-	int given;       /* OPT_... */
-	int least, most; /* queues */
+	int given;         /* OPT_... */
+	const char *names; /* of arguments */
 };
 
 /* False: the word ends with *rc. */
 static bool queue_read_line(struct cli *cli, int argc, char **argv, const struct program_option *options,
 			    struct line *line, int *rc)
 {
-	int c, n;
+	int c;
 
 	*rc = EX_USAGE;
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
@@ -256,14 +256,8 @@ static bool queue_read_line(struct cli *cli, int argc, char **argv, const struct
 		else if (!settings_read(&line->settings, cli, SETTINGS_QUEUE, c, optarg))
 			return false;
 	}
-	n = argc - optind;
-	if (n < line->least || n > line->most) {
-		if (n < line->least)
-			cli_usage(cli, "argument NAME is missing: the queue");
-		else
-			cli_usage(cli, "argument '%.64s' is not expected", argv[optind + line->most]);
+	if (!cli_arguments(cli, argc, argv, line->names))
 		return false;
-	}
 	for (int i = optind; i < argc; i++)
 		if (!names_is_queue(argv[i])) {
 			cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
@@ -275,7 +269,7 @@ static bool queue_read_line(struct cli *cli, int argc, char **argv, const struct
 
 static int queue_ls(struct cli *cli, int argc, char **argv)
 {
-	struct line line = { .most = 1 };
+	struct line line = { .names = "[QUEUE]" };
 	int rc;
 
 	cli->role = "deferred_viewer";
@@ -289,7 +283,7 @@ static int queue_set(struct cli *cli, int argc, char **argv)
 	struct program_option options[24] = {
 		{ "create", NULL, "add the queue if it does not exist", OPT_CREATE },
 	};
-	struct line line = { .least = 1, .most = 1 };
+	struct line line = { .names = "QUEUE" };
 	int rc;
 
 	settings_options(SETTINGS_QUEUE, options, 1);
@@ -304,7 +298,7 @@ static int queue_set(struct cli *cli, int argc, char **argv)
 
 static int queue_pause(struct cli *cli, int argc, char **argv)
 {
-	struct line line = { .least = 1, .most = INT_MAX };
+	struct line line = { .names = "QUEUE..." };
 	int rc;
 
 	if (!queue_read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
@@ -318,7 +312,7 @@ static int queue_clear(struct cli *cli, int argc, char **argv)
 		{ "yes", NULL, "do not ask", OPT_YES },
 		{ 0 },
 	};
-	struct line line = { .least = 1, .most = 1 };
+	struct line line = { .names = "QUEUE" };
 	int rc;
 
 	if (!queue_read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
@@ -333,7 +327,7 @@ static int queue_rm(struct cli *cli, int argc, char **argv)
 		{ "force", NULL, "cancel unfinished jobs", OPT_FORCE },
 		{ 0 },
 	};
-	struct line line = { .least = 1, .most = 1 };
+	struct line line = { .names = "QUEUE" };
 	int rc;
 
 	if (!queue_read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)

@@ -29,7 +29,7 @@ static char *read_query(FILE *fp)
 		text[len] = '\0';
 		return text;
 	}
-	fprintf(stderr, "deferred: cannot read the query: %s\n",
+	cli_say("write one SELECT of at most 1 MiB to standard input", "cannot read the query: %s",
 		!text                   ? "out of memory"
 		: ferror(fp)            ? strerror(errno)
 		: len > QUERY_BYTES_MAX ? "longer than 1 MiB"
@@ -162,11 +162,11 @@ static int rule_add(struct cli *cli, int argc, char **argv)
 		if (c == CLI_OPT_BAD || !add_option(cli, c, &a))
 			rc = EX_USAGE;
 	}
-	if (rc == EX_OK && argc - optind != 3)
-		rc = cli_usage(cli, "argument NAME, FUNCTION or QUERY is missing, or one too many is given");
+	if (rc == EX_OK && !cli_arguments(cli, argc, argv, "NAME FUNCTION QUERY"))
+		rc = EX_USAGE;
 	if (rc == EX_OK && !a.rule.key_column)
 		rc = cli_misuse(cli, "name the column of the query that identifies its rows",
-				"--key COLUMN is missing");
+				"option '--key' is missing");
 	if (rc != EX_OK) {
 		free(a.opts.p);
 		return rc;
@@ -279,8 +279,8 @@ static int rule_test(struct cli *cli, int argc, char **argv)
 		if (!cli_int(cli, "--limit", optarg, 0, SAMPLE_MAX, &limit))
 			return EX_USAGE;
 	}
-	if (argc - optind != 1)
-		return cli_usage(cli, "argument NAME is missing, or given twice");
+	if (!cli_arguments(cli, argc, argv, "NAME"))
+		return EX_USAGE;
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	if (store_rule_test(cli->pg, argv[optind], (int)limit, &res, &err) < 0)
@@ -302,8 +302,8 @@ static int rule_rm(struct cli *cli, int argc, char **argv)
 
 	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
-	if (optind == argc)
-		return cli_usage(cli, "argument NAME is missing, or given twice");
+	if (!cli_arguments(cli, argc, argv, "NAME..."))
+		return EX_USAGE;
 	if ((rc = rule_connect(cli)) != 0)
 		return rc;
 	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {

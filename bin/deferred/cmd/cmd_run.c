@@ -109,7 +109,7 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 			fn, pool->setup.plugin_dir);
 		rc = EX_UNAVAILABLE;
 	} else if (stopped) {
-		fprintf(stderr, "deferred: interrupted\n");
+		cli_say("the same command calls the function again", "function '%s': interrupted", fn);
 		rc = 130;
 	} else {
 		rc = cli_fail(cli, &pool->fatal);
@@ -188,10 +188,8 @@ static int cmd_run_run(struct cli *cli, int argc, char **argv)
 			return opt == CLI_OPT_BAD ? EX_USAGE : EX_OK;
 		*(opt == 'p' ? &plugin_dir : &timeout) = optarg;
 	}
-	if (optind >= argc)
-		return cli_usage(cli, "argument FUNCTION is missing");
-	if (argc - optind > 2)
-		return cli_usage(cli, "argument '%.64s' is not expected after FUNCTION and PARAMS", argv[optind + 2]);
+	if (!cli_arguments(cli, argc, argv, "FUNCTION [PARAMS]"))
+		return EX_USAGE;
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
 		rc = run_here(cli, argv[optind], params, plugin_dir, timeout);

@@ -91,7 +91,7 @@ static int read_ticks(struct cli *cli, int argc, char **argv, const struct progr
 		else if (!cli_int(cli, "--ticks", optarg, 0, TICKS_MAX, ticks))
 			return EX_USAGE;
 	}
-	return argc - optind == 1 ? -1 : cli_usage(cli, "argument NAME is missing, or given twice");
+	return cli_arguments(cli, argc, argv, "NAME") ? -1 : EX_USAGE;
 }
 
 static int schedule_show(struct cli *cli, int argc, char **argv)
@@ -178,8 +178,8 @@ static int each(struct cli *cli, int argc, char **argv, enum store_schedule_what
 
 	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
-	if (optind == argc)
-		return cli_usage(cli, "argument NAME is missing, or given twice");
+	if (!cli_arguments(cli, argc, argv, "NAME..."))
+		return EX_USAGE;
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	for (int i = optind; i < argc && !pg_broken(cli->pg); i++) {
@@ -278,10 +278,10 @@ static int schedule_backfill(struct cli *cli, int argc, char **argv)
 		yes |= c == 'y';
 		dry |= c == 'd';
 	}
-	if (argc - optind != 1)
-		return cli_usage(cli, "argument NAME is missing, or given twice");
+	if (!cli_arguments(cli, argc, argv, "NAME"))
+		return EX_USAGE;
 	if (!from || !to)
-		return cli_usage(cli, "--from TIME or --to TIME is missing");
+		return cli_usage(cli, "option '%s' is missing", from ? "--to" : "--from");
 	return backfill(cli, argv[optind], from, to, dry, yes);
 }
 

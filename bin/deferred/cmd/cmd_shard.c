@@ -34,7 +34,8 @@ static int shard_look(const struct cli *cli, const struct config_shard *shard, s
 			     ? error_set(err, DEFERRED_ECONFIG, "shard",
 					 "its database is number %d\ncorrect number or conninfo", (int)found->shard)
 			     : error_set(err, DEFERRED_ECONFIG, "shard",
-					 "its database has no number yet: deferred migrate --shard %s", shard->name);
+					 "its database has no number yet\nrun: deferred migrate --shard %s",
+					 shard->name);
 	pg_close(one.pg);
 	return rc;
 }
@@ -117,8 +118,8 @@ static int for_route(struct cli *cli, int argc, char **argv)
 
 	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
-	if (argc - optind != 1)
-		return cli_usage(cli, "argument ROUTE is missing, or given twice");
+	if (!cli_arguments(cli, argc, argv, "ROUTE"))
+		return EX_USAGE;
 	if (cli->config_path && setenv("DEFERRED_CONFIG", cli->config_path, 1) < 0)
 		return EX_OSERR;
 	if (deferred_shard_for(argv[optind], name, sizeof(name), &err) < 0)

@@ -178,8 +178,8 @@ static int cmd_show_run(struct cli *cli, int argc, char **argv)
 
 	if (!cli_no_options(cli, argc, argv, &rc))
 		return rc;
-	if (argc - optind != 1)
-		return cli_usage(cli, "argument ID is missing, or given twice");
+	if (!cli_arguments(cli, argc, argv, "ID"))
+		return EX_USAGE;
 	if (!cli_int(cli, "job id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
 	rc = cli_shard_of(cli, id);

@@ -236,8 +236,8 @@ static int cmd_spans_run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		}
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	catch_signals();

@@ -276,7 +276,7 @@ static int cmd_top_run(struct cli *cli, int argc, char **argv)
 			if (!cli_ms(cli, "--interval", optarg, &interval_ms))
 				return EX_USAGE;
 			if (interval_ms < INTERVAL_FLOOR_MS || interval_ms > INTERVAL_CEILING_MS)
-				return cli_misuse(cli, "use 100ms to 1h", "--interval '%.64s' is out of range", optarg);
+				return cli_bad_value(cli, "use 100ms to 1h", "--interval", optarg, "is out of range");
 			break;
 		case OPT_ONCE:
 			one = true;
@@ -285,8 +285,8 @@ static int cmd_top_run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		}
 	}
-	if (optind < argc)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind]);
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = one || cli->json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) ? once(cli, &top)

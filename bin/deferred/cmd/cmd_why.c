@@ -105,11 +105,11 @@ static int cmd_why_run(struct cli *cli, int argc, char **argv)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		}
 	}
-	if (argc - optind > 1)
-		return cli_usage(cli, "argument '%.64s' is not expected", argv[optind + 1]);
+	if (!cli_arguments(cli, argc, argv, "[ID]"))
+		return EX_USAGE;
 	if (optind < argc && queue)
-		return cli_misuse(cli, "write deferred why 17, or deferred why --queue mail",
-				  "give either a job id or --queue");
+		return cli_misuse(cli, "leave one of the two out: deferred why 17, or deferred why --queue mail",
+				  "argument '%.64s' contradicts option '--queue'", argv[optind]);
 	if (optind < argc && !cli_int(cli, "job id", argv[optind], 1, INT64_MAX, &id))
 		return EX_USAGE;
 	rc = id > 0 ? cli_shard_of(cli, id) : 0;

@@ -116,13 +116,10 @@ static int run_one(struct cli *cli, const char *name, int64_t flow)
 		printf("%s: %" PRId64 " queued, %" PRId64 " skipped, %" PRId64 " failed, %.1f s\n", name, run.queued,
 		       run.skipped, run.failed, (double)ms / 1000);
 	r = rule_run_row(run.examples, 0);
-	if (run.failed > 0) {
-		char *examples = table_clean(r.examples, 0, TABLE_ONE_LINE);
-
-		fprintf(stderr, "deferred: rule '%s': %" PRId64 " row%s could not become jobs, such as %s\n", name,
-			run.failed, plural(run.failed), examples);
-		free(examples);
-	}
+	if (run.failed > 0)
+		cli_say("correct these rows or the query, and run the rule again",
+			"rule '%s': %" PRId64 " row%s could not become jobs, such as %s", name, run.failed,
+			plural(run.failed), r.examples);
 	pg_result_free(run.examples);
 	return run.failed > 0 ? CLI_NOT_DONE : EX_OK;
 }

@@ -111,8 +111,8 @@ int schedule_set(struct cli *cli, int argc, char **argv)
 			rc = EX_USAGE;
 		zone |= c == 1;
 	}
-	if (rc == EX_OK && (argc - optind < 3 || argc - optind > 4))
-		rc = cli_usage(cli, "argument NAME, RULE or FUNCTION is missing, or one too many is given");
+	if (rc == EX_OK && !cli_arguments(cli, argc, argv, "NAME RULE FUNCTION [PARAMS]"))
+		rc = EX_USAGE;
 	if (rc == EX_OK)
 		rc = cli_config(cli);
 	if (rc != EX_OK) {

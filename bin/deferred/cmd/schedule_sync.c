@@ -127,8 +127,8 @@ int schedule_sync(struct cli *cli, int argc, char **argv)
 		prune |= c == 'p';
 		dry |= c == 'd';
 	}
-	if (optind == argc)
-		return cli_usage(cli, "argument FILE is missing");
+	if (!cli_arguments(cli, argc, argv, "FILE..."))
+		return EX_USAGE;
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	for (int i = optind; i < argc && rc == EX_OK; i++)

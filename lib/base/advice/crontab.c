@@ -233,7 +233,7 @@ static int read_rule(struct reader *r, char *rule)
 	for (int i = 0; i < FIELDS; i++) {
 		char *word = crontab_next_word(r);
 
-		if (!word)
+		if (!word || is_program(word) || strncmp(word, "--", 2) == 0)
 			return crontab_wrong(
 				r, "fewer than five fields of time:", rule,
 				"write minute hour day month weekday, such as '*/2 * * * *', or @hourly; a "
