@@ -24,18 +24,18 @@ static const struct program_option options[] = { { "version", NULL, "print the v
 
 /* Manual pages that are not about a command. */
 static const struct topic {
-	const char *page, *section, *about;
+	const char *page, *section, *word, *about;
 } topics[] = {
-	{ "deferred", "7", "overview: jobs, queues, workers, roles" },
-	{ "deferred", "1", "this program: options, filters, exit codes" },
-	{ "check_deferred", "1", "the worker that cron starts" },
-	{ "deferred_functions", "7", "how to write functions" },
-	{ "deferred_program", "7", "functions in any language: the protocol" },
-	{ "deferred_sql", "3", "functions and views in SQL" },
-	{ "deferred", "3", "the C library" },
-	{ "deferred.conf", "5", "settings" },
-	{ "deferred_http", "8", "queues over HTTP" },
-	{ "deferred_web", "8", "pages for operators" },
+	{ "deferred", "7", "overview", "jobs, queues, workers, roles" },
+	{ "deferred", "1", "options", "this program: options, filters, exit codes" },
+	{ "check_deferred", "1", "worker", "the worker that cron starts" },
+	{ "deferred_functions", "7", "plugins", "how to write functions" },
+	{ "deferred_program", "7", "program", "functions in any language: the protocol" },
+	{ "deferred_sql", "3", "sql", "functions and views in SQL" },
+	{ "deferred", "3", "c", "the C library" },
+	{ "deferred.conf", "5", "config", "settings" },
+	{ "deferred_http", "8", "http", "queues over HTTP" },
+	{ "deferred_web", "8", "web", "pages for operators" },
 };
 #define TOPICS (sizeof(topics) / sizeof(topics[0]))
 
@@ -51,8 +51,8 @@ static void print_usage(FILE *fp)
 static void print_topics(FILE *fp)
 {
 	for (size_t i = 0; i < TOPICS; i++)
-		fprintf(fp, "  %s(%s)%*s%s\n", topics[i].page, topics[i].section, (int)(20 - strlen(topics[i].page)),
-			"", topics[i].about);
+		fprintf(fp, "  %s(%s)%*s%-8s  %s\n", topics[i].page, topics[i].section,
+			(int)(20 - strlen(topics[i].page)), "", topics[i].word, topics[i].about);
 }
 
 static void main_print_help(void)
@@ -61,7 +61,7 @@ static void main_print_help(void)
 	puts("\nOptions, before or after the command:");
 	program_print_options(cli_common);
 	program_print_options(options);
-	puts("\nTopics of 'deferred help TOPIC', besides commands:");
+	puts("\nTopics of 'deferred help TOPIC', besides commands: a page, or its short name");
 	print_topics(stdout);
 }
 
@@ -73,14 +73,14 @@ static const struct cmd *main_find_command(const char *name)
 	return NULL;
 }
 
-/* "deferred_sql", or with its section "deferred(7)". */
+/* "sql", "deferred_sql" or "deferred_sql(3)". */
 static const struct topic *find_topic(const char *word)
 {
 	for (size_t i = 0; i < TOPICS; i++) {
 		char full[32];
 
 		snprintf(full, sizeof(full), "%s(%s)", topics[i].page, topics[i].section);
-		if (strcmp(word, topics[i].page) == 0 || strcmp(word, full) == 0)
+		if (strcmp(word, topics[i].word) == 0 || strcmp(word, topics[i].page) == 0 || strcmp(word, full) == 0)
 			return &topics[i];
 	}
 	return NULL;
@@ -98,13 +98,13 @@ static int help(const char *word)
 		cli_help(cmd);
 	} else if (topic) {
 		execlp("man", "man", topic->section, topic->page, (char *)NULL);
-		fprintf(stderr, "deferred: man: cannot be started (%s)\nhint: apt install man-db\n", strerror(errno));
+		cli_say("apt install man-db", "man: cannot be started (%s)", strerror(errno));
 		return EX_UNAVAILABLE;
 	} else {
-		fprintf(stderr,
-			"deferred: topic '%.64s' is unknown\n"
-			"hint: name a command that 'deferred --help' lists, or one of these pages:\n",
-			word);
+		fprintf(stderr, "deferred: topic '%.64s' is unknown\nhint: name one of these commands or pages:", word);
+		for (size_t i = 0; i < COMMANDS; i++)
+			fprintf(stderr, "%s%s", i % 8 ? " " : "\n  ", commands[i]->name);
+		fputs("\n", stderr);
 		print_topics(stderr);
 		return EX_USAGE;
 	}
@@ -117,7 +117,7 @@ static int close_output(const struct cli *cli, int exit_code)
 	errno = 0;
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return exit_code;
-	fprintf(stderr, "deferred: cannot write the answer: %s%s%s\n", errno ? strerror(errno) : "output error",
+	cli_say(CLI_UNWRITTEN_HINT, "cannot write the answer: %s%s%s", errno ? strerror(errno) : "output error",
 		cli->stored[0] ? "; " : "", cli->stored);
 	return exit_code ? exit_code : EX_IOERR;
 }
@@ -144,6 +144,8 @@ int main(int argc, char **argv)
 	hold_descriptors();
 	if (completion_asked(argc, argv)) {
 		cli_describe(commands, COMMANDS, options);
+		for (size_t i = 0; i < TOPICS; i++)
+			completion_word("deferred help", topics[i].word, topics[i].about);
 		return close_output(&cli, EX_OK);
 	}
 	opterr = 0;

@@ -117,6 +117,16 @@ def test_help_has_each_command_and_each_other_manual_page_as_a_topic():
         ("deferred.conf", 5, "cron/deferred.conf.5"),
         ("deferred(7)", 7, "lib/deferred.7"),
         ("deferred_sql", 3, "lib/deferred_sql.3"),
+        ("config", 5, "cron/deferred.conf.5"),
+        ("sql", 3, "lib/deferred_sql.3"),
+        ("overview", 7, "lib/deferred.7"),
+        ("options", 1, "bin/deferred/deferred.1"),
+        ("worker", 1, "bin/check_deferred/check_deferred.1"),
+        ("plugins", 7, "lib/deferred_functions.7"),
+        ("program", 7, "lib/deferred_program.7"),
+        ("c", 3, "lib/deferred.3"),
+        ("http", 8, "bin/deferred_http/deferred_http.8"),
+        ("web", 8, "bin/deferred_web/deferred_web.8"),
     ],
 )
 def test_help_opens_a_manual_page(tmp_path, topic, section, page):
@@ -141,7 +151,9 @@ def test_an_unknown_topic_is_an_error_that_lists_the_topics(topic):
     done = run(["deferred", "help", topic])
     assert done.returncode == 64 and done.stdout == ""
     assert done.stderr.startswith(f"deferred: topic '{topic}' is unknown\nhint: ")
-    assert "  deferred.conf(5)" in done.stderr
+    topics = shown(["deferred"]).split("Topics of")[1].split("\n", 1)[1]
+    assert done.stderr.endswith(topics) and re.search(r"deferred_sql\(3\) +sql ", topics)
+    assert set(COMMANDS) <= set(done.stderr.split()) and max(map(len, done.stderr.splitlines()[1:])) <= 80
 
 
 def test_commands_and_options_that_the_pages_show_exist():
