@@ -120,12 +120,12 @@ static int append(struct reader *r, const char *bytes, size_t n)
 	return 0;
 }
 
-/* The value of an environment variable; NULL: it is not set, or empty. */
+/* The value of an environment variable; NULL: it is not set. */
 static const char *variable(const char *name, size_t len)
 {
 	for (char **e = environ; e && *e; e++)
 		if (strncmp(*e, name, len) == 0 && (*e)[len] == '=')
-			return (*e)[len + 1] ? *e + len + 1 : NULL;
+			return *e + len + 1;
 	return NULL;
 }
 
@@ -143,13 +143,13 @@ static int read_variable(struct reader *r)
 			    setting_name(r, setting), end - name < 64 ? (int)(end - name) + (*end == '}') : 64, name);
 	value = variable(name, len);
 	n = value ? strlen(value) : 0;
-	if (!value && has_default) {
+	if (!n && has_default) {
 		value = name + len + 2;
 		n = (size_t)(end - value);
 	}
-	if (!value) {
-		fail(r, r->line, "%s: environment variable %.*s is not set, or empty", setting_name(r, setting),
-		     len < 64 ? (int)len : 64, name);
+	if (!n && !has_default) {
+		fail(r, r->line, "%s: environment variable %.*s is %s", setting_name(r, setting),
+		     len < 64 ? (int)len : 64, name, value ? "empty" : "not set");
 		error_hint(r->err, "set it, or give a default: ${%.*s:-default}", len < 64 ? (int)len : 64, name);
 		return DEFERRED_ECONFIG;
 	}
@@ -640,6 +640,19 @@ static int read_text(struct config *config, const char *text, size_t len, struct
 
 /* ---- the file ---------------------------------------------------------------------------------- */
 
+static int cannot_read(const struct config *config, struct deferred_error *err)
+{
+	if (errno == ENOENT || errno == ENOTDIR)
+		return error_set(err, DEFERRED_ECONFIG, WHERE,
+				 "config file '%s' does not exist\n"
+				 "create it, or leave out --config and DEFERRED_CONFIG",
+				 config->path);
+	return error_errno(err, DEFERRED_ECONFIG, WHERE,
+			   "cannot read config file '%s'\n"
+			   "let this user read it, or name another file with --config or DEFERRED_CONFIG",
+			   config->path);
+}
+
 /*
  * The file names commands and plugins. A user who can write the file can have root run a command. A device such as
  * /dev/null stores nothing.
@@ -651,7 +664,7 @@ static int check_writers(const struct config *config, FILE *fp, struct deferred_
 	if (geteuid() != 0)
 		return 0;
 	if (fstat(fileno(fp), &st) < 0)
-		return error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file '%s'", config->path);
+		return cannot_read(config, err);
 	if (S_ISCHR(st.st_mode))
 		return 0;
 	if (st.st_uid != 0) {
@@ -695,12 +708,8 @@ int config_file_read(struct config *config, struct deferred_error *err)
 	size_t len;
 	int rc;
 
-	if (!fp) {
-		error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file '%s'", config->path);
-		if (errno == EACCES)
-			error_hint(err, "make it readable for this user, or set DEFERRED_CONFIG to another file");
-		return DEFERRED_ECONFIG;
-	}
+	if (!fp)
+		return cannot_read(config, err);
 	rc = check_writers(config, fp, err);
 	if (rc < 0)
 		goto out;
@@ -711,10 +720,12 @@ int config_file_read(struct config *config, struct deferred_error *err)
 	}
 	len = fread(text, 1, FILE_MAX_BYTES + 1, fp);
 	if (ferror(fp)) {
-		rc = error_errno(err, DEFERRED_ECONFIG, WHERE, "cannot read config file '%s'", config->path);
+		rc = cannot_read(config, err);
 	} else if (len > FILE_MAX_BYTES) {
-		rc = error_set(err, DEFERRED_ECONFIG, WHERE, "config file '%s' is larger than %d bytes", config->path,
-			       FILE_MAX_BYTES);
+		rc = error_set(err, DEFERRED_ECONFIG, WHERE,
+			       "config file '%s' is larger than %d bytes\n"
+			       "name another file with --config or DEFERRED_CONFIG",
+			       config->path, FILE_MAX_BYTES);
 	} else {
 		text[len] = '\0';
 		rc = read_text(config, text, len, err);

@@ -200,7 +200,7 @@ def test_a_wrong_config_file_ends_with_78_and_names_the_line(db):
     db.config("cnt = 1\ncntt = 1\n")
     for args in (["ls"], ["add", "noop"]):
         fails(db.run(["deferred", *args]), CONFIG, f"{db.config_file}:2: setting 'cntt' is unknown")
-    fails(db.run(["deferred", "--config", "/nonexistent", "ls"]), CONFIG, "'/nonexistent'", "No such file")
+    fails(db.run(["deferred", "--config", "/nonexistent", "ls"]), CONFIG, "'/nonexistent' does not exist")
     fails(db.run(["deferred", "--config", "/nonexistent", "add", "noop"]), CONFIG, "'/nonexistent'")
 
 
