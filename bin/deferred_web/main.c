@@ -62,7 +62,8 @@ static int check_socket(const struct run *run, const struct web *web, const stru
 {
 	if (s->tls && !config_text(run->config, "web.tls_certificate"))
 		return error_set(err, DEFERRED_ECONFIG, "listen",
-				 "%s is for HTTPS, but web.tls_certificate or web.tls_key is missing\nset both",
+				 "%s is for HTTPS, but setting 'web.tls_certificate' is missing\nset "
+				 "web.tls_certificate and web.tls_key",
 				 s->name);
 	if (web->auth == WEB_PEER && !sockets_is_unix(s)) {
 		error_set(err, DEFERRED_ECONFIG, "listen", "%s does not tell who connects, and web.auth is peer",

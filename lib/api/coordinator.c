@@ -230,7 +230,8 @@ int deferred_track_create(struct deferred_coordinator *c, struct deferred_track 
 	error_clear(err);
 	if (!c || !track)
 		return error_set(err, DEFERRED_EINVAL, where,
-				 "the coordinator, or the pointer for the track, is NULL\npass both");
+				 "the %s is NULL\npass a coordinator and a pointer for the track",
+				 c ? "pointer for the track" : "coordinator");
 	pthread_mutex_lock(&c->lock);
 	p = take_place(c);
 	if (p) {

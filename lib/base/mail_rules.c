@@ -55,10 +55,10 @@ const char *mail_address_wrong(const char *mail, size_t len)
 	if (!local || !domain)
 		return "is not a mail address";
 	if (!is_dotted(mail, local, ATEXT))
-		return "has a character, or a dot, that is not allowed before the @";
+		return "is not valid before the @";
 	if (domain > 2 && at[1] == '[' && mail[len - 1] == ']' ? strspn(at + 2, ALNUM ".:-") != domain - 2
 							       : !is_dotted(at + 1, domain, ALNUM "-_"))
-		return "has a character, or a dot, that is not allowed after the @";
+		return "is not valid after the @";
 	return NULL;
 }
 
@@ -121,8 +121,10 @@ const char *mail_header_wrong(const char *name, const char *text, bool *plain)
 		return "is not text";
 	if (mail_line_wrong(text, strlen(text)))
 		return "has a control character";
-	if (!*text || strlen(text) > 2000)
-		return "is empty or longer than 2000 bytes";
+	if (!*text)
+		return "is empty";
+	if (strlen(text) > 2000)
+		return "is longer than 2000 bytes";
 	if (*plain && !mail_rules_is_plain(text))
 		return "takes ASCII alone, in words of at most 500 bytes and without blanks around them";
 	return NULL;
@@ -207,20 +209,29 @@ static const char *type_wrong(const char *type, bool text)
 
 const char *mail_file_wrong(const struct mail_file *f)
 {
-	const char *const lines[] = { f->path, f->name, f->type, f->cid };
+	const struct {
+		const char *text, *wrong;
+	} lines[] = {
+		{ f->path, "has a control character in its path" },
+		{ f->name, "has a control character in its name" },
+		{ f->type, "has a control character in its type" },
+		{ f->cid, "has a control character in its cid" },
+	};
 	size_t cid = f->cid ? strspn(f->cid, ALNUM "._@+-") : 1;
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-		if (lines[i] && mail_line_wrong(lines[i], strlen(lines[i])))
-			return "has a control character in its path, name, type or cid";
+		if (lines[i].text && mail_line_wrong(lines[i].text, strlen(lines[i].text)))
+			return lines[i].wrong;
 	if (f->text + f->bytes + (f->path != NULL) != 1)
 		return "needs one of 'content', 'content_base64' and 'path'";
 	if (f->path && f->path[0] != '/')
 		return "has a path that is not absolute";
 	if ((!f->name || !*f->name) && (!f->path || f->path[strlen(f->path) - 1] == '/'))
 		return "has no name";
-	if (f->name && (strchr(f->name, '/') || strlen(f->name) > 255))
-		return "has a name with a slash, or longer than 255 bytes";
+	if (f->name && strchr(f->name, '/'))
+		return "has a name with a slash";
+	if (f->name && strlen(f->name) > 255)
+		return "has a name longer than 255 bytes";
 	if (cid < 1 || cid > 200 || (f->cid && f->cid[cid]))
 		return "has a cid that is not 1 to 200 letters, digits, '.', '_', '-', '+' and '@'";
 	if (f->cid && !f->html)

@@ -181,9 +181,10 @@ static int sample_append(const struct deferred_call *call)
 	file = json_string_value(json_object_get(params, "file"));
 	text = json_string_value(json_object_get(params, "text"));
 	if (!file || !text || strchr(text, '\n')) {
-		sample_refuse(call, 0,
-			      "'file' or 'text' is missing, or the text is longer than a line; hint: pass both as JSON "
-			      "strings");
+		sample_refuse(call, 0, "%s; hint: pass 'file' and one line of 'text' as JSON strings",
+			      !file   ? "'file' is missing"
+			      : !text ? "'text' is missing"
+				      : "'text' is longer than a line");
 		goto out;
 	}
 	if (!dir || !*dir) {

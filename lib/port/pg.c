@@ -87,10 +87,14 @@ int pg_borrow(struct pg **out, struct pg_conn *conn, struct deferred_error *err)
 	if (!conn || PQstatus(conn) != CONNECTION_OK)
 		return error_set(err, DEFERRED_ECONNECT, "connect",
 				 "the connection given is not open\nconnect, and look at PQstatus()");
-	if (PQtransactionStatus(conn) == PQTRANS_ACTIVE || PQpipelineStatus(conn) != PQ_PIPELINE_OFF)
+	if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF)
 		return error_set(err, DEFERRED_EINVAL, "connect",
-				 "the connection given is busy: a result is pending, or it is in pipeline mode\n"
-				 "read all results with PQgetResult(), and leave pipeline mode");
+				 "the connection given is in pipeline mode\n"
+				 "read all results with PQgetResult(), and call PQexitPipelineMode()");
+	if (PQtransactionStatus(conn) == PQTRANS_ACTIVE)
+		return error_set(err, DEFERRED_EINVAL, "connect",
+				 "the connection given is busy: a result is pending\n"
+				 "read all results with PQgetResult()");
 	encoding = PQparameterStatus(conn, "client_encoding");
 	if (encoding && strcmp(encoding, "UTF8") != 0 && strcmp(encoding, "SQL_ASCII") != 0) {
 		error_set(err, DEFERRED_EINVAL, "connect", "the connection given has client_encoding %s, not UTF8",

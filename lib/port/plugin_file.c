@@ -124,8 +124,9 @@ static int check_table(const struct deferred_plugin *table, struct deferred_erro
 	}
 	if (!plugin_name_ok(table->name) || !version_ok(table->version))
 		return error_set(err, PLUGIN_UNFIT, "plugin",
-				 "its name or version is invalid\ngive DEFERRED_PLUGIN() a name of letters and digits, "
-				 "and a version");
+				 "its %s is invalid\ngive DEFERRED_PLUGIN() a name of letters and digits, "
+				 "and a version",
+				 plugin_name_ok(table->name) ? "version" : "name");
 	if (table->functions_len > FUNCTIONS_MAX || (table->functions_len && !table->functions))
 		return error_set(err, PLUGIN_UNFIT, "plugin",
 				 "its table cannot have %u functions\ndefine the table with DEFERRED_PLUGIN()",

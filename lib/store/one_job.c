@@ -14,8 +14,8 @@ int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 
 	if (rc == 0 && !r.cancelled)
 		rc = error_set(err, DEFERRED_ENOTFOUND, "job_cancel",
-			       "job %lld cannot be cancelled: it has ended, does not exist, or belongs to another role"
-			       "\nlook at it with deferred show ID",
+			       "job %lld cannot be cancelled: this role has no unfinished job of this id\n"
+			       "look at it with deferred show ID",
 			       (long long)id);
 	return rc;
 }

@@ -10,10 +10,13 @@
 /* An error in the rule's own query is no fault of our schema. */
 static void blame_query(const char *name, struct deferred_error *err)
 {
+	bool syntax;
+
 	if (!err || strncmp(err->sqlstate, "42", 2) != 0 || strcmp(err->sqlstate, "42501") == 0)
 		return;
+	syntax = strcmp(err->sqlstate, "42601") == 0;
 	error_explain_as(err, "rule '%.100s': the query is not valid", name);
-	error_hint(err, "write one SELECT; each row becomes a job");
+	error_hint(err, syntax ? "write one SELECT; each row becomes a job" : "correct the query, or the search_path");
 	err->code = DEFERRED_EINVAL;
 }
 

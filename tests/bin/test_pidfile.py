@@ -173,4 +173,4 @@ def test_a_copy_shows_that_it_lives_and_says_that_its_file_is_gone(db):
     os.unlink(db.pidfile)
     wait_for(lambda: f"to stop this copy, run: kill {run.pid}" in run.output(), 20, "it has noticed")
     run.signal(signal.SIGTERM)
-    assert run.wait(20) == 0 and run.output().count("has been removed or replaced") == 1
+    assert run.wait(20) == 0 and run.output().count("has been removed") == 1

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			crypto_base64_add(&signature, (const char *)mac, sizeof(mac));
 			HOLDS(sign_verify(&r, &keys, lite, signature.p));
 			HOLDS(!sign_verify(&r, &others, lite, signature.p));
-			for (int why = AUTH_FINE; why <= AUTH_POLICY; why++) {
+			for (int why = AUTH_FINE; why <= AUTH_POLICY_TWICE; why++) {
 				struct auth auth = { .why = (enum auth_why)why,
 						     .lite = lite,
 						     .signature = why % 2 ? signature.p : NULL };

@@ -78,9 +78,12 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
     wrong = {
         "a flow must be a JSON object, but a JSON array was given": [],
         "option 'job' is unknown": {"job": []},
-        "must be JSON arrays": {"jobs": {}},
-        "no jobs": {"jobs": []},
-        "more than 8 callbacks": {"jobs": [job()], "then": [{"fn": "b"}] * 9},
+        "flow: 'jobs' must be a JSON array, but a JSON object was given": {"jobs": {}},
+        "flow: 'then' must be a JSON array, but a JSON number was given": {"jobs": [job()], "then": 1},
+        "flow: 'jobs' is missing": {"then": []},
+        "flow: 'label' has 1001 characters, more than 1000": {"jobs": [job()], "label": "x" * 1001},
+        "flow: 'jobs' is empty": {"jobs": []},
+        "flow: 'then' has 9 callbacks, more than 8": {"jobs": [job()], "then": [{"fn": "b"}] * 9},
         "job 2 must be a JSON object, but a JSON number was given": {"jobs": [job(), 17]},
         "job 1 has no function": {"jobs": [{"name": "a"}]},
         "a name that is not a text": {"jobs": [job(name=5)]},
@@ -95,7 +98,14 @@ def test_a_flow_that_is_wrong_is_refused_as_a_whole(db):
         "waits for 1001 jobs": {
             "jobs": [job(name=str(n)) for n in range(1001)] + [job(after=[str(n) for n in range(1001)])]
         },
-        "callback 1 needs": {"jobs": [job()], "then": [{"fn": "b", "on": "fail"}]},
+        "callback 1 has the option 'after', which only jobs have": {
+            "jobs": [job()],
+            "then": [{"fn": "b", "after": ["a"]}],
+        },
+        "callback 1 has the option 'on' with the invalid value 'fail': use ok, failed or ended": {
+            "jobs": [job()],
+            "then": [{"fn": "b", "on": "fail"}],
+        },
         "job 1 has the option 'on'": {"jobs": [job(on="ok")]},
         f"flow: job 2: job {key} has key 'taken'": {"jobs": [job(), job(name="b", key="taken")]},
         "flow: job 2: job [0-9]+ has key 'same'": {"jobs": [job(key="same"), job(name="b", key="same")]},

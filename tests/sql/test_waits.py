@@ -153,7 +153,7 @@ def test_jobs_that_have_ended_are_waited_for_and_others_refused(db):
     ):
         with pytest.raises(pgerror.InvalidParameterValue, match=says):
             db.defer("e", after=after)
-    with pytest.raises(pgerror.InvalidParameterValue, match="options 'after' and 'flow' are not allowed for a message"):
+    with pytest.raises(pgerror.InvalidParameterValue, match="option 'after' is not allowed for a message"):
         db.sql("select deferred.defer(null, '{}'::json, %s::json)", '{"queue": "q", "after": %d}' % done)
     db.sql("update deferred.__deferred set created_by = 'somebody' where id = %s", other)
     with db.connect(options="-c role=deferred_producer") as producer, producer.cursor() as cursor:

@@ -99,7 +99,7 @@ static enum served_step take_policy(struct exchange *x)
 	x->text = NULL;
 	if (sas_take_policy(&x->auth.sas, policy))
 		return check_sas(x);
-	x->auth.why = AUTH_POLICY;
+	x->auth.why = policy ? AUTH_POLICY_TWICE : AUTH_POLICY;
 	return exchange_fault(x, FAULT_AuthenticationFailed);
 }
 

@@ -56,7 +56,7 @@ static int ask_schema(struct exchange *x, struct pg *pg, struct deferred_error *
 static enum served_step answer_ready(struct exchange *x)
 {
 	if (x->job.outcome != BATCHER_DONE || x->status != MESSAGE_OK)
-		return answer_text(x, 503, "database away, or its schema is not ours\n");
+		return answer_text(x, 503, "the database cannot be used: the log says why\n");
 	x->front->ready_ns = clock_ns();
 	return answer_text(x, 200, "ready\n");
 }
@@ -69,7 +69,7 @@ enum served_step health_answer(struct exchange *x)
 	if (strcmp(x->request.raw_path, "/healthz") == 0)
 		return answer_text(x, 200, "alive\n");
 	if (!batcher_ready(x->front->batcher))
-		return answer_text(x, 503, "database away, or its schema is not ours\n");
+		return answer_text(x, 503, "the database cannot be used: the log says why\n");
 	if (trouble)
 		return answer_text(x, 503, arena_printf(&x->arena, "%s\n", trouble));
 	if (last != 0 && clock_ns() - last < ASK_EVERY_NS)

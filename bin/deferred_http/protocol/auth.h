@@ -18,8 +18,9 @@ enum auth_why {
 	AUTH_NO_ACCOUNT, /* and these three, which the sender must not be able to tell apart: */
 	AUTH_DISABLED,
 	AUTH_SIGNATURE,
-	AUTH_TOKEN_TIME, /* with a right signature */
-	AUTH_POLICY,
+	AUTH_TOKEN_TIME,   /* with a right signature */
+	AUTH_POLICY,       /* it does not exist */
+	AUTH_POLICY_TWICE, /* it sets a field that the SAS sets too */
 };
 
 struct auth {

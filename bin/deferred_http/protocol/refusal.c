@@ -106,7 +106,9 @@ const char *refusal_detail(const struct auth *auth, const struct request *r, int
 	case AUTH_TOKEN_TIME:
 		return token_time_detail(&auth->sas, r, now_us);
 	case AUTH_POLICY:
-		return "The stored access policy that si names is not there, or sets what the token sets too.";
+		return "The stored access policy that si names does not exist.";
+	case AUTH_POLICY_TWICE:
+		return "The stored access policy that si names and the token both set st, se or sp.";
 	}
 	return NULL;
 }
@@ -117,7 +119,7 @@ const char *refusal_word(enum auth_why why)
 		[AUTH_FINE] = NULL,           [AUTH_NOTHING] = "unsigned",    [AUTH_HEADER] = "header",
 		[AUTH_CLOCK] = "clock",       [AUTH_TOKEN] = "token",         [AUTH_NO_ACCOUNT] = "no account",
 		[AUTH_DISABLED] = "disabled", [AUTH_SIGNATURE] = "signature", [AUTH_TOKEN_TIME] = "token time",
-		[AUTH_POLICY] = "policy",
+		[AUTH_POLICY] = "policy",     [AUTH_POLICY_TWICE] = "policy",
 	};
 
 	return words[why];

@@ -7,7 +7,9 @@ declare
     v_receipt bigint;
 begin
     if $1 is null or $2 is null then
-        raise exception using errcode = '22004', message = 'job id or receipt is NULL',
+        raise exception using errcode = '22004',
+            message = format('the %s is NULL', case when $1 is null then 'job id'
+                                                    else 'receipt' end),
             hint = 'pass both as the call of the function gives them';
     end if;
     select l.outcome into v_outcome from deferred.__deferred_log l

@@ -9,7 +9,10 @@ as $$
 begin
     if $2 is null or $2 not between 1 and 1000 or $3 is null or $3 not between 1 and 604800000 then
         raise exception using errcode = '22003',
-            message = format('claim of %s messages for %s ms is out of range', $2, $3),
+            message = case when $2 between 1 and 1000
+                           then format('lease of %s ms is out of range', coalesce($3::text, 'NULL'))
+                           else format('claim of %s messages is out of range',
+                                       coalesce($2::text, 'NULL')) end,
             hint = 'claim 1 to 1000 messages for 1 to 604800000 ms (7 days)';
     end if;
     if not exists (select from deferred.__deferred_queue q

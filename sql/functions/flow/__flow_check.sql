@@ -3,7 +3,8 @@ create or replace function deferred.__flow_check(flow json, open boolean) return
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v record;
+    v       record;
+    v_wrong text;
 begin
     if json_typeof(flow) is distinct from 'object' then
         raise exception using errcode = '22023',
@@ -26,20 +27,24 @@ begin
                              left(flow->>'on_failure', 200)),
             hint = 'use continue (skip only what waits for the failed job) or cancel (cancel the '
                    'rest of the flow)';
-    elsif (json_typeof(flow->'jobs') is distinct from 'array'
-           and (flow->'jobs' is not null or not open))
-           or json_typeof(coalesce(flow->'then', '[]')) <> 'array' then
-        raise exception using errcode = '22023',
-            message = 'flow: ''jobs'' and ''then'' must be JSON arrays',
+    end if;
+    v_wrong := case
+        when flow->'jobs' is null and not open then '''jobs'' is missing'
+        when json_typeof(flow->'jobs') <> 'array'
+            then format('''jobs'' must be a JSON array, but a JSON %s was given',
+                        json_typeof(flow->'jobs'))
+        when json_typeof(flow->'then') <> 'array'
+            then format('''then'' must be a JSON array, but a JSON %s was given',
+                        json_typeof(flow->'then'))
+        when json_array_length(flow->'jobs') = 0 then '''jobs'' is empty'
+        when json_array_length(flow->'then') > 8
+            then format('''then'' has %s callbacks, more than 8', json_array_length(flow->'then'))
+        when length(flow->>'label') > 1000
+            then format('''label'' has %s characters, more than 1000', length(flow->>'label')) end;
+    if v_wrong is not null then
+        raise exception using errcode = '22023', message = 'flow: ' || v_wrong,
             hint = 'for example {"jobs": [{"fn": "pack"}], "then": [{"fn": "report", "on": '
                    '"ended"}]}';
-    elsif json_array_length(flow->'jobs') = 0 or json_array_length(coalesce(flow->'then', '[]')) > 8
-        or length(flow->>'label') > 1000 then
-        raise exception using errcode = '22023',
-            message = 'flow: no jobs, more than 8 callbacks, or a label of more than 1000 '
-                      'characters',
-            hint = 'give at least one job, at most 8 callbacks (''then''), and a label of at most '
-                   '1000 characters';
     end if;
     for v in
         select case when i.callback
@@ -54,9 +59,11 @@ begin
                                                 and length(i.job->>'name') between 1
                                                 and 100) is not true
                 then 'has a name that is not a text of 1 to 100 characters'
-            when i.callback and (i.job->'after' is not null
-                                 or i.job->>'on' not in ('ok', 'failed', 'ended'))
-                then 'needs ''on'' (ok, failed or ended), and cannot have ''after'''
+            when i.callback and i.job->'after' is not null
+                then 'has the option ''after'', which only jobs have'
+            when i.callback and i.job->>'on' not in ('ok', 'failed', 'ended')
+                then format('has the option ''on'' with the invalid value ''%s'': use ok, failed '
+                            'or ended', left(i.job->>'on', 200))
             when not i.callback and i.job->'on' is not null
                 then 'has the option ''on'', which only callbacks have'
             when i.job->'flow' is not null

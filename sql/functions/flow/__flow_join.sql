@@ -18,7 +18,7 @@ begin
     if not found then
         raise exception using errcode = 'P0002',
             message = format('flow %s does not exist', p_number),
-            hint = 'it was never opened, was purged, or belongs to a role that you are not a '
+            hint = 'it was never deferred, was purged, or belongs to a role that you are not a '
                    'member of';
     end if;
     select x.* into o from deferred.__deferred_flow_open x where x.flow = f.id for key share;

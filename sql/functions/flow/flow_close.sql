@@ -11,7 +11,7 @@ begin
                    where f.id = flow and deferred.__may_touch(f.created_by)) then
         raise exception using errcode = 'P0002',
             message = format('flow %s does not exist', flow),
-            hint = 'it was never opened, was purged, or belongs to a role that you are not a '
+            hint = 'it was never deferred, was purged, or belongs to a role that you are not a '
                    'member of';
     end if;
     update deferred.__deferred_flow_open o set closed_at = clock_timestamp()

@@ -11,7 +11,7 @@ begin
                    where x.id = flow and deferred.__may_touch(x.created_by)) then
         raise exception using errcode = 'P0002',
             message = format('flow %s does not exist', flow),
-            hint = 'it was never opened, was purged, or belongs to a role that you are not a '
+            hint = 'it was never deferred, was purged, or belongs to a role that you are not a '
                    'member of';
     end if;
     if exists (select from deferred.__deferred_grant g

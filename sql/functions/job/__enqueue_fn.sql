@@ -1,6 +1,6 @@
 -- A job without a function is a message: a call to the function its queue is bound to, if any.
 create or replace function deferred.__enqueue_fn(fn text, params json, queue text,
-                                                 concurrency_key text, linked boolean) returns text
+                                                 concurrency_key text, link text) returns text
 language plpgsql stable
 as $$
 #variable_conflict use_variable
@@ -9,10 +9,10 @@ begin
         raise exception using errcode = '22023', message = 'the function is missing',
             hint = 'name a function; only a message has none, and needs a queue';
     end if;
-    if fn is null and linked then
+    if fn is null and link is not null then
         raise exception using errcode = '22023',
-            message = 'options ''after'' and ''flow'' are not allowed for a message',
-            hint = 'name a function, or leave both options out';
+            message = format('option ''%s'' is not allowed for a message', link),
+            hint = 'name a function, or leave the option out';
     end if;
     fn := coalesce(fn, (select q.fn from deferred.__deferred_queue q where q.name = queue));
     if fn is not null then

@@ -10,11 +10,11 @@ as $$
         when a.local !~
             E'^([A-Za-z0-9!#$%&''*+/=?^_`{|}~-]|[^\\u0001-\\u007f])+'
             '([.]([A-Za-z0-9!#$%&''*+/=?^_`{|}~-]|[^\\u0001-\\u007f])+)*$'
-            then 'has a character, or a dot, that is not allowed before the @'
+            then 'is not valid before the @'
         when a.domain !~
             E'^(\\[[A-Za-z0-9.:-]+\\]|([A-Za-z0-9_-]|[^\\u0001-\\u007f])+'
             '([.]([A-Za-z0-9_-]|[^\\u0001-\\u007f])+)*)$'
-            then 'has a character, or a dot, that is not allowed after the @'
+            then 'is not valid after the @'
         end
     from (select m.mail, substring(m.mail from '^(.*)@[^@]*$') as local,
           substring(m.mail from '@([^@]*)$') as domain

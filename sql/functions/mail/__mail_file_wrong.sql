@@ -6,6 +6,7 @@ create or replace function deferred.__mail_file_wrong(file json, has_html boolea
 language plpgsql immutable set search_path = pg_catalog, pg_temp
 as $$
 declare
+    v_lines constant text[] := '{path,name,type,cid}';
     f record;
 begin
     if json_typeof(file) <> 'object' then
@@ -24,8 +25,8 @@ begin
            min(m.text) filter (where m.key = 'cid') as cid,
            count(m.text) filter (where m.key in ('path', 'content', 'content_base64')) as sources,
            count(m.text) filter (where m.key = 'content') > 0 as is_text,
-           bool_or(m.text ~ E'[\\u0001-\\u001f\\u007f-\\u009f]')
-               filter (where m.key in ('path', 'name', 'type', 'cid')) as control,
+           min(array_position(v_lines, m.key))
+               filter (where m.text ~ E'[\\u0001-\\u001f\\u007f-\\u009f]') as control,
            translate(min(m.text) filter (where m.key = 'content_base64'), E'\r\n', '') as base64
     into f
     from (select e.key, e.value, e.value #>> '{}' as text from json_each(file) e) m;
@@ -36,12 +37,13 @@ begin
         when f.wrong = 'delete_after_send'
             then 'has a delete_after_send that is neither true nor false'
         when f.wrong is not null then format('has a %s that is not text', f.wrong)
-        when f.control then 'has a control character in its path, name, type or cid'
+        when f.control is not null
+            then format('has a control character in its %s', v_lines[f.control])
         when f.sources <> 1 then 'needs one of ''content'', ''content_base64'' and ''path'''
         when f.path !~ '^/' then 'has a path that is not absolute'
         when coalesce(f.name, '') = '' and coalesce(f.path ~ '/$', true) then 'has no name'
-        when f.name like '%/%' or octet_length(f.name) > 255
-            then 'has a name with a slash, or longer than 255 bytes'
+        when f.name like '%/%' then 'has a name with a slash'
+        when octet_length(f.name) > 255 then 'has a name longer than 255 bytes'
         when f.cid !~ '^[A-Za-z0-9._@+-]{1,200}$'
             then 'has a cid that is not 1 to 200 letters, digits, ''.'', ''_'', ''-'', ''+'' '
                  'and ''@'''

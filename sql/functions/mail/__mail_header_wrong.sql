@@ -9,7 +9,8 @@ as $$
         when not a.plain and not a.text then 'is not among those that a mail may set itself'
         when value is null then 'is not text'
         when value ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' then 'has a control character'
-        when value = '' or octet_length(value) > 2000 then 'is empty or longer than 2000 bytes'
+        when value = '' then 'is empty'
+        when octet_length(value) > 2000 then 'is longer than 2000 bytes'
         when a.plain and (value !~ E'^[\\u0021-\\u007e]+( +[\\u0021-\\u007e]+)*$'
                           or value ~ '[^ ]{250}[^ ]{251}')
             then 'takes ASCII alone, in words of at most 500 bytes and without blanks around them'

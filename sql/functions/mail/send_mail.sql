@@ -62,7 +62,11 @@ begin
     if $12 is not null and ($12 !~* E'^BEGIN:VCALENDAR\\r?\\n'
                             or coalesce(v_method, '') !~ E'^[A-Za-z0-9-]{1,20}\\r?$') then
         raise exception using errcode = '22023',
-            message = 'calendar: is not an iCalendar object with a METHOD',
+            message = 'calendar: ' || case
+                when $12 !~* E'^BEGIN:VCALENDAR\\r?\\n'
+                    then 'does not begin with the line BEGIN:VCALENDAR'
+                when v_method is null then 'has no line METHOD'
+                else 'has a METHOD that is not a word of at most 20 letters' end,
             hint = 'begin with BEGIN:VCALENDAR, and have a line such as METHOD:REQUEST';
     end if;
     return deferred.defer('send_mail', json_strip_nulls(json_build_object(

@@ -9,6 +9,7 @@ declare
     v_new deferred.__deferred_queue;
     v_until timestamptz;
     v_was text := deferred.__patience('5 seconds');
+    v_setting text;
 begin
     if json_typeof(settings) is distinct from 'object' then
         raise exception using errcode = '22023',
@@ -73,9 +74,11 @@ exception
     when lock_not_available then
         perform deferred.__locked('queue', $1);
     when check_violation then
+        get stacked diagnostics v_setting = constraint_name;
+        v_setting := substring(v_setting from '^__deferred_queue_(.*)_check$');
         raise exception using errcode = '22003',
-            message = format('queue ''%s'': a setting is out of range: %s',
-                             $1, left(settings::text, 300)),
+            message = format('queue ''%s'': setting ''%s'' has the invalid value ''%s''', $1,
+                             v_setting, left(settings->>v_setting, 200)),
             hint = 'deferred-queue(1) lists the settings with their ranges';
 end
 $$;

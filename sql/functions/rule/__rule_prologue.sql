@@ -12,7 +12,7 @@ as $$
     if v_columns is null or not %3$L = any (v_columns) then
         raise exception using errcode = '22023',
             message = format('rule ''%%s'': the query has no column ''%%s''', %4$L, %3$L),
-            hint = format('columns of the query: %%s', array_to_string(v_columns, ', '));
+            hint = 'columns of the query: ' || coalesce(array_to_string(v_columns, ', '), 'none');
     end if;
     if (select count(distinct c.name) from unnest(v_columns) as c(name)) <> cardinality(v_columns)
         then

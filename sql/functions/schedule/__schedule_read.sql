@@ -12,12 +12,17 @@ begin
     perform deferred.__name_check('function', fn);
     if json_typeof(params) is distinct from 'object' or json_typeof(opts) <> 'object' then
         raise exception using errcode = '22023',
-            message = format('schedule ''%s'': params and options must be JSON objects', name),
+            message = format('schedule ''%s'': %s must be a JSON object', name,
+                             case when json_typeof(params) = 'object' then 'the options'
+                                  else 'params' end),
             hint = 'for example {"archive": "2026"}';
     end if;
     if octet_length(params::text) > 1048576 or not deferred.__depth_ok(params) then
         raise exception using errcode = '54000',
-            message = format('schedule ''%s'': params have more than 1 MiB or 512 levels', name),
+            message = format('schedule ''%s'': params %s', name,
+                             case when octet_length(params::text) > 1048576
+                                  then 'have more than 1 MiB'
+                                  else 'nest deeper than 512 levels' end),
             hint = 'store the data elsewhere and pass a reference';
     end if;
     n.name := name;
@@ -47,10 +52,14 @@ begin
             message = format('schedule ''%s'': missed ''all'' contradicts overlap ''%s'', which '
                              'drops ticks', name, n.overlap),
             hint = 'use overlap queue (one job after the other) or allow';
-    elsif n.late_ms not between 1 and 31622400000 or n.jitter_ms not between 0 and 86400000 then
+    elsif n.late_ms not between 1 and 31622400000 then
         raise exception using errcode = '22003',
-            message = format('schedule ''%s'': late or jitter is out of range', name),
-            hint = 'late is at most 366d, jitter at most 1d';
+            message = format('option ''late'' is out of range: %s', opts->>'late'),
+            hint = 'use 1ms to 366d';
+    elsif n.jitter_ms not between 0 and 86400000 then
+        raise exception using errcode = '22003',
+            message = format('option ''jitter'' is out of range: %s', opts->>'jitter'),
+            hint = 'use 0s to 1d';
     end if;
     n.opts := deferred.__schedule_opts(name, opts, n.overlap);
     perform deferred.__defer_check(deferred.__actor(), n.queue, fn);

@@ -15,7 +15,9 @@ declare
 begin
     if coalesce($1, '') = '' or length($1) > 1000 or json_typeof($2) <> 'array' then
         raise exception using errcode = '22023',
-            message = 'the source or the list of schedules is missing',
+            message = case when coalesce($1, '') = '' then 'the source is missing'
+                           when length($1) > 1000 then 'the source is longer than 1000 characters'
+                           else 'the schedules must be a JSON array' end,
             hint = 'run: deferred schedule sync FILE';
     end if;
     for e in select x from json_array_elements($2) as x loop

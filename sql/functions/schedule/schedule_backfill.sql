@@ -15,8 +15,12 @@ declare
 begin
     if (deferred.__time_ok(from_time) and to_time >= from_time) is not true then
         raise exception using errcode = '22023',
-            message = 'the time to backfill ends before it begins, or begins before the year 1',
-            hint = 'give the earlier time as from';
+            message = case when deferred.__time_ok(from_time) is not true
+                           then format('the time ''%s'' to begin with is out of range',
+                                       coalesce(from_time::text, 'NULL'))
+                           when to_time is null then 'the time to end with is NULL'
+                           else 'the time to backfill ends before it begins' end,
+            hint = 'give two times of the years 1 to 9999, the earlier one first';
     end if;
     v_last := (select max(t.tick) from deferred.__deferred_tick t
                where t.schedule = s.id and t.tick < from_time and t.what = 'queued');

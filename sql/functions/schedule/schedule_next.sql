@@ -15,7 +15,9 @@ declare
 begin
     if $2 not between 0 and 1000 or not deferred.__time_ok(v_tick) then
         raise exception using errcode = '22003',
-            message = format('%s ticks after %s are out of range', $2, v_tick),
+            message = case when $2 between 0 and 1000
+                           then format('time ''%s'' is out of range', v_tick)
+                           else format('%s ticks are out of range', $2) end,
             hint = 'use 0 to 1000 ticks, and the years 1 to 9999';
     end if;
     if $1 ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,87}$' then
