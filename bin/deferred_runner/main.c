@@ -255,13 +255,14 @@ int main(int argc, char **argv)
 	char build[64];
 
 	if (argc != 4 || getppid() != (pid_t)atoi(argv[1])) {
-		fprintf(stderr, "deferred_runner is started by check_deferred, not by hand\n");
+		fprintf(stderr, "deferred_runner: not started by check_deferred\nhint: run: check_deferred\n");
 		return EX_USAGE;
 	}
 	snprintf(build, sizeof(build), FRAME_BUILD_FORMAT, FRAME_BUILD_ARGS);
 	if (strcmp(build, argv[2]) != 0) {
 		fprintf(stderr,
-			"deferred_runner is of another build (%s) than check_deferred (%s): install both together\n",
+			"deferred_runner: of another build (%s) than check_deferred (%s)\nhint: install both "
+			"together\n",
 			build, argv[2]);
 		return EX_CONFIG;
 	}

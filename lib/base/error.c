@@ -86,6 +86,7 @@ static const struct words {
 } words[] = {
 	{ "22007", "a time is not valid", "write a time such as '2026-01-31 14:30'" },
 	{ "22008", "a time is not valid", "write a time such as '2026-01-31 14:30'" },
+	{ "22021", "a text is not valid in the encoding of the database", "pass text in UTF-8" },
 	{ "23505", "another transaction has stored the same", "run the command again" },
 	{ "25006", "the server is read-only",
 	  "connect to the primary: list all hosts, with target_session_attrs=read-write; or reset "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/log.h"
 
+#include "base/error.h"
 #include "base/outlet.h"
 #include "base/job.h"
 #include "base/text/plural.h"
@@ -270,6 +271,17 @@ void log_line(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	write_line(level, NULL, fmt, ap);
 	va_end(ap);
+}
+
+void log_error(enum log_level level, const struct deferred_error *err, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_line(level, "%s: %s%s%s", text, err->message, err->hint[0] ? "; hint: " : "", err->hint);
 }
 
 void log_attempt(enum log_level level, const struct log_attempt *attempt, const char *fmt, ...)

@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct deferred_error;
+
 enum log_level { LOG_L_ERROR = 1, LOG_L_WARNING, LOG_L_INFO, LOG_L_DEBUG };
 enum log_format { LOG_TEXT, LOG_JSON, LOG_LOGFMT }; /* in the order of the setting's choices */
 
@@ -29,6 +31,10 @@ void log_set_level(enum log_level level);    /* at any time */
 void log_set_format(enum log_format format); /* the same */
 bool log_enabled(enum log_level level);
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The text, then the message of err and its hint. */
+void log_error(enum log_level level, const struct deferred_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /*
  * For a process that must not wait for the reader of its log. A line that finds no room is kept, or lost when too much

@@ -98,8 +98,7 @@ static int reload_settings(struct worker *w)
 
 	send_event(w, WORKER_RELOADING);
 	if (setup->reload(setup->data, &why) < 0) {
-		log_line(LOG_L_ERROR, "settings not reloaded, the old ones stay: %s%s%s", why.message,
-			 why.hint[0] ? "; hint: " : "", why.hint);
+		log_error(LOG_L_ERROR, &why, "settings not reloaded, the old ones stay");
 	} else {
 		pool_reload(&w->trip.pool, setup->runners);
 		apply_settings(&w->trip);
@@ -265,7 +264,8 @@ static int check_answer(struct worker *w)
 
 	if (t->connection.state == CONNECTION_BUSY && w->now >= silent_ns(t))
 		return error_set(w->err, DEFERRED_ELOST, "cycle",
-				 "connection lost: the server has not answered for %lld ms",
+				 "connection lost: the server has not answered for %lld ms\nlook at its load, and at "
+				 "the network",
 				 (long long)((w->now - t->cycle.sent_ns) / NS_PER_MS));
 	return 0;
 }
@@ -568,7 +568,7 @@ static void end_run(struct trip *t)
 		return;
 	if (store_end(pg, t->worker_id, &err) < 0 || store_maintain(pg, &err) < 0 ||
 	    store_fold_old(pg, STORE_FOLD_RUN_MS, &folded, &err) < 0) {
-		log_line(LOG_L_WARNING, "%s", err.message);
+		log_error(LOG_L_WARNING, &err, "the end of the run could not be stored");
 		folded = false;
 	}
 	alerting_at_end(&t->alerting, pg, folded);

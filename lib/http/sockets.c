@@ -21,7 +21,8 @@ static int add_socket(struct listen_sockets *sockets, int fd, bool tls, const ch
 	struct listen_socket *s;
 
 	if (sockets->len == SOCKETS_MAX)
-		return error_set(err, DEFERRED_ECONFIG, "listen", "more than %d listening sockets", SOCKETS_MAX);
+		return error_set(err, DEFERRED_ECONFIG, "listen",
+				 "more than %d listening sockets\nlisten on fewer addresses", SOCKETS_MAX);
 	s = &sockets->list[sockets->len++];
 	s->fd = fd;
 	s->tls = tls;

@@ -175,7 +175,7 @@ int account_key_make(const char *path, struct deferred_error *err)
 	if (fd < 0 || fchmod(fd, 0600) < 0 || account_key_write_all(fd, text, strlen(text)) < 0 ||
 	    (link(temporary, path) < 0 && errno != EEXIST)) {
 		rc = error_errno(err, DEFERRED_ESYSTEM, WHERE, "cannot make key file '%s'", path);
-		error_hint(err, "setting http.key_file names another place");
+		error_hint(err, "make its folder writable for this user, or set http.key_file to another file");
 	}
 	if (fd >= 0) {
 		close(fd);

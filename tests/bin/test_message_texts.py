@@ -38,7 +38,7 @@ def check_form(message, hint):
 
 def refused(done, code, *says):
     assert done.returncode == code, done
-    _, message, hint = parts(done.stderr)
+    _, message, hint = parts("".join(line for line in done.stderr.splitlines(True) if " info: " not in line))
     check_form(message, hint)
     for text in says:
         assert text in f"{message}\nhint: {hint}", done.stderr
@@ -53,27 +53,34 @@ WITHOUT_DATABASE = [
     (["deferred", "queue", "sell"], "argument 'sell' is not one of ls, set"),
     (["deferred", "queue"], "argument is missing: one of ls, set"),
     (["deferred", "add"], "argument FUNCTION is missing"),
-    (["deferred", "add", "noop", "{}", "word"], "argument 'word' is not expected after FUNCTION and PARAMS"),
+    (["deferred", "add", "noop", "{}", "word"], "argument 'word' is not expected"),
     (["deferred", "ls", "word"], "argument 'word' is not expected"),
-    (["deferred", "add", "noop", "--priority", "x"], "--priority 'x' is not a whole number from -32768 to 32767"),
-    (["deferred", "add", "noop", "--on-duplicate", "x"], "--on-duplicate 'x' is unknown", "skip, error or replace"),
+    (
+        ["deferred", "add", "noop", "--priority", "x"],
+        "option '--priority': value 'x' is not a whole number from -32768 to 32767",
+    ),
+    (
+        ["deferred", "add", "noop", "--on-duplicate", "x"],
+        "option '--on-duplicate': value 'x' is unknown",
+        "skip, error or replace",
+    ),
     (["deferred", "add", "noop", "--after", "x"], "job id 'x' is not a whole number"),
-    (["deferred", "purge"], "--older-than is missing", "30d"),
-    (["deferred", "purge", "--older-than", "30"], "--older-than '30' has no unit", "30d"),
-    (["deferred", "purge", "--older-than", "1d", "--dead-older-than", "1h"], "is shorter than --older-than"),
+    (["deferred", "purge"], "option '--older-than' is missing", "30d"),
+    (["deferred", "purge", "--older-than", "30"], "option '--older-than': value '30' has no unit", "30d"),
+    (["deferred", "purge", "--older-than", "1d", "--dead-older-than", "1h"], "is shorter than option '--older-than'"),
     (["deferred", "retry"], "job ids or a filter are missing", "--fn"),
     (["deferred", "retry", "17", "--fn", "f"], "argument '17' contradicts the filter"),
-    (["deferred", "retry", "--dry-run"], "--dry-run needs a filter"),
-    (["deferred", "ls", "--state", "x"], "--state 'x' is not one of"),
-    (["deferred", "ls", "--running", "--state", "dead"], "--running contradicts --state 'dead'"),
+    (["deferred", "retry", "--dry-run"], "option '--dry-run' needs a filter"),
+    (["deferred", "ls", "--state", "x"], "option '--state': value 'x' is not one of"),
+    (["deferred", "ls", "--running", "--state", "dead"], "option '--running' contradicts option '--state'"),
     (["deferred", "show"], "argument ID is missing"),
-    (["deferred", "why", "17", "--queue", "q"], "give either a job id or --queue", "deferred why 17"),
+    (["deferred", "why", "17", "--queue", "q"], "argument '17' contradicts option '--queue'", "deferred why 17"),
     (["deferred", "flow", "retry"], "argument ID is missing"),
     (["deferred", "flow", "add"], "argument FILE is missing"),
-    (["deferred", "rule", "add", "r"], "argument NAME, FUNCTION or QUERY is missing"),
-    (["deferred", "rule", "add", "r", "noop", "select 1"], "--key COLUMN is missing", "identifies its rows"),
-    (["deferred", "schedule", "set", "s"], "argument NAME, RULE or FUNCTION is missing"),
-    (["deferred", "schedule", "backfill", "s"], "--from TIME or --to TIME is missing"),
+    (["deferred", "rule", "add", "r"], "argument FUNCTION is missing"),
+    (["deferred", "rule", "add", "r", "noop", "select 1"], "option '--key' is missing", "identifies its rows"),
+    (["deferred", "schedule", "set", "s"], "argument RULE is missing"),
+    (["deferred", "schedule", "backfill", "s"], "option '--from' is missing"),
     (["deferred", "queue", "set", "a b", "--weight", "1"], "queue name 'a b' is invalid", "1 to 88 letters"),
     (["deferred", "queue", "set", "q"], "a setting is missing"),
     (["deferred", "queue", "pause", "q", "--create"], "option '--create' is unknown", "deferred queue --help"),
@@ -81,14 +88,18 @@ WITHOUT_DATABASE = [
     (["deferred", "function", "ls", "--rate", "1/s"], "option '--rate' is unknown"),
     (["deferred", "function", "resume", "f", "--unset", "rate"], "option '--unset' is unknown"),
     (["deferred", "account", "rm", "acct", "--endpoint", "http://h"], "option '--endpoint' is unknown"),
-    (["deferred", "add", "noop", "--delay", "5"], "--delay '5' has no unit", "such as 200ms"),
-    (["deferred", "schedule", "set", "s", "@daily", "noop", "--late", "5"], "--late '5' has no unit", "such as 200ms"),
+    (["deferred", "add", "noop", "--delay", "5"], "option '--delay': value '5' has no unit", "such as 200ms"),
+    (
+        ["deferred", "schedule", "set", "s", "@daily", "noop", "--late", "5"],
+        "option '--late': value '5' has no unit",
+        "such as 200ms",
+    ),
     (["deferred", "run", "noop", "--timeout", "5"], "option '--timeout': value '5' has no unit", "such as 200ms"),
     (["check_deferred", "--lease", "5"], "option '--lease': value '5' has no unit", "such as 200ms"),
     (["deferred", "account", "add", "A"], "account name 'A' is invalid", "3 to 24"),
-    (["deferred", "account", "rotate", "acct"], "--key is missing", "--key 1"),
-    (["deferred", "metrics", "--json"], "--json is not possible"),
-    (["deferred", "top", "--interval", "1ms"], "--interval '1ms' is out of range", "100ms"),
+    (["deferred", "account", "rotate", "acct"], "option '--key' is missing", "--key 1"),
+    (["deferred", "metrics", "--json"], "option '--json' is not possible"),
+    (["deferred", "top", "--interval", "1ms"], "option '--interval': value '1ms' is out of range", "100ms"),
     (["check_deferred", "--listen"], "option '--listen' has no effect without --loop", "add --loop"),
     (["check_deferred", "--frobnicate"], "option '--frobnicate' is unknown", "check_deferred --help"),
     (["check_deferred", "word"], "argument 'word' is not expected"),
@@ -145,7 +156,7 @@ WITH_DATABASE = [
     (
         ["add", "noop", "--run-at", "tomorow"],
         USAGE,
-        "--run-at 'tomorow' is not a time",
+        "option '--run-at': value 'tomorow' is not a time",
         "2026-01-31",
     ),
     (["queue", "pause", "nosuch"], NOT_DONE, "queue 'nosuch' does not exist", "deferred queue"),
@@ -341,7 +352,7 @@ SQL = [
     ("select deferred.defer('f', queue => 'a b')", "22023", "queue name 'a b' is invalid"),
     ("select deferred.defer_many('{}'::json)", "22023", "jobs must be a JSON array"),
     ("select deferred.defer_many('[1]'::json)", "22023", "job 1 must be a JSON object"),
-    ("select deferred.defer_flow('{}'::json)", "22023", "flow: 'jobs' and 'then' must be JSON arrays"),
+    ("select deferred.defer_flow('{}'::json)", "22023", "flow: 'jobs' is missing"),
     ("select deferred.flow_open('{\"oops\": 1}')", "22023", "flow: option 'oops' is unknown"),
     ("select deferred.flow_close(7)", "P0002", "flow 7 does not exist"),
     ("select deferred.flow_cancel(7)", "P0002", "flow 7 does not exist"),
@@ -362,7 +373,7 @@ SQL = [
     ("select deferred.send_mail(null::text, 's', 't')", "22023", "the recipient is missing"),
     ("select deferred.send_mail('ann', 's', 't')", "22023", "to: 'ann' is not a mail address"),
     ("select deferred.send_mail('a@b.example', 's')", "22023", "text and html are both missing"),
-    ("select deferred.finish(null, null)", "22004", "job id or receipt is NULL"),
+    ("select deferred.finish(null, null)", "22004", "the job id is NULL"),
     ("select deferred.finish(7, 7)", "55000", "job 7 is not held by this receipt"),
     ("select deferred.claim('nosuch')", "42704", "queue 'nosuch' does not exist"),
     ("select deferred.claim('default', 0)", "22003", "claim of 0 messages"),
@@ -533,3 +544,139 @@ def test_a_lock_that_another_transaction_holds(db):
     check_form(message, hint)
     assert message.startswith("another transaction holds a lock (canceling statement due to lock timeout)"), done
     assert "--lock-timeout" in hint
+
+
+PLACES = [
+    ["deferred", *place.split()[1:]]
+    for place in sorted(
+        {
+            line.split("\t")[0]
+            for line in subprocess.run(
+                [harness.program("deferred"), "--describe"], capture_output=True, text=True, check=True
+            ).stdout.splitlines()
+        }
+    )
+    if len(place.split()) > 1 and place != "deferred help"
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=" ".join)
+def test_each_command_names_what_it_does_not_take(run, place):
+    """Arguments that are too many or not valid, then each option with a value that is not valid."""
+    env = {"DEFERRED_DB": "host=/nonexistent"}
+    described = run([place[0], "--describe"]).stdout.splitlines()
+    options = [line.split("\t") for line in described if line.startswith("\t".join([" ".join(place), "option"]))]
+    lines = [["a b"] * 7] + [[what, "\x1b"] for _, _, what, takes, _ in options if takes]
+    for words in lines:
+        done = run([*place, *words], env=env)
+        if done.stderr:
+            failed = 2 if place[-1] == "doctor" else USAGE
+            assert done.returncode in (failed, USAGE, DATA, NO_INPUT, UNAVAILABLE, CONFIG), (words, done)
+            _, message, hint = parts(done.stderr)
+            check_form(message, hint)
+        else:
+            assert done.stdout or done.returncode == 0, (words, done)  # doctor, or an option without effect
+
+
+CALLS = """
+select p.proname, p.oid::regprocedure::text,
+       array(select format_type(t.oid, null) from unnest(p.proargtypes) with ordinality a(oid, n)
+             join pg_type t on t.oid = a.oid order by a.n)
+from pg_proc p
+where p.pronamespace = 'deferred'::regnamespace and p.proname !~ '^__' and p.prorettype <> 'trigger'::regtype
+order by 2
+"""
+VALUES = {
+    "null": lambda t: "null",
+    "zero": lambda t: {"bigint": "0", "integer": "0", "boolean": "false", "text": "''", "text[]": "'{}'"}.get(t),
+    "minus": lambda t: {"bigint": "-1", "integer": "-1", "text": "'a b'", "text[]": "array['a b', null]"}.get(t),
+    "array": lambda t: {"json": "'[]'", "jsonb": "'[]'", "text": "'x'", "bigint": "9", "integer": "9"}.get(t),
+    "object": lambda t: {"json": """'{"a": {"b": 1}}'""", "jsonb": """'{"a": 1}'""", "text": "'x'"}.get(t),
+    "infinite": lambda t: {"timestamp with time zone": "'infinity'", "text": "'@daily'", "integer": "1"}.get(t),
+    "huge": lambda t: {"bigint": str(2**63 - 1), "integer": str(2**31 - 1), "text": "repeat('x', 2000)"}.get(t),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_each_public_function_in_sql_refuses_in_words_of_ours(db, kind):
+    refusals = 0
+    for _, signature, types in db.sql(CALLS):
+        name = signature.split("(")[0]
+        given = [f"{VALUES[kind](t) or 'null'}::{t}" for t in types]
+        with contextlib.closing(db.connect()) as c, c.cursor() as cursor:
+            try:
+                cursor.execute(f"select {name}({', '.join(given)})")
+            except psycopg2.Error as e:
+                refusals += 1
+                if "type json" in e.diag.message_primary:
+                    continue  # text as jobs is refused as by a cast to json
+                assert e.diag.message_hint, (signature, given, e)
+                check_form(e.diag.message_primary, e.diag.message_hint)
+            c.rollback()
+    assert refusals > 5
+
+
+SERVERS = [
+    (["deferred_http", "--listen-tls", "127.0.0.1:0"], CONFIG, "setting 'http.tls_certificate' is missing", "HTTPS"),
+    (["deferred_http", "--listen-metrics", "0.0.0.0:0"], CONFIG, "open beyond this machine", "http.listen_metrics"),
+    (["deferred_http", "--threads", "0"], USAGE, "option '--threads': value '0' is out of range (1 to", "(5)"),
+    (["deferred_http", "--listen", "127.0.0.1:99999"], CONFIG, "cannot listen on '127.0.0.1:99999'", "http.listen"),
+    (["deferred_http", "--listen", ""], CONFIG, "no address to listen on is set", "set http.listen or"),
+    (["deferred_web", "--auth", "peer", "--listen", "127.0.0.1:0"], CONFIG, "web.auth is peer", "Unix socket"),
+    (["deferred_web", "--auth", "guess"], USAGE, "option '--auth': value 'guess' is not one of", "(5)"),
+    (["deferred_web", "--listen", "0.0.0.0:0"], CONFIG, "is open beyond this machine", "web.listen_tls"),
+    (
+        ["deferred_web", "--listen-tls", "127.0.0.1:0"],
+        CONFIG,
+        "setting 'web.tls_certificate' is missing",
+        "web.tls_key",
+    ),
+    (["deferred_web", "--listen-metrics", "0.0.0.0:0"], CONFIG, "open beyond this machine", "web.listen_metrics"),
+    (["check_deferred", "--log-level", "loud"], USAGE, "option '--log-level': value 'loud' is not one of", "(5)"),
+    (["check_deferred", "--lease", "-5s"], USAGE, "option '--lease': value '-5s' is not a time span", "(5)"),
+    (["deferred", "add", "noop", "--delay=-5s"], USAGE, "option '--delay': value '-5s' is not a time span", "--help"),
+]
+for name in ("deferred_http", "deferred_web", "check_deferred", "deferred"):
+    command = [name, "ls"] if name == "deferred" else [name]
+    SERVERS += [
+        (
+            [*command, "--config", "/nonexistent"],
+            CONFIG,
+            "config file '/nonexistent' does not exist",
+            "leave out --config",
+        ),
+        ([*command, "--config", "/"], CONFIG, "cannot read config file '/': Is a directory", "name another file"),
+        (
+            [*command, "--db", "host=h", "--shard", "s"],
+            USAGE,
+            "option '--db' contradicts option '--shard'",
+            "leave one",
+        ),
+    ]
+
+
+@pytest.mark.parametrize("args, code, says", [(a, c, says) for a, c, *says in SERVERS], ids=lambda v: str(v)[:60])
+def test_settings_that_a_program_cannot_use(db, args, code, says):
+    refused(db.run(args), code, *says)
+
+
+ATTEMPTS = [
+    ("crash", '{"signal": 11}', "killed by signal 11 (Segmentation fault)"),
+    ("crash", '{"signal": 99}', "signal 99 does not exist; hint: use 1 to"),
+    ("fail", "[]", "params are not a JSON object: another JSON value was given; hint: pass {}"),
+    ("append", "{}", "'file' is missing; hint: pass 'file'"),
+    ("append", '{"file": "a"}', "'text' is missing; hint: pass 'file'"),
+    ("append", '{"file": "a", "text": "b\\nc"}', "'text' is longer than a line; hint: pass 'file'"),
+    ("append", '{"file": "a", "text": "b"}', "cannot append to 'a': setting 'sample.dir' is not set; hint: set it"),
+    ("send_mail", "{}", "the recipient is missing: to, cc and bcc are empty; hint: set to"),
+    ("send_mail", '{"tu": 1}', "field 'tu' is unknown; hint: deferred_functions(7)"),
+    ("send_mail", '{"to": "a..b@c.example", "text": ""}', "to: 'a..b@c.example' is not valid before the @; hint: "),
+]
+
+
+def test_lines_about_attempts_name_job_cause_and_what_comes_next(db):
+    jobs = {db.defer(fn, params): (fn, says) for fn, params, says in ATTEMPTS}
+    said = db.run(["check_deferred", "--cnt", "0"]).stderr
+    for job, (fn, says) in jobs.items():
+        line = re.search(rf"warning: job {job} {fn} attempt 1: (\w+): (.*); (dead|retrying in [\d.]+ s)\n", said)
+        assert line and line[2].startswith(says), (says, said)

@@ -167,6 +167,7 @@ static void words_of_the_server_become_the_cause(void **state)
 		{ "53200", "the server is out of memory (raw)", "free" },
 		{ "55P03", "another transaction holds", "wait" },
 		{ "57014", "the statement was cancelled (raw)", "statement_timeout" },
+		{ "22021", "a text is not valid in the encoding of the database (raw)", "UTF-8" },
 		{ "22012", "raw", "" },
 	};
 

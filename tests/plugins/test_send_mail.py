@@ -307,7 +307,10 @@ def test_the_sender_comes_from_the_settings_where_the_mail_names_none(send):
         and 'mail { from = "you@example.org" }' in outcome.error
     )
     wrong = send(mail, settings={"mail.from": "nobody"})
-    assert (wrong.returned, wrong.error) == ("unready", "mail.from: 'nobody' is not a mail address")
+    assert (wrong.returned, wrong.error) == (
+        "unready",
+        "mail.from: 'nobody' is not a mail address; hint: write an address such as ann@example.org",
+    )
     assert send({**mail, "to": "x"}).returned == "dead"
 
 

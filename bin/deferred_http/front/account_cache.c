@@ -35,7 +35,7 @@ static void log_once(struct account_cache *cache, const struct deferred_error *e
 	if (strcmp(cache->complaint, err->message) == 0)
 		return;
 	snprintf(cache->complaint, sizeof(cache->complaint), "%s", err->message);
-	log_line(LOG_L_ERROR, "accounts: %s%s%s", err->message, err->hint[0] ? "; hint: " : "", err->hint);
+	log_error(LOG_L_ERROR, err, "accounts");
 }
 
 static void set_trouble(struct account_cache *cache, const char *trouble)
@@ -94,9 +94,11 @@ static void judge_keys(struct account_cache *cache, size_t n, size_t unreadable,
 		error_hint(&err, "get that one back, from a copy or from another machine that serves them");
 		log_once(cache, &err);
 	} else {
-		if (unreadable > 1)
+		if (unreadable > 1) {
 			error_set(&err, DEFERRED_ECONFIG, "accounts", "%s, and %zu more", first->message,
 				  unreadable - 1);
+			error_hint(&err, "%s", first->hint);
+		}
 		log_once(cache, unreadable > 1 ? &err : first);
 	}
 }
@@ -172,7 +174,7 @@ static void end_expired(struct account_cache *cache)
 		return;
 	rc = store_message_sweep(pg, &cache->sweep_from, &expired, &err);
 	if (rc < 0 && check_connection(&cache->db, rc, &err))
-		log_line(LOG_L_WARNING, "sweep: %s", err.message);
+		log_error(LOG_L_WARNING, &err, "sweep");
 	else if (expired > 0)
 		log_line(LOG_L_DEBUG, "sweep: %lld messages have expired", (long long)expired);
 }

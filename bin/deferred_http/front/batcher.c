@@ -206,7 +206,7 @@ static enum batcher_outcome outcome_of(int rc, const struct batcher_job *job, co
 		return BATCHER_BUSY; /* db_connection.c has logged it */
 	case DEFERRED_ETIMEOUT:
 	case DEFERRED_ENOMEM:
-		log_line(LOG_L_WARNING, "%s: %s", names[job->kind], err->message);
+		log_error(LOG_L_WARNING, err, "%s", names[job->kind]);
 		return BATCHER_BUSY;
 	default:
 		log_line(LOG_L_ERROR, "%s: %s (%s)", names[job->kind], err->message, err->sqlstate);

@@ -19,11 +19,12 @@ void db_connection_init(struct db_connection *db, const char *conninfo, const ch
 
 static void set_away(struct db_connection *db, const struct deferred_error *why)
 {
+	static const struct deferred_error lost = { .message = "connection lost" };
+
 	atomic_store(&db->ready, false);
 	db->retry_ns = clock_ns() + (uint64_t)deferred_backoff_empty(&db->backoff) * NS_PER_MS;
 	if (!db->told)
-		log_line(LOG_L_ERROR, "%s: %s%s%s", db->name, why && why->message[0] ? why->message : "connection lost",
-			 why && why->hint[0] ? "; hint: " : "", why ? why->hint : "");
+		log_error(LOG_L_ERROR, why && why->message[0] ? why : &lost, "%s", db->name);
 	db->told = true;
 }
 

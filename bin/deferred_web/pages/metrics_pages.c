@@ -32,7 +32,7 @@ void pages_before_metrics(struct web_request *r)
 	if (!cached_may_see(r) || !get_metrics(r))
 		return;
 	if (metrics_text(r->pg, &text, &open, &err) < 0) {
-		log_line(LOG_L_WARNING, "web: no metrics: %s", err.message);
+		log_error(LOG_L_WARNING, &err, "web: no metrics");
 	} else {
 		a.keep_ms = KEEP_MS;
 		buf_text(&a.form[false], text);

@@ -84,7 +84,7 @@ static void refuse_database(struct web_request *r, const struct deferred_error *
 	else if (strncmp(err->sqlstate, "22", 2) == 0)
 		status = 400;
 	else if (err->code != DEFERRED_EDB)
-		log_line(LOG_L_ERROR, "web: %s", err->message);
+		log_error(LOG_L_ERROR, err, "web");
 	if (is_late)
 		message = "The database took longer than a page may wait. It may be busy, or the search too wide. Load "
 			  "the "
@@ -245,8 +245,8 @@ static bool make_answer(struct web_request *r, const char **claimed)
 	else if (outcome == WEB_POOL_REFUSED) {
 		refuse_page(r, 401,
 			    "The database refused that name and password. Load the page again to enter others.");
-		log_line(LOG_L_WARNING, "web: login refused, from %s: %s",
-			 r->address[0] ? r->address : "a local socket", err.message);
+		log_error(LOG_L_WARNING, &err, "web: login refused, from %s",
+			  r->address[0] ? r->address : "a local socket");
 	}
 	if (outcome != WEB_POOL_OK)
 		return true;

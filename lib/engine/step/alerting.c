@@ -18,7 +18,7 @@ void alerting_set_up(struct alerting *a, const struct config *config)
 
 	free(a->settings);
 	if (store_alert_settings(config, false, &a->settings, &err) < 0)
-		log_line(LOG_L_WARNING, "alerts are off: %s", err.message);
+		log_error(LOG_L_WARNING, &err, "alerts are off");
 }
 
 void alerting_clear(struct alerting *a)
@@ -38,7 +38,7 @@ static int log_failure(const struct pg *pg, const char *what, struct deferred_er
 {
 	if (pg_broken(pg))
 		return DEFERRED_ELOST;
-	log_line(LOG_L_WARNING, "%s: %s", what, err->message);
+	log_error(LOG_L_WARNING, err, "%s", what);
 	error_clear(err);
 	return 0;
 }
@@ -73,7 +73,7 @@ int alerting_crashed(struct pg *pg, const struct config *config, const char *fn,
 		return paused;
 	if (pg_broken(pg))
 		return DEFERRED_ELOST;
-	log_line(LOG_L_WARNING, "function '%s': its crashes could not be counted: %s", fn, err->message);
+	log_error(LOG_L_WARNING, err, "function '%s': its crashes could not be counted", fn);
 	return 0;
 }
 
@@ -82,11 +82,10 @@ void alerting_at_end(const struct alerting *a, struct pg *pg, bool folded)
 	struct deferred_error err = { 0 };
 
 	if (folded && a->settings && store_alert(pg, a->settings, log_alert, NULL, &err) < 0) {
-		log_line(LOG_L_WARNING, "alerts could not be sent: %s", err.message);
+		log_error(LOG_L_WARNING, &err, "alerts could not be sent");
 		error_clear(&err);
 	}
 	if (store_notice(pg, &err) < 0)
-		log_line(LOG_L_WARNING,
-			 "on_dead: calls for dead jobs could not be deferred, the next run tries again: %s",
-			 err.message);
+		log_error(LOG_L_WARNING, &err,
+			  "on_dead: calls for dead jobs could not be deferred, the next run tries again");
 }

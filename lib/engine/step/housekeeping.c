@@ -42,6 +42,5 @@ void housekeeping_failed(struct housekeeping *h, const struct deferred_error *er
 	if (!err)
 		h->ns = 0;
 	else
-		log_line(LOG_L_WARNING, "housekeeping failed, trying again in %d s: %s", (int)(PAUSE_NS / NS_PER_S),
-			 err->message);
+		log_error(LOG_L_WARNING, err, "housekeeping failed, trying again in %d s", (int)(PAUSE_NS / NS_PER_S));
 }

@@ -135,8 +135,8 @@ int offer_run(struct offer *o, struct pg *pg, const struct pool *pool, const cha
 	if (pause_ns == AFTER_FAILURE_NS && pg_broken(pg))
 		return DEFERRED_ELOST;
 	if (pause_ns == AFTER_FAILURE_NS)
-		log_line(LOG_L_WARNING, "functions: cannot store what this worker offers, trying again in %d s: %s",
-			 (int)(pause_ns / NS_PER_S), err->message);
+		log_error(LOG_L_WARNING, err, "functions: cannot store what this worker offers, trying again in %d s",
+			  (int)(pause_ns / NS_PER_S));
 	o->functions = pool->functions.served;
 	o->again_ns = now + pause_ns;
 	return rc;

@@ -89,8 +89,8 @@ static int tick_failed(struct tick *t, struct pg *pg, uint64_t now, const struct
 	}
 	t->ns = t->again_ns = now + AFTER_FAILURE_NS;
 	if (!lost)
-		log_line(LOG_L_WARNING, "schedules: ticks are late, trying again in %d s: %s",
-			 (int)(AFTER_FAILURE_NS / NS_PER_S), err->message);
+		log_error(LOG_L_WARNING, err, "schedules: ticks are late, trying again in %d s",
+			  (int)(AFTER_FAILURE_NS / NS_PER_S));
 	return lost ? DEFERRED_ELOST : 0;
 }
 

@@ -173,7 +173,6 @@ int watch_run(struct watch *watch, const struct watch_in *in, uint64_t now, stru
 	if (rc < 0 && pg_broken(in->pg))
 		return DEFERRED_ELOST;
 	if (rc < 0)
-		log_line(LOG_L_WARNING, "other workers: cannot see which of them live, trying again soon: %s",
-			 err->message);
+		log_error(LOG_L_WARNING, err, "other workers: cannot see which of them live, trying again soon");
 	return rc > 0;
 }

@@ -31,11 +31,11 @@ static int add_address(struct sending *s, struct addresses *list, const char *fi
 	struct address *v;
 
 	if (in_mail || mail_line_wrong(label, label_len))
-		return fail(s, DEFERRED_DEAD, "%s: the %s has a control character", field,
+		return fail(s, DEFERRED_DEAD, "%s: the %s has a control character; hint: write one line of text", field,
 			    in_mail ? "address" : "name");
 	if (wrong)
-		return fail(s, DEFERRED_DEAD, "%s: '%.*s' %s", field, (int)(mail_len < 200 ? mail_len : 200), mail,
-			    wrong);
+		return fail(s, DEFERRED_DEAD, "%s: '%.*s' %s; hint: write an address such as ann@example.org", field,
+			    (int)(mail_len < 200 ? mail_len : 200), mail, wrong);
 	if (!(v = realloc(list->v, (list->len + 1) * sizeof(*v))))
 		return fail(s, DEFERRED_FAILED, "out of memory");
 	list->v = v;
@@ -189,7 +189,8 @@ static int take_own_headers(struct sending *s)
 
 		*h = (struct own_header){ .name = key, .text = json_string_value(value) };
 		if ((wrong = mail_header_wrong(key, h->text, &h->plain)))
-			return fail(s, DEFERRED_DEAD, "headers: '%.100s' %s",
+			return fail(s, DEFERRED_DEAD,
+				    "headers: '%.100s' %s; hint: deferred_functions(7) lists the headers",
 				    mail_line_wrong(key, strlen(key)) ? "?" : key, wrong);
 		for (size_t i = 0; i < s->own_len; i++)
 			if (strcasecmp(s->own[i].name, key) == 0)
@@ -383,7 +384,7 @@ static int take_attachment(struct sending *s, const json_t *value)
 	if (!wrong && a->cid)
 		wrong = params_repeated_cid(s, a->cid);
 	if (wrong)
-		return fail(s, DEFERRED_DEAD, "attachment '%.255s' %s",
+		return fail(s, DEFERRED_DEAD, "attachment '%.255s' %s; hint: deferred_functions(7) lists the members",
 			    a->name   ? a->name
 			    : a->path ? a->path
 				      : "",
@@ -488,7 +489,7 @@ static int check_bodies(struct sending *s)
 
 	if (!s->text && !s->html)
 		return fail(s, DEFERRED_DEAD, "text and html are both missing; hint: set at least one");
-	return wrong ? fail(s, DEFERRED_DEAD, "calendar: %s", wrong) : DEFERRED_OK;
+	return wrong ? fail(s, DEFERRED_DEAD, "calendar: %s; hint: begin with BEGIN:VCALENDAR", wrong) : DEFERRED_OK;
 }
 
 static void refuse_utf8(struct address *a)
