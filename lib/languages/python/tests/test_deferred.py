@@ -275,6 +275,7 @@ class Worker:
         for fd in (theirs, answers, output):
             os.close(fd)
         self.answers, self.said = os.fdopen(read_end, "rb"), os.fdopen(said, "rb")
+        signal.alarm(60)  # ends this process if the program is out of step, so that neither reads for ever
         self.until("ready")
 
     def call(self, job, fn, params="{}", **members):
@@ -295,6 +296,7 @@ class Worker:
         os.close(self.write_end)
         with self.answers, self.said:
             rest, said = self.answers.read(), self.said.read().decode()
+        signal.alarm(0)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]), rest, said
 
 
