@@ -6,7 +6,7 @@ declare(strict_types=1);
 
 namespace Deferred;
 
-/** SIGTERM arrived in a job: its time is up, it was cancelled, or the worker stops. `catch (\Exception)` lets it pass. */
+/** SIGTERM came: the time is up, the job is cancelled, or the worker stops. `catch (\Exception)` lets it pass. */
 final class Stop extends \Error
 {
 }
