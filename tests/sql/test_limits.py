@@ -321,6 +321,18 @@ def test_each_of_many_keys_gets_its_turn(db, worker):
     assert len(blocked) == 1000 and got == free
 
 
+def test_a_limit_that_an_open_claim_has_locked_gives_nothing_to_others(db, worker):
+    db.sql("select deferred.__queue_set('q', '{\"max_running\": 2}', true)")
+    first, *jobs = many(db, 4, queue="q")
+    a, b = worker("a"), worker("b")
+    a.done(*a.limited(1))
+    a.commit()
+    assert ids(a.limited(1)) == [jobs[0]]
+    assert b.take() == [] and b.seen > 0
+    a.commit()
+    assert ids(b.take()) == [jobs[1]]
+
+
 def test_two_sessions_at_one_key_never_have_both_a_job(db, worker):
     jobs = many(db, 200, concurrency_key="k")
     workers = [worker(str(i)) for i in range(3)]
