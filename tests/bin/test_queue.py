@@ -460,7 +460,7 @@ def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says
     result = run(["deferred", "queue", "set", "q", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"})
     assert result.returncode == USAGE and result.stdout == ""
     assert (
-        f"--{option} '{value}'" in result.stderr
+        f"option '--{option}': value '{value}'" in result.stderr
         and says in result.stderr
         and re.search(r"\nhint: .+\n$", result.stderr)
     )
@@ -468,7 +468,7 @@ def test_nonsense_is_refused_before_anything_is_touched(run, option, value, says
         result = run(
             ["deferred", "function", "set", "f", f"--{option}={value}"], env={"DEFERRED_DB": "host=/nonexistent"}
         )
-        assert result.returncode == USAGE and f"--{option} '{value}'" in result.stderr
+        assert result.returncode == USAGE and f"option '--{option}': value '{value}'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,8 @@ def test_what_is_refused_has_the_words_of_the_command_and_stays_in_the_form(web,
     for name, value in (("timeout", "30"), ("late", "5")):
         by_command = db.run(["deferred", "schedule", "set", "n", "@daily", "noop", "--" + name, value]).stderr
         what, hint = refused(send(web, **{**typed, name: value})).rstrip(")").split(" (")
-        assert what == f"{name} '{value}' has no unit" and by_command.startswith(f"deferred: --{what}\nhint: {hint}\n")
+        assert what == f"{name} '{value}' has no unit"
+        assert by_command == f"deferred: option '--{name}': value '{value}' has no unit\nhint: {hint}\n"
     assert "secret" in refused(send(web, **{**typed, "params": '{"a": secret}'}))
     assert db.sql("select from deferred.__deferred_schedule") == []
     rows = db.sql("select refused from deferred.__deferred_action order by id")
