@@ -238,12 +238,14 @@ class Cluster:
         return self
 
     def stop(self, mode="fast"):
-        if self.pid():
-            call(
-                as_server(
-                    [os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-m", mode, "-w", "-t", "60", "-s", "stop"]
-                )
-            )
+        if not self.pid():
+            return
+        stop = [os.path.join(bindir(), "pg_ctl"), "-D", self.data, "-m", mode, "-w", "-t", "60", "-s", "stop"]
+        try:
+            call(as_server(stop))
+        except PgError:
+            if self.pid():  # else it was about to end, and has ended since
+                raise
 
     def kill(self):
         """SIGKILL to the server itself; its children notice and end. Returns when all are gone."""
