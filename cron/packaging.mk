@@ -72,7 +72,8 @@ INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) \
 	$(PUBLIC_HEADERS:lib/include/%=$(includedir)/%) \
 	$(foreach page,$(MAN_PAGES),$(call man_path,$(page))) $(SQL:sql/%=$(datadir)/sql/%) \
 	$(SAMPLES:cron/%=$(docdir)/examples/%) $(DOCS:%=$(docdir)/%)
-# Libraries for programs of users. Nothing is built, and no language is needed. Python has a folder for each prefix.
+# Libraries for programs of users. Nothing is built, and no language is needed.
+# Python has a folder for each prefix.
 pythondir ?= $(shell $(PYTHON) -c 'import site, sys; lib = sys.argv[1] + "/lib/"; print(next((folder for folder in \
 	site.getsitepackages() if folder.startswith(lib)), lib + "python3/dist-packages"))' $(prefix))
 phpdir ?= $(prefix)/share/php

@@ -27,7 +27,9 @@ def mdoc(text):
         r"\s*\b([a-z_.-]+)\((\d)\)([.,;]?)\s*", lambda m: f"\n.Xr {m[1]} {m[2]}{' ' + m[3] if m[3] else ''}\n", text
     )
     text = re.sub(r"\n+", "\n", text.strip())
-    fold = lambda line: line[0] == "." and line or textwrap.fill(line, 78, break_long_words=False, break_on_hyphens=False)
+    fold = (
+        lambda line: line[0] == "." and line or textwrap.fill(line, 78, break_long_words=False, break_on_hyphens=False)
+    )
     return "\n".join(map(fold, text.split("\n"))).replace("\n'", "\n\\&'") + "\n"
 
 

@@ -102,7 +102,7 @@ static void on_clash(void *data, const char *name, const char *text)
 	send_function(FRAME_CLASH, name, text, &(struct frame_function){ 0 });
 }
 
-/* What a function is, for a clash. */
+/* Describe the function in the text of a clash. */
 static void name_command(const struct command *c, char text[static 96])
 {
 	char program[160];
@@ -114,8 +114,8 @@ static void name_command(const struct command *c, char text[static 96])
 	snprintf(text, 96, "of program '%.*s'", (int)strcspn(program, " "), program);
 }
 
-/* A command or a function of a program, or why it is refused: somebody else could have written it, or its name is that
- * of another function. They are sorted. */
+/* Report a command or a function of a program. It is refused if others could have written it, or if its name is that of
+ * another function. They are sorted. */
 static void send_command(const struct command *c)
 {
 	const struct command *next = c + 1 < state.commands + state.commands_len ? c + 1 : NULL;

@@ -251,7 +251,7 @@ static void put_bytes(struct message_head *h, const char *bytes, size_t n)
 	h->len += n;
 }
 
-/* What is not UTF-8 becomes U+FFFD. */
+/* Bytes that are not UTF-8 become U+FFFD. */
 static void put_string(struct message_head *h, const char *text)
 {
 	size_t left = strlen(text), n;

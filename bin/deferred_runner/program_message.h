@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * program_message - the heads of messages between a runner and a program: lines of flat JSON, see deferred_program(7).
- * Pure functions. What a program sends is not trusted.
+ * Pure functions. Messages of a program are not trusted.
  */
 #ifndef PROGRAM_MESSAGE_H
 #define PROGRAM_MESSAGE_H

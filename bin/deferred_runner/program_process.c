@@ -332,7 +332,7 @@ void process_kill(struct process *p)
 	p->limit_ns = UINT64_MAX;
 }
 
-/* What it sent breaks the protocol. */
+/* A message of the process breaks the protocol. */
 static void fault_process(struct process *p, const char *text)
 {
 	struct program *program = p->program;
@@ -468,7 +468,7 @@ static const char *dispatch_message(struct process *p, const struct message *m, 
 					    : "it sent a message without having a job";
 }
 
-/* What was read up to n bytes, as a fault shows it. */
+/* Quote the first n bytes that were read in the text of a fault. */
 static void quote_bytes(const char *wrong, const char *bytes, size_t n, char text[static 256])
 {
 	size_t len = (size_t)snprintf(text, 160, "%s: '", wrong);

@@ -74,8 +74,8 @@ struct process {
 /* Start a process. False: it failed, as program->why says. */
 bool process_start(struct program *program);
 
-/* Wait for what the processes do, or for one of `more`, at the latest until limit_ns. busy: the other idle ones can
- * wait; NULL: none can. */
+/* Wait until a process or one of `more` has something to read, at the latest until limit_ns. If busy is not NULL, the
+ * other idle ones are not waited for. */
 void process_poll(const struct process *busy, struct pollfd *more, size_t n, uint64_t limit_ns);
 
 /* Append bytes, which stay where they are until they are written. */
@@ -96,7 +96,7 @@ uint64_t process_cpu_us(const struct process *p);
 uint64_t process_rss_kb(const struct process *p);
 bool process_is_large(const struct process *p); /* larger than max_memory */
 
-/* What the process that has a job sends and prints, and its end, go to these. take() returns NULL, or a fault. */
+/* Called with messages, output and the end of the process that has a job. take() returns NULL, or a fault. */
 struct process_handlers {
 	const char *(*take)(struct process *p, const struct message *message, const char *body);
 	void (*faulted)(struct process *p, const char *text);

@@ -124,8 +124,8 @@ struct job {
 	uint64_t release_ns;  /* not to be given back before: somebody had the row locked; 0: at once */
 	bool found_unbegun;   /* the first of a runner that died without having begun it, so that said */
 	bool limited;         /* claimed under limits: started ahead of others */
-	bool alone; /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
-	bool asks;  /* it may have waited for others: it gets their outcomes before it begins */
+	bool alone;     /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
+	bool asks;      /* it may have waited for others: it gets their outcomes before it begins */
 	bool set_aside; /* this worker does not have its function: the job is given back and set aside */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */

@@ -50,7 +50,7 @@ int runner_read(struct runner *runner, struct deferred_error *err);
 struct runner_function *runner_take_functions(struct runner *runner, size_t *len);
 
 /* Send it a job. Returns false when it has no free slot. plain_crash: report a crash without symbols. grace_ms: the
- * runner itself keeps the time limit, and is killed if the job exceeds it by this. */
+ * runner itself keeps the time limit. It is killed this long after the limit. */
 bool runner_send(struct runner *runner, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin,
 		 bool plain_crash);
 bool runner_remove_file(struct runner *runner, const char *path); /* false: too many such requests wait already */

@@ -33,7 +33,8 @@ int main(void)
 			getc(calls);
 		if (strncmp(member(head, "type"), "\"call\"", 6) != 0)
 			continue;
-		fprintf(answers, "{\"type\":\"done\",\"job\":\"%lld\",\"outcome\":\"ok\"}\n", atoll(member(head, "job") + 1));
+		fprintf(answers, "{\"type\":\"done\",\"job\":\"%lld\",\"outcome\":\"ok\"}\n",
+			atoll(member(head, "job") + 1));
 		fflush(answers);
 	}
 	return 0;

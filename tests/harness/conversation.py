@@ -103,7 +103,8 @@ def in_turn(db, *jobs):
 def ended(db, job):
     """Outcome, error and number of each of its attempts, in order."""
     return db.sql(
-        "select outcome, coalesce(error, ''), attempt from deferred.__deferred_log where job_id = %s order by finished_at",
+        "select outcome, coalesce(error, ''), attempt from deferred.__deferred_log"
+        " where job_id = %s order by finished_at",
         job,
     )
 

@@ -1,4 +1,4 @@
-"""Programs that crash, lie, hang, flood or leave something behind: how the attempt ends, and what becomes of the next job."""
+"""Programs that crash, lie, hang, flood or leave something behind: how the attempt and the next job end."""
 
 import os
 import re

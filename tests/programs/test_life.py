@@ -41,7 +41,8 @@ def test_a_call_has_what_the_job_has(db):
     parent = db.defer("noop")
     job = act(
         db,
-        "done(body=json.dumps([head, settings, json.loads(body[head['params']:]), os.environ.get('DEFERRED_PROGRAM')]))",
+        "done(body=json.dumps([head, settings, json.loads(body[head['params']:]),"
+        " os.environ.get('DEFERRED_PROGRAM')]))",
         label='say "hi" ä',
         traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         timeout="90s",
@@ -75,7 +76,8 @@ def test_params_of_any_size_arrive_unchanged(db, size):
 def test_a_program_has_its_pipes_its_folder_and_no_other_descriptor(db):
     look = (
         "import resource\n"
-        "links = {fd: os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{fd}')}\n"
+        "folder = '/proc/self/fd/'\n"
+        "links = {fd: os.readlink(folder + fd) for fd in os.listdir(folder) if os.path.exists(folder + fd)}\n"
         "status = open('/proc/self/status').read()\n"
         "done(body=json.dumps([sorted(map(int, links)), links['0'], links['1'] == links['2'], os.getcwd(),"
         " os.getpgid(0) == os.getpid(), 'NoNewPrivs:\\t1' in status, sorted(os.environ)]))"
