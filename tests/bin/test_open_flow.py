@@ -126,8 +126,8 @@ def test_what_is_wrong_is_said_by_its_name(db):
         (["flow", "close", "x"], USAGE, "id 'x'"),
         (["flow", "close"], USAGE, "argument ID is missing"),
         (["add", "noop", "--flow", "77"], NOT_DONE, "flow 77 does not exist"),
-        (["add", "noop", "--flow", "0"], USAGE, "--flow '0'"),
-        (["rule", "run", "--flow", "all"], USAGE, "--flow 'all'"),
+        (["add", "noop", "--flow", "0"], USAGE, "option '--flow': value '0'"),
+        (["rule", "run", "--flow", "all"], USAGE, "option '--flow': value 'all'"),
     ):
         done = db.run(["deferred", *words])
         assert done.returncode == code and says in done.stderr, (words, done)
