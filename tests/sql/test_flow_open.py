@@ -182,11 +182,11 @@ def test_what_is_wrong_is_refused(db):
         db.one("select deferred.defer(null, '{}', %s)", json.dumps({"flow": flow, "queue": "default"}))
     for wrong, why in (
         ([], "a flow must be a JSON object, but a JSON array was given"),
-        ({"jobs": []}, "no jobs"),
+        ({"jobs": []}, "'jobs' is empty"),
         ({"then": [{"fn": "a", "oops": 1}]}, "option 'oops' is unknown"),
         ({"then": [{"fn": "a", "timeout": "x"}]}, "timeout"),
         ({"jobs": [{"fn": "a", "flow": 1}]}, "has the option 'flow'"),
-        ({"then": 1}, "must be JSON arrays"),
+        ({"then": 1}, "'then' must be a JSON array"),
     ):
         with pytest.raises(pgerror.InvalidParameterValue, match=why):
             open_flow(db, wrong)

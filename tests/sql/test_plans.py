@@ -78,7 +78,7 @@ def plan(db, name):
 
 @pytest.mark.parametrize("name", HOT)
 def test_a_statement_has_the_same_plan_whatever_the_statistics_are(db, name):
-    for table in "hot", "lease", "place":
+    for table in "hot", "lease", "cursor":
         db.sql(f"alter table deferred.__deferred_{table} set (autovacuum_enabled = false)")
     first = plan(db, name)
     for state in (empty, filled, few, claimed, deleted):
@@ -159,7 +159,7 @@ def cost(db, w):
 
 
 def prepare_state(db, state):
-    for table in "hot", "lease", "place", "0":
+    for table in "hot", "lease", "cursor", "0":
         db.sql(f"alter table deferred.__deferred_{table} set (autovacuum_enabled = false)")
     make = "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f')) from generate_series(1, %s)))"
     analyze = "vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_cursor, deferred.__deferred_0"

@@ -35,9 +35,8 @@ begin
                                             $16, $17, $18, $19, $20, $22) = 0) is not true then
         if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$'
             and $2 is not null) is not true then
-            v_fn := deferred.__enqueue_fn($1, $2, $3, $17, case when $21 is not null then 'after'
-                                                                when $22 is not null then 'flow'
-                                                           end);
+            v_fn := deferred.__enqueue_fn($1, $2, $3, $17,
+                case when $21 is not null then 'after' when $22 is not null then 'flow' end);
         end if;
         if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16, $7, $9, $6, $8, $5, $11, $17,
                                   $18) then
