@@ -68,10 +68,11 @@ struct frame_head {
 /* From here on the output of the function is the backtrace of its crash. It belongs to the log row, not to the log. */
 #define FRAME_CRASH_MARK '\036'
 
+/* Structs without padding, whose bytes would be sent unset. */
 struct frame_start {
 	uint32_t owner_uid;
-	uint32_t isolate_job;
-	uint32_t probe; /* start all programs; a clash of the name of a program says what is wrong with it */
+	uint16_t isolate_job;
+	uint16_t probe; /* start all programs; a clash of the name of a program says what is wrong with it */
 	int64_t cpu_ms, memory_bytes, files, processes; /* limits; 0: none */
 	int64_t kill_after_ms;
 };
@@ -88,9 +89,10 @@ struct frame_program {
 	int64_t max_jobs, max_memory; /* 0: no limit */
 	int64_t start_timeout_ms, timeout_ms;
 	int32_t max_attempts;
-	uint32_t declared;  /* it offers only functions that the config file names, and is started when one is called */
-	uint32_t arguments; /* their number */
+	uint16_t declared;  /* it offers only functions that the config file names, and is started when one is called */
+	uint16_t arguments; /* their number */
 };
+_Static_assert(sizeof(struct frame_start) == 6 * 8 && sizeof(struct frame_program) == 5 * 8, "no padding");
 
 struct frame_call {
 	int64_t id, created_at_us, ready_at_us, tick_us, previous_tick_us, timeout_ms;

@@ -71,7 +71,7 @@ static int put_program(struct frame_buf *out, const struct config_program *p, bo
 			parts[n++] = (struct frame_part){ list[i], strlen(list[i]) + 1 };
 		}
 		if (list == p->argv)
-			fixed.arguments = (uint32_t)n - 3;
+			fixed.arguments = (uint16_t)(n - 3);
 	}
 	return frame_put(out, FRAME_PROGRAM, 0, parts, n);
 }
