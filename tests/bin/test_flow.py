@@ -84,7 +84,7 @@ def test_a_job_is_added_to_wait_for_others_and_they_show_each_other(db):
     for argument, says in (
         ("17,", "job id ''"),
         ("x", "job id 'x'"),
-        (",".join(["1"] * 1001), "--after names more than 1000 jobs"),
+        (",".join(["1"] * 1001), "option '--after' names more than 1000 jobs"),
     ):
         done = db.run(["deferred", "add", "noop", "--after", argument])
         assert done.returncode == 64 and says in done.stderr, done.stderr

@@ -684,7 +684,7 @@ def test_what_is_asked_for_wrongly(db):
     for args, code, text in (
         (["0"], 64, "job id"),
         (["1", "2"], 64, "is not expected"),
-        (["1", "--queue", "q"], 64, "either a job id or --queue"),
+        (["1", "--queue", "q"], 64, "argument '1' contradicts option '--queue'"),
         (["--queue", "nosuch"], NOT_DONE, "queue 'nosuch' does not exist"),
     ):
         fails(db.run(["deferred", "why", *args]), code, text)
