@@ -70,7 +70,7 @@ class Reader:
         self.db, self.root, self.mails = db, db.dir, Smtpd(db.dir + "/mails", "--port", "0")
         languages = os.path.join(pg.TOP, "lib", "languages")
         self.names = [
-            (r"(?<![\w.])/(?=etc/deferred\b|etc/cron\.d\b|usr/local/lib\b|var/log/)", self.root + "/"),
+            (r"(?<![\w.])/(?=etc/deferred\b|etc/cron\.d\b|usr/local/(?:lib|share/php)\b|var/log/)", self.root + "/"),
             # The library is not installed.
             ('"/usr/bin/perl"', f'"/usr/bin/env", "PERL5LIB={languages}/perl/lib", "/usr/bin/perl"'),
             ("/usr/local/bin/", harness.BUILD + "/bin/"),
@@ -84,7 +84,8 @@ class Reader:
         os.makedirs(f"{self.root}/usr/local/lib/node_modules")
         os.symlink(f"{languages}/node", f"{self.root}/usr/local/lib/node_modules/deferred-program")
         os.symlink(f"{languages}/python/deferred", f"{self.root}/usr/local/lib/deferred")
-        os.symlink(f"{languages}/php/src", f"{self.root}/usr/local/lib/deferred-php")
+        os.makedirs(f"{self.root}/usr/local/share/php")
+        os.symlink(f"{languages}/php/src", f"{self.root}/usr/local/share/php/Deferred")
         self.write("/etc/deferred/deferred.conf", "", "w")
         os.chmod(self.root, 0o711)
         self.env = {
