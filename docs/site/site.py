@@ -118,7 +118,7 @@ def body(path):
 def navigation(path, titles):
     groups = {
         "Start": ["index.html", "docs/tutorial.html", "docs/index.html", "changelog.html"],
-        "How-to": [p for p in titles if p.startswith("docs/how-to/")],
+        "How-to": [p for p in titles if p.startswith(("docs/how-to/", "docs/examples/"))],
         "Explanation": [p for p in titles if p.startswith("docs/explanation/")],
         "Reference": [p for p in titles if p.startswith("docs/reference/")] + list(MAN.values()),
     }
