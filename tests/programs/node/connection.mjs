@@ -1,4 +1,4 @@
-// defer(), finish() and extend() on clients of pg. tests/programs/test_node.py starts it.
+// defer(), finish() and extend() on clients of pg. tests/programs/test_library_node.py starts it.
 import assert from "node:assert/strict";
 import test, { after, before } from "node:test";
 import pg from "pg";

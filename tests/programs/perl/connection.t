@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # defer(), finish() and extend() on connections of DBI, to the database DEFERRED_TEST_DB.
-# tests/programs/test_perl.py starts it.
+# tests/programs/test_library_perl.py starts it.
 use v5.14;
 use strict;
 use warnings;
