@@ -104,8 +104,8 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
 		fprintf(stderr,
-			"deferred: function '%s' is not in a plugin of '%s' and not a command of the config "
-			"file\nhint: list the functions: deferred functions\n",
+			"deferred: function '%s' is neither in a plugin of '%s' nor in the config file\n"
+			"hint: list the functions: deferred functions\n",
 			fn, pool->setup.plugin_dir);
 		rc = EX_UNAVAILABLE;
 	} else if (stopped) {
