@@ -29,7 +29,7 @@ static const struct topic {
 	{ "deferred", "7", "overview", "jobs, queues, workers, roles" },
 	{ "deferred", "1", "options", "this program: options, filters, exit codes" },
 	{ "check_deferred", "1", "worker", "the worker that cron starts" },
-	{ "deferred_functions", "7", "functions", "functions that come with deferred" },
+	{ "deferred_functions", "7", "plugins", "functions that come with deferred" },
 	{ "deferred_program", "7", "program", "functions in any language: the protocol" },
 	{ "deferred_sql", "3", "sql", "functions and views in SQL" },
 	{ "deferred", "3", "c", "the C library" },

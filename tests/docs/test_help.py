@@ -122,7 +122,7 @@ def test_help_has_each_command_and_each_other_manual_page_as_a_topic():
         ("overview", 7, "lib/deferred.7"),
         ("options", 1, "bin/deferred/deferred.1"),
         ("worker", 1, "bin/check_deferred/check_deferred.1"),
-        ("functions", 7, "lib/deferred_functions.7"),
+        ("plugins", 7, "lib/deferred_functions.7"),
         ("program", 7, "lib/deferred_program.7"),
         ("c", 3, "lib/deferred.3"),
         ("http", 8, "bin/deferred_http/deferred_http.8"),
