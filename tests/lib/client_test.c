@@ -1647,7 +1647,7 @@ static void a_job_waits_for_others_alone_and_among_many(void **state)
 	assert_int_equal(deferred_defer_flow_conn(db, NULL, NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_defer_flow(NULL, "{}", NULL, &err), DEFERRED_EINVAL);
 	assert_int_equal(deferred_defer_flow(d, "{}", NULL, &err), DEFERRED_EDB);
-	assert_string_equal(err.message, "flow: 'jobs' and 'then' must be JSON arrays");
+	assert_string_equal(err.message, "flow: 'jobs' is missing");
 	deferred_close(d);
 }
 
