@@ -176,15 +176,16 @@ lint: all
 	$(PYTHON) -m pytest -q $(addprefix tests/docs/test_,docs.py help.py reference.py sql_page.py)
 	@for cc in "gcc -c -o /dev/null" "clang -fsyntax-only"; do \
 		for file in $(LINT_C); do \
-			$$cc -Werror $(OUR_CFLAGS) -O2 -Ibin/check_deferred -Ibin/deferred -Ibin/deferred_http -Ibin/deferred_web \
-				-DASSETS_FOLDER='"$(B)/gen/web/"' $$file || exit; \
+			$$cc -Werror $(OUR_CFLAGS) -O2 -Ibin/check_deferred -Ibin/deferred -Ibin/deferred_http \
+				-Ibin/deferred_runner -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"' $$file || exit; \
 		done; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
 		-D_GNU_SOURCE --suppress=missingIncludeSystem \
 		--suppress=nullPointer:lib/plugins/sample.c --suppress=zerodiv:lib/plugins/sample.c \
 		--suppress=invalidFunctionArgBool:lib/port/pg_args.c --suppress=arrayIndexThenCheck \
-		-Ilib/include -Ilib -Ibin/deferred -Ibin/deferred_http -Ibin/deferred_web -I$(B)/gen lib bin
+		-Ilib/include -Ilib -Ibin/deferred -Ibin/deferred_http -Ibin/deferred_runner -Ibin/deferred_web \
+		-I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
 # The server comes from npm, and the clients are the host's.

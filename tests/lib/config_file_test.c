@@ -106,8 +106,8 @@ static void a_value_is_written_in_many_ways(void **state)
 static void a_file_ends_where_it_likes(void **state)
 {
 	static const char *const files[] = { "cnt = 7",
-					     "\xef\xbb\xbf"
-					     "cnt = 7",
+					     ("\xef\xbb\xbf"
+					      "cnt = 7"),
 					     "cnt=7#",
 					     "cnt=7 //",
 					     "cnt=7 /**/",
