@@ -103,7 +103,7 @@ int store_account_enable(struct pg *pg, const char *name, bool enabled, struct d
 int store_account_allow(struct pg *pg, const char *name, bool allow, const char *const *functions, size_t n, char **now,
 			struct deferred_error *err)
 {
-	struct pg_result *res;
+	struct pg_result *res = NULL;
 	int rc = (allow ? account_allow_exec : account_disallow_exec)(pg, name, functions, n, &res, err);
 
 	*now = NULL;

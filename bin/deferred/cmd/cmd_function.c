@@ -105,7 +105,7 @@ static bool function_read_line(struct cli *cli, int argc, char **argv, const str
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		if (c == CLI_OPT_HELP)
 			*rc = EX_OK;
-		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD ||
+		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD || !settings ||
 		    !settings_read(settings, cli, SETTINGS_FUNCTION, c, optarg))
 			return false;
 	}
