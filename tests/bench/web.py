@@ -1,4 +1,4 @@
-"""The cost of the pages of deferred_web beside a long history, and of an open page beside running jobs.
+"""The cost of pages of deferred_web with a long history, and of an open page while jobs run.
 
     web.py [--quick] [--rows N] [--ready N] [--visits N] [--jobs N] [--rounds N] [--window SECONDS]
 

@@ -303,7 +303,7 @@ def test_a_lock_that_could_not_be_taken_again_is_tried_for_again(db):
 
 
 def test_a_job_with_one_attempt_that_had_not_begun_survives_the_death_of_its_worker(db):
-    """Killed at any time, beside another service: only what the runner was given is dead, and nothing begins twice."""
+    """Killed at any time while another service runs: only jobs that the runner had are dead, none begins twice."""
     db.plugins("unruly")
     db.config(QUICK)
     file = db.dir + "/record"

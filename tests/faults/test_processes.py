@@ -943,7 +943,7 @@ def test_a_function_of_the_same_user_cannot_read_the_memory_of_check_deferred(db
     with open(script, "w") as f:
         f.write(
             'sleep 60 & another=$!; runner=$PPID; parent=$(cut -d" " -f4 /proc/$PPID/stat)\n'
-            "# Before sleep is loaded it is another shell, and then for a moment there is no environment.\n"
+            "# Until sleep is loaded, the process is a shell. Then its environment is empty for a moment.\n"
             'until [ "$(cat /proc/$another/comm)" = sleep ] && grep -q . /proc/$another/environ; do :; done\n'
             'tr "\\0" " " < /proc/$(eval echo \\$$1)/environ; status=$?; kill $another; exit $status\n'
         )

@@ -13,7 +13,7 @@ import pg
 FOLDER = os.path.join(pg.TOP, "lib", "languages", "node")
 HERE = os.path.join(pg.TOP, "tests", "programs", "node")
 pytestmark = pytest.mark.skipif(
-    not (shutil.which("npm") and os.path.exists(node.NODE)), reason="there is no node or no npm"
+    not (shutil.which("npm") and os.path.exists(node.NODE)), reason="node or npm is not installed"
 )
 
 

@@ -10,7 +10,7 @@ import pg
 
 FOLDER = os.path.join(pg.TOP, "lib", "languages", "perl")
 HERE = os.path.join(pg.TOP, "tests", "programs", "perl")
-pytestmark = pytest.mark.skipif(not shutil.which("perl"), reason="there is no perl")
+pytestmark = pytest.mark.skipif(not shutil.which("perl"), reason="perl is not installed")
 
 
 def prove(*tests, **env):

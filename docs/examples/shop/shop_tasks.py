@@ -16,10 +16,10 @@ def invoice(params, job):
             cursor.execute("select customer, item from orders where id = %s", (params["order"],))
             found = cursor.fetchone()
             if found is None:
-                raise deferred.Dead(f"there is no order {params['order']}")
+                raise deferred.Dead(f"order {params['order']} does not exist")
             customer, item = found
             if item not in PRICES:
-                raise deferred.Dead(f"there is no price for {item}")
+                raise deferred.Dead(f"item '{item}' has no price")
             cursor.execute(
                 "insert into invoices (order_id, amount) values (%s, %s) on conflict do nothing returning amount",
                 (params["order"], PRICES[item]),

@@ -41,8 +41,8 @@ def test_an_invoice_is_written_and_mailed_once(database):
     assert [mail["to"] for mail in deferred_params(database, "send_mail")] == ["ann@example.org"]
 
 
-def test_what_has_no_price_is_not_retried(database):
+def test_an_item_without_a_price_is_not_retried(database):
     number = order.place_order(database, "bob@example.org", "spoon")
     database.commit()
     done = invoice(number)
-    assert (done.outcome, done.text) == ("dead", "there is no price for spoon")
+    assert (done.outcome, done.text) == ("dead", "item 'spoon' has no price")
