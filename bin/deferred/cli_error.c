@@ -33,38 +33,17 @@ void cli_say(const char *hint, const char *fmt, ...)
 	va_end(ap);
 }
 
-__attribute__((format(printf, 3, 0)))
-static int
-misuse(const struct cli *cli, const char *hint, const char *fmt, va_list ap)
+int cli_misuse(const struct cli *cli, const char *hint, const char *fmt, ...)
 {
 	char usage[64];
+	va_list ap;
 
 	snprintf(usage, sizeof(usage), "deferred%s%s --help shows the usage", cli->cmd ? " " : "",
 		 cli->cmd ? cli->cmd->name : "");
+	va_start(ap, fmt);
 	say(hint ? hint : usage, fmt, ap);
+	va_end(ap);
 	return EX_USAGE;
-}
-
-int cli_usage(const struct cli *cli, const char *fmt, ...)
-{
-	va_list ap;
-	int rc;
-
-	va_start(ap, fmt);
-	rc = misuse(cli, NULL, fmt, ap);
-	va_end(ap);
-	return rc;
-}
-
-int cli_misuse(const struct cli *cli, const char *hint, const char *fmt, ...)
-{
-	va_list ap;
-	int rc;
-
-	va_start(ap, fmt);
-	rc = misuse(cli, hint, fmt, ap);
-	va_end(ap);
-	return rc;
 }
 
 int cli_bad_value(const struct cli *cli, const char *hint, const char *what, const char *value, const char *fmt, ...)

@@ -110,14 +110,12 @@ bool cli_is_one_of(const char *word, const char *const *words);
 /* Report on standard error what went wrong, and behind "hint:" what to do. */
 void cli_say(const char *hint, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Report wrong usage of the command, or of the program where there is none yet; returns EX_USAGE. */
-int cli_usage(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same with a hint that says more than where to read about the command. */
+/* Report wrong usage of the command, or of the program where there is none yet; returns EX_USAGE. If hint is NULL, it
+ * names the help of the command. */
 int cli_misuse(const struct cli *cli, const char *hint, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+#define cli_usage(cli, ...) cli_misuse(cli, NULL, __VA_ARGS__)
 
-/* The same of a value of what, which is an option such as --limit, or an argument such as "job id". hint may be NULL.
- * */
+/* The same for a value of `what`, an option such as --limit or an argument such as "job id". hint may be NULL. */
 int cli_bad_value(const struct cli *cli, const char *hint, const char *what, const char *value, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 
