@@ -146,7 +146,12 @@ $(B)/gen/sql.c: $(SQL) sql/embed.awk
 		for file in sql.h rows/*.h; do cmp -s $$file ../$$file || mv $$file ../$$file || exit; done && mv sql.c ..
 $(SQL_H): $(B)/gen/sql.c
 	@:
-$(B)/obj/gen/sql.o: $(B)/gen/sql.c $(SQL_H) $(B)/flags
+# Only this file contains the commit, so a new commit compiles one file and links the programs.
+$(B)/gen/version.c: FORCE
+	@mkdir -p $(@D)
+	@bin/version.sh $(VERSION) > $@.tmp && { cmp -s $@.tmp $@ && rm $@.tmp || mv $@.tmp $@; }
+$(B)/obj/gen/sql.o: $(SQL_H)
+$(B)/obj/gen/%.o: $(B)/gen/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -Wno-overlength-strings -c $< -o $@
 $(B)/obj/%.o: %.c $(B)/flags | $(SQL_H)
@@ -180,6 +185,7 @@ $(B)/lib/libdeferred.so: $(API_OBJ) $(B)/obj/internal.a lib/libdeferred.map
 		$(if $(SANITIZE),,-Wl,--no-undefined) -o $@ $(API_OBJ) $(B)/obj/internal.a $(PKG_LIBS) -ldl -lpthread
 	@ln -sf libdeferred.so $(@D)/$(SONAME)
 
+$(COMMANDS:%=$(B)/bin/%): $(B)/obj/gen/version.o
 $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread

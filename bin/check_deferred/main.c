@@ -70,6 +70,7 @@ static const struct program check_deferred = {
 	.name = "check_deferred",
 	.about = "Runs deferred jobs that are due.",
 	.manual = "check_deferred(1)",
+	.version = program_version,
 	.options = options,
 	.list = "queue",
 };

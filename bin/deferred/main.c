@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 		case CLI_OPT_HELP:
 			return close_output(&cli, help(NULL));
 		case CLI_OPT_VERSION:
-			puts("deferred " DEFERRED_VERSION);
+			printf("deferred %s\n", program_version);
 			return close_output(&cli, EX_OK);
 		default:
 			return cli_bad_option(&cli, c, argv, meant);

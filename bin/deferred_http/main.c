@@ -49,6 +49,7 @@ static const struct program deferred_http = {
 	.name = "deferred_http",
 	.about = "Serves the queues of the database over the Azure Queue protocol.",
 	.manual = "deferred_http(8)",
+	.version = program_version,
 	.options = options,
 };
 

@@ -46,6 +46,7 @@ static const struct program deferred_web = {
 	.name = "deferred_web",
 	.about = "Shows queues and jobs to people, and lets operators act on them.",
 	.manual = "deferred_web(8)",
+	.version = program_version,
 	.options = options,
 };
 

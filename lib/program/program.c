@@ -173,7 +173,7 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			program_print_help(program);
 			return 0;
 		case OPT_VERSION:
-			printf("%s %s, schema %s\n", program->name, DEFERRED_VERSION, migrate_versions());
+			printf("%s %s, schema %s\n", program->name, program->version, migrate_versions());
 			return 0;
 		case ':':
 		case '?':

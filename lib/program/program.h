@@ -40,10 +40,14 @@ void program_describe_options(const char *place, const struct program_option *op
 /* Put the options behind the `used` ones, for getopt_long(). Returns how many there are then. */
 size_t program_add_options(struct option *longs, size_t used, const struct program_option *options);
 
+/* For --version. bin/version.sh writes the file, and only programs are linked with it. */
+extern const char program_version[];
+
 struct program {
 	const char *name;
 	const char *about;                    /* one sentence for --help */
 	const char *manual;                   /* page (section) */
+	const char *version;                  /* program_version */
 	const struct program_option *options; /* at most PROGRAM_OPTIONS_MAX, each with a setting */
 	const char
 		*list; /* the option that may be repeated and makes a list; of others the last one counts. NULL: none */

@@ -157,7 +157,7 @@ def test_what_is_wrong_is_told_in_one_line(run, args, text):
 
 def test_help_and_version_need_no_server(run):
     assert "migrate" in ok(run(["deferred", "--help"]))
-    assert re.fullmatch(r"deferred \d+\.\d+\.\d+\n", ok(run(["deferred", "--version"])))
+    assert re.fullmatch(r"deferred \d+\.\d+\.\d+( \(commit [\w-]+\))?\n", ok(run(["deferred", "--version"])))
     for command in "migrate add ls show cancel retry run purge status queue function".split():
         told = ok(run(["deferred", command, "--help"]))
         assert told.startswith(f"usage: deferred {command}") and not re.search(r" $", told, re.M)

@@ -121,6 +121,56 @@ def test_an_application_links_a_library_that_was_optimised_as_a_whole(tmp_path):
     assert " T deferred_defer\n" in subprocess.run(["nm", library], capture_output=True, text=True).stdout
 
 
+def test_a_development_build_names_its_commit_and_a_release_does_not(tmp_path):
+    """A release has a tag, or a line in RELEASES. Neither is in the released commit itself."""
+    top, script = tmp_path / "top", os.path.join(pg.TOP, "bin/version.sh")
+    top.mkdir()
+
+    def git(*args):
+        names = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        return subprocess.run(
+            ["git", *args], cwd=top, env={**os.environ, **names}, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    def said(folder=top):
+        text = subprocess.run([script, "1.2.3"], cwd=folder, check=True, capture_output=True, text=True).stdout
+        return re.search(r'program_version\[\] = "(.*)";\n$', text)[1]
+
+    assert said() == "1.2.3"
+    git("init", "-q", "-b", "main")
+    (top / "unpacked").mkdir()
+    (top / "unpacked/file").write_text("1")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    first, short = git("rev-parse", "HEAD"), git("rev-parse", "--short", "HEAD")
+    assert (said(), said(top / "unpacked")) == (f"1.2.3 (commit {short})", "1.2.3")
+    git("tag", "v1.2.2")
+    assert said() == f"1.2.3 (commit {short})"
+    git("tag", "v1.2.3")
+    assert said() == "1.2.3"
+    (top / "unpacked/file").write_text("2")
+    assert said() == f"1.2.3 (commit {short}-dirty)"
+    git("tag", "-d", "v1.2.3")
+    (top / "RELEASES").write_text(f"1.2.3 2026-11-22 {first}\n")
+    git("add", ".")
+    git("commit", "-q", "-m", "second")
+    assert said() == f"1.2.3 (commit {git('rev-parse', '--short', 'HEAD')})"
+    git("checkout", "-q", first)
+    assert said() == "1.2.3"
+
+
+def test_a_build_of_the_same_commit_keeps_the_file_with_the_version(tmp_path):
+    file = tmp_path / "gen/version.c"
+
+    def made(version):
+        make(f"B={tmp_path}", f"VERSION={version}", file)
+        return file.stat().st_mtime_ns, file.read_text()
+
+    first = made("1.2.3")
+    assert made("1.2.3") == first and '"1.2.3' in first[1]
+    assert made("1.2.4")[1] == first[1].replace("1.2.3", "1.2.4")
+
+
 def test_another_text_of_a_query_leaves_the_header_as_it_is(tmp_path):
     """Every file that sends a statement includes the header."""
     head = "-- one: a query.\n-- params: none\n-- returns: n int4\n"

@@ -63,4 +63,4 @@ def test_its_types_fit(packages):
 
 def test_it_has_the_version_of_the_programs():
     with open(os.path.join(FOLDER, "package.json")) as f:
-        assert json.load(f)["version"] == harness.run(["deferred", "--version"]).stdout.split()[-1]
+        assert json.load(f)["version"] == harness.run(["deferred", "--version"]).stdout.split()[1]

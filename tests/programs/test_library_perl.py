@@ -41,4 +41,4 @@ def test_it_has_the_version_of_the_programs():
         ["perl", "-MDeferred::Program", "-e", "print substr Deferred::Program->VERSION, 1"],
         env={"PERL5LIB": os.path.join(FOLDER, "lib")},
     )
-    assert done.stdout == harness.run(["deferred", "--version"]).stdout.split()[-1]
+    assert done.stdout == harness.run(["deferred", "--version"]).stdout.split()[1]
