@@ -277,22 +277,29 @@ static int64_t snooze_ms(const struct output *out)
 	return (int64_t)span;
 }
 
-/* Programs that get no memory end by such a signal, often without naming the limit. */
-static void note_memory_limit(struct output *err, int sig)
+const char *memory_limit_hint(int sig)
 {
-	char text[256];
-	int n;
+	static char text[256];
 
 	if (state.start.memory_bytes <= 0 || (sig != SIGTRAP && sig != SIGABRT && sig != SIGSEGV))
+		return NULL;
+	snprintf(text, sizeof(text),
+		 "memory_limit allows it %lld KiB of address space\n"
+		 "hint: raise memory_limit if that is too little; Node.js needs 768m to start",
+		 (long long)(state.start.memory_bytes / 1024));
+	return text;
+}
+
+static void note_memory_limit(struct output *err, int sig)
+{
+	const char *hint = memory_limit_hint(sig);
+
+	if (!hint)
 		return;
-	n = snprintf(text, sizeof(text),
-		     "memory_limit allows it %lld KiB of address space\n"
-		     "hint: raise memory_limit if that is too little; Node.js needs 768m to start",
-		     (long long)(state.start.memory_bytes / 1024));
 	err->len = trimmed(err);
 	if (err->len > 0)
 		output_add(err, "\n", 1);
-	output_add(err, text, (size_t)n);
+	output_add(err, hint, strlen(hint));
 }
 
 /* The exit code gives the outcome. 0: done. 65 (data error): failed for good. 75 (temporary) with a span: not yet. 79:

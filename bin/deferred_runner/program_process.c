@@ -47,7 +47,7 @@ static void end_output_line(struct process *p)
 	p->line_len = 0;
 }
 
-static void take_output(struct process *p, const char *data, size_t n)
+static void add_to_tail(struct process *p, const char *data, size_t n)
 {
 	size_t keep = n < PROCESS_TAIL_MAX ? n : PROCESS_TAIL_MAX, drop;
 
@@ -57,6 +57,11 @@ static void take_output(struct process *p, const char *data, size_t n)
 	memcpy(p->tail + p->tail_len, data + n - keep, keep);
 	p->tail_len += keep;
 	p->tail[p->tail_len] = '\0';
+}
+
+static void take_output(struct process *p, const char *data, size_t n)
+{
+	add_to_tail(p, data, n);
 	for (size_t i = 0; i < n; i++) {
 		if (data[i] == '\n' || p->line_len == sizeof(p->line))
 			end_output_line(p);
@@ -361,6 +366,7 @@ static void describe_status(int status, char text[static 64])
 static void bury_process(struct process *p)
 {
 	struct rusage used = { 0 };
+	const char *hint;
 	char text[64];
 	int status = 0;
 
@@ -368,6 +374,12 @@ static void bury_process(struct process *p)
 	while (wait4(p->pid, &status, 0, &used) < 0 && errno == EINTR)
 		;
 	process_drain_output(p);
+	hint = WIFSIGNALED(status) ? memory_limit_hint(WTERMSIG(status)) : NULL;
+	if (hint) {
+		if (p->tail_len > 0 && p->tail[p->tail_len - 1] != '\n')
+			add_to_tail(p, "\n", 1);
+		add_to_tail(p, hint, strlen(hint));
+	}
 	describe_status(status, text);
 	if (p->state == PROCESS_STARTING)
 		fail_start(p->program, p->tail, "ended before it was ready (%s)", text);

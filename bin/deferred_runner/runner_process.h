@@ -102,6 +102,10 @@ void take_usage(struct board_slot *slot, const struct rusage *used);
 /* Limit the processor time of this process, for good; 0: not. */
 void limit_cpu(int64_t ms);
 
+/* A process without memory often ends by a signal and does not name the limit. Returns a text that names it for the
+ * error, or NULL if memory is not limited or the signal has another cause. */
+const char *memory_limit_hint(int sig);
+
 /* Neither this process nor what it executes gains rights from now on. */
 void keep_privileges(void);
 
