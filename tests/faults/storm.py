@@ -1,5 +1,5 @@
-"""A campaign: producers of every kind of job, workers as cron or systemd starts them, messages over HTTP, and somebody who kills one after
-the other, all drawn from a seed."""
+"""A campaign with kills: producers defer every kind of job, to a plugin and to a resident program. Workers run as cron or systemd starts
+them, and clients exchange messages over HTTP. All of it is drawn from a seed."""
 
 import contextlib
 import json
@@ -30,6 +30,17 @@ KINDS = {
     "once": (4, 5, {"max_attempts": 1}),
 }
 LONG_MAX = 400
+# The share of jobs of each kind that run in a resident program.
+PROGRAM_SHARE = 0.3
+MODULE = "storm_tasks"
+MODULE_PATH = f"{pg.TOP}/lib/languages/python:{os.path.dirname(os.path.abspath(__file__))}"
+PROGRAM = f"""program "storm" {{
+    command = {{"/usr/bin/env", "PYTHONPATH={MODULE_PATH}", "/usr/bin/python3", "-B", "-m", "deferred", "{MODULE}"}}
+    max_jobs = 100
+}}
+"""
+# Cron's lines start the program at its first job, services before they are ready.
+DECLARED = {"cron": 'function "record_python" { program = "storm" }\n', "service": ""}
 QUEUES = ["busy", "long", "two --max-running 2", "rated --rate 400/s --burst 400"]
 
 # Of cron's lines the seconds from start to start; a service is started again when it has ended.
@@ -49,6 +60,7 @@ WORKERS = {
 FAULTS = {
     "kill parent": 6,
     "kill runner": 6,
+    "kill program": 8,
     "kill group": 4,
     "stop": 3,
     "takeover": 3,
@@ -63,6 +75,12 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def is_program(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline") as f:
+        return MODULE in f.read().split("\0")
+    return False
 
 
 class Line:
@@ -194,6 +212,8 @@ class Storm:
         key = f"key {rng.randrange(8)}" if kind == "key" else None
         params = {"file": self.record, "ms": rng.randrange(ms + 1), **({"fail": 1} if kind == "failing" else {})}
         call = {"fn": "record", "params": params, **opts, **({"concurrency_key": key} if key else {})}
+        if rng.random() < PROGRAM_SHARE:
+            kind, call["fn"] = "program", "record_python"
         return kind, key, [call] * n
 
     def produce(self, rng):
@@ -237,23 +257,24 @@ class Storm:
 
     # ---- faults
 
-    def children(self, run):
-        return [p for p in pg.children_of(run.pid)]
-
     def strike(self, what):
         line = self.rng.choice(self.lines)
         run = line.running()
-        if what in ("kill parent", "kill runner", "kill group", "stop", "takeover") and run is None:
+        if what in ("kill parent", "kill runner", "kill program", "kill group", "stop", "takeover") and run is None:
             return False
-        pids, at = self.children(run) if run else [], now_ms()
+        runners, at = pg.children_of(run.pid) if run else [], now_ms()
+        programs = [p for runner in runners for p in pg.children_of(runner) if is_program(p)]
+        pids = [*runners, *programs]
         if what == "kill parent":
             run.signal(signal.SIGKILL)
-        elif what == "kill runner":
-            if not pids:
+        elif what in ("kill runner", "kill program"):
+            victims = runners if what == "kill runner" else programs
+            if not victims:
                 return False
-            pids = [self.rng.choice(pids)]
+            victim = self.rng.choice(victims)
+            pids = [victim, *pg.children_of(victim)]
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pids[0], signal.SIGKILL)
+                os.kill(victim, signal.SIGKILL)
         elif what == "kill group":
             for pid in [run.pid, *pids]:
                 with contextlib.suppress(ProcessLookupError):
@@ -291,7 +312,7 @@ class Storm:
         db.plugins("unruly")
         self.consumer = Consumer(db, self.rng)
         with open(db.config_file) as f:
-            db.config(f.read() + SETTINGS)
+            db.config(f.read() + SETTINGS + PROGRAM + DECLARED[self.mode])
         for queue in QUEUES:
             done = db.run(["deferred", "queue", "set", *queue.split(), "--create"])
             assert done.returncode == 0, done.stderr

@@ -9,6 +9,8 @@ import time
 
 from harness import read_times, wait_for
 
+# The functions that journal their executions: of the test plugin, and of the program in storm_tasks.py.
+RECORDING = ("record", "record_python")
 COUNTS = ("lost", "never run", "accepted twice", "overlapping", "orphans", "stuck", "contradictions")
 
 
@@ -117,7 +119,7 @@ class Verdict:
                 found.append("stuck")
             if (
                 accepted
-                and self.stored.get(job, ("record",))[0] == "record"
+                and self.stored.get(job, RECORDING)[0] in RECORDING
                 and not any(run.ended is not None for run in ran)
             ):
                 found.append("never run")
