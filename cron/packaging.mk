@@ -3,7 +3,7 @@
 # Targets that install and package
 #   install          honours DESTDIR, prefix, libdir, mandir, sysconfdir
 #   uninstall        removes what install has installed
-#   dist             make a source tarball
+#   dist             make a source tarball and SHA256SUMS, signed if SIGN_KEY names a key of gpg
 #   deb              make Debian packages in build/deb
 #   check-packages   build, install, upgrade and purge the Debian packages
 
@@ -24,17 +24,23 @@ deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
 
 NAME_VERSION := deferred-$(VERSION)
-# The same files give the same bytes. All times are that of the last commit.
-DIST_TIME = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),$(shell stat -c %Y CHANGELOG.md))
+# $(call sign,HOW,FILE,SIGNATURE)
+sign = gpg --quiet --yes --local-user '$(SIGN_KEY)' --digest-algo SHA512 --output $3 $1 $2
+# The same files give the same bytes. All times are that of the last commit, or those of the tarball.
+DIST_XZ := -6
+DIST_TIME = $(or $(SOURCE_DATE_EPOCH),$(shell $(IN_GIT) && git log -1 --format=%ct || stat -c %Y CHANGELOG.md))
+IN_GIT = [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$(CURDIR)" ]
 .PHONY: dist deb check-packages
 dist:
 	@mkdir -p build
-	@if [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$(CURDIR)" ]; then git ls-files; \
+	@if $(IN_GIT); then git ls-files; \
 		else find . -type f ! -path './build/*' ! -path './build-*' ! -path './.git/*' ! -name '*.pyc' \
 			-printf '%P\n'; fi | LC_ALL=C sort > build/dist.files
-	@tar -c --format=ustar --transform 's,^,$(NAME_VERSION)/,' --owner=root:0 --group=root:0 --mode=u=rwX,go=rX \
-		--mtime=@$(DIST_TIME) --files-from=build/dist.files | xz -T1 > build/$(NAME_VERSION).tar.xz.tmp
-	@mv build/$(NAME_VERSION).tar.xz.tmp build/$(NAME_VERSION).tar.xz
+	@TAR_OPTIONS= tar -c --format=ustar --transform 's,^,$(NAME_VERSION)/,' --owner=root:0 --group=root:0 \
+		--mode=u=rwX,go=rX --mtime=@$(DIST_TIME) --files-from=build/dist.files -f build/$(NAME_VERSION).tar
+	@XZ_OPT= XZ_DEFAULTS= xz -f -T1 $(DIST_XZ) build/$(NAME_VERSION).tar
+	@rm -f build/SHA256SUMS.asc && cd build && sha256sum $(NAME_VERSION).tar.xz > SHA256SUMS
+	@$(if $(SIGN_KEY),$(call sign,--armor --detach-sign,build/SHA256SUMS,build/SHA256SUMS.asc))
 	@echo build/$(NAME_VERSION).tar.xz
 
 # Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked

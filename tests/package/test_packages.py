@@ -22,7 +22,7 @@ def make(*args, cwd=pg.TOP, **env):
         cwd=cwd,
         capture_output=True,
         text=True,
-        env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", "XZ_OPT": "-0", **env},
+        env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": "", **env},
         timeout=100,
     )
     assert done.returncode == 0, done.stderr
@@ -36,7 +36,7 @@ def read(*path):
 
 def test_the_tarball_has_what_git_lists_is_the_same_each_time_and_needs_no_git(tmp_path):
     # A build of all may go on in build/: the tarball is made in it, but of no file of it.
-    path = os.path.join(pg.TOP, make("dist", "DIST_TIME=1700000000").split()[-1])
+    path = os.path.join(pg.TOP, make("dist", "DIST_XZ=-0", "DIST_TIME=1700000000").split()[-1])
     with open(path, "rb") as f:
         first = hashlib.sha256(f.read()).hexdigest()
     with tarfile.open(path) as tar:
@@ -50,12 +50,53 @@ def test_the_tarball_has_what_git_lists_is_the_same_each_time_and_needs_no_git(t
     )
     git = subprocess.run(["git", "ls-files"], cwd=pg.TOP, capture_output=True, text=True)
     assert git.returncode != 0 or names == set(git.stdout.splitlines())
-    # Unpacked there is no git: make knows what to build, and how to make the same tarball of it.
+    # The unpacked tarball has no git, other modes, and a caller with other habits. It gives the same tarball.
+    for folder, _, files in os.walk(tmp_path / top):
+        for name in files:
+            os.chmod(os.path.join(folder, name), os.stat(os.path.join(folder, name)).st_mode & 0o700)
     where = {"cwd": tmp_path / top}
     assert "libdeferred.so.1" in make("-n", "all", **where)
-    again = make("dist", "DIST_TIME=1700000000", **where).split()[-1]
+    habits = {"TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8", "XZ_OPT": "-9", "TAR_OPTIONS": "--format=pax"}
+    again = make("dist", "DIST_XZ=-0", **where, **habits).split()[-1]
     with open(tmp_path / top / again, "rb") as f:
         assert hashlib.sha256(f.read()).hexdigest() == first
+    assert read(tmp_path, top, "build/SHA256SUMS") == f"{first}  {os.path.basename(path)}\n"
+
+
+def test_the_sum_of_the_tarball_is_signed_with_the_named_key(tmp_path):
+    home = tmp_path / "gnupg"
+    home.mkdir(mode=0o700)
+    gpg = {"env": {**os.environ, "GNUPGHOME": str(home)}, "capture_output": True, "text": True}
+    key = ["gpg", "--batch", "--quiet", "--passphrase", "", "--quick-generate-key", "test@example.org", "ed25519"]
+    subprocess.run(key, check=True, **gpg)
+    with tarfile.open(os.path.join(pg.TOP, make("dist", "DIST_XZ=-0").split()[-1])) as tar:
+        tar.extractall(tmp_path, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(tmp_path)
+        top = tmp_path / tar.getmembers()[0].name.split("/")[0]
+    make("dist", "DIST_XZ=-0", "SIGN_KEY=test@example.org", cwd=top, GNUPGHOME=str(home))
+    sums = top / "build/SHA256SUMS"
+
+    def verified():
+        said = subprocess.run(["gpg", "--status-fd", "1", "--verify", f"{sums}.asc", sums], **gpg).stdout
+        return re.findall(r"GOODSIG|BADSIG", said)
+
+    assert verified() == ["GOODSIG"]
+    sums.write_text(sums.read_text().replace("deferred", "Deferred"))
+    assert verified() == ["BADSIG"]
+    make("dist", "DIST_XZ=-0", cwd=top)
+    assert not os.path.exists(f"{sums}.asc"), "the signature of other sums"
+    subprocess.run(["gpgconf", "--kill", "all"], check=True, **gpg)
+
+
+def test_a_tarball_with_a_file_missing_is_not_made(tmp_path):
+    for name in ("Makefile", "README.md", "cron/packaging.mk", "tests/tests.mk", "tests/bench/bench.mk"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(read(pg.TOP, name))
+    for args in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *args], cwd=tmp_path, check=True)
+    os.remove(tmp_path / "README.md")
+    with pytest.raises(AssertionError, match="README.md: Cannot stat"):
+        make("dist", "DIST_TIME=1700000000", cwd=tmp_path)
+    assert not glob.glob(f"{tmp_path}/build/*.xz")
 
 
 def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs():
