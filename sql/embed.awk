@@ -5,6 +5,9 @@
 #   functions/SUBJECT/NAME.sql    becomes an element of sql_sources[] with the name "functions/NAME"
 #   views/NAME.sql                becomes an element of sql_sources[] with the name "views/NAME"
 #
+# The line `-- oldest: N` in a migration: programs that bring schema version N, or a later one, work with the schema after
+# it. Without the line only programs that bring the migration do.
+#
 # In a migration the comment above `create table` or `create type`, and that above or behind each column, also become
 # comments of the database.
 #
@@ -37,7 +40,7 @@ BEGIN {
 	made = "/* made by sql/embed.awk */"
 	print made "\n#ifndef SQL_H\n#define SQL_H\n" > header
 	print "struct sql_statement { const char *name, *text; };" > header
-	print "struct sql_migration { int version; const char *name, *text; };" > header
+	print "struct sql_migration { int version, oldest; const char *name, *text; };" > header
 	print "extern const struct sql_migration sql_migrations[]; /* ends with version 0 */" > header
 	print "extern const struct sql_statement sql_sources[]; /* functions, then views; ends with name NULL */\n" > header
 	print made "\n#include \"sql.h\"\n\n#include <stddef.h>\n" > code
@@ -153,7 +156,7 @@ function flush_head(    i, n, path, subject) {
 function flush_file() {
 	if (file == "") return
 	print ";" > code
-	if (kind == "migrations") migrations = migrations "\t{ " (num + 0) ", \"" what "\", " text " },\n"
+	if (kind == "migrations") migrations = migrations "\t{ " (num + 0) ", " (oldest + 0) ", \"" what "\", " text " },\n"
 	else if (kind == "queries") {
 		print "const struct sql_statement sql_" base " = { \"" base "\", " text " };" > code
 		print "extern const struct sql_statement sql_" base ";" > header
@@ -168,6 +171,7 @@ FNR == 1 {
 	num = base; sub(/_.*/, "", num)
 	what = base; sub(/^[0-9]*_/, "", what)
 	text = "sql_text_" kind "_" base
+	oldest = 0
 	started = kind != "queries"
 	split("", head); list = ""
 	print "static const char " text "[] =" > code
@@ -197,6 +201,7 @@ function remark(what) {
 	started = 1
 	emit($0)
 }
+kind == "migrations" && /^-- oldest: [0-9]+$/ { oldest = $3 }
 kind == "migrations" && /^create (table|type) deferred[.][^;]*\($/ {
 	table = $3
 	remark($2 " " table)
@@ -214,7 +219,7 @@ table == "" && /;$/ && remarked { for (i = 1; i <= remarked; i++) emit(remarks[i
 END {
 	if (failed) exit 1
 	flush_file()
-	print "\nconst struct sql_migration sql_migrations[] = {\n" migrations "\t{ 0, 0, 0 }\n};" > code
+	print "\nconst struct sql_migration sql_migrations[] = {\n" migrations "\t{ 0, 0, 0, 0 }\n};" > code
 	print "\nconst struct sql_statement sql_sources[] = {\n" sources "\t{ NULL, NULL }\n};" > code
 	print "\n#endif" > header
 	for (rows in opened) print "\n#endif" > rows

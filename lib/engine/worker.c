@@ -605,7 +605,7 @@ static int probe_server(struct trip *t, struct store_probe *probe, struct deferr
 		error_hint(err, "run: deferred migrate");
 	if (rc < 0 && *pg && strcmp(err->sqlstate, "42501") == 0)
 		error_hint(err, "grant deferred_worker to \"%s\"", pg_user(*pg));
-	return rc == 0 ? migrate_accepts(probe->schema_version, err) : rc;
+	return rc == 0 ? migrate_accepts(probe->schema_version, probe->schema_oldest, err) : rc;
 }
 
 static int run_until_done(struct worker *w, const struct store_probe *probe, struct deferred_error *err)

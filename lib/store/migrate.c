@@ -10,17 +10,22 @@
 
 #define WHERE "migrate"
 
-int migrate_version(struct pg *pg, int *version, struct deferred_error *err)
+/* Zeros: there is no schema. */
+static int find_schema(struct pg *pg, struct admin_schema_version_row *schema, struct deferred_error *err)
 {
-	struct admin_schema_version_row newest;
 	struct admin_schema_exists_row r;
 	int rc = admin_schema_exists_one(pg, &r, err);
 
-	*version = 0;
-	if (rc == 0 && r.exists) {
-		rc = admin_schema_version_one(pg, &newest, err);
-		*version = newest.version;
-	}
+	*schema = (struct admin_schema_version_row){ 0 };
+	return rc == 0 && r.exists ? admin_schema_version_one(pg, schema, err) : rc;
+}
+
+int migrate_version(struct pg *pg, int *version, struct deferred_error *err)
+{
+	struct admin_schema_version_row schema;
+	int rc = find_schema(pg, &schema, err);
+
+	*version = schema.version;
 	return rc;
 }
 
@@ -50,9 +55,9 @@ static int refuse(int version, struct deferred_error *err)
 	return DEFERRED_ESCHEMA;
 }
 
-int migrate_accepts(int version, struct deferred_error *err)
+int migrate_accepts(int version, int oldest, struct deferred_error *err)
 {
-	return version >= MIGRATE_VERSION_MIN && version <= MIGRATE_VERSION_MAX ? 0 : refuse(version, err);
+	return version >= MIGRATE_VERSION_MIN && oldest <= MIGRATE_VERSION_MAX ? 0 : refuse(version, err);
 }
 
 int migrate_accepts_server(int version, struct deferred_error *err)
@@ -76,7 +81,7 @@ int migrate_check(struct pg *pg, struct deferred_error *err)
 			*err = why;
 		return rc;
 	}
-	return migrate_accepts(r.version, err);
+	return migrate_accepts(r.version, r.oldest, err);
 }
 
 static int check_server(struct pg *pg, struct deferred_error *err)
@@ -99,6 +104,7 @@ struct todo {
 	} source[SOURCES_MAX]; /* of sql_sources */
 };
 
+	bool is_newer;         /* the schema is newer than the program: its functions stay */
 static size_t sources_len(void)
 {
 	size_t n = 0;
@@ -169,19 +175,22 @@ static int refuse_incomplete(struct pg *pg, struct deferred_error *err)
 
 static int find_todo(struct pg *pg, struct todo *todo, struct deferred_error *err)
 {
-	int version, rc = migrate_version(pg, &version, err);
+	struct admin_schema_version_row schema;
+	int rc = find_schema(pg, &schema, err);
 
 	memset(todo, 0, sizeof(*todo));
-	if (rc == 0 && version > 0 && version <= MIGRATE_VERSION_MAX)
+	for (todo->step = sql_migrations; todo->step->version && todo->step->version <= schema.version; todo->step++)
+		;
+	todo->is_newer = schema.version > MIGRATE_VERSION_MAX;
+	if (rc == 0 && todo->is_newer)
+		return migrate_accepts(schema.version, schema.oldest, err);
+	if (rc == 0 && schema.version > 0)
 		rc = refuse_incomplete(pg, err);
 	if (rc < 0)
 		return rc;
-	if (version > MIGRATE_VERSION_MAX)
-		return refuse(version, err);
-	for (todo->step = sql_migrations; todo->step->version && todo->step->version <= version; todo->step++)
-		;
-	rc = find_checksums(pg, todo, err);
-	if (rc == 0 && version > 0)
+	if (rc == 0)
+		rc = find_checksums(pg, todo, err);
+	if (schema.version > 0)
 		return find_changed(pg, todo, err);
 	for (size_t i = 0; i < sources_len(); i++)
 		todo->source[i].due = true;
@@ -191,7 +200,8 @@ static int find_todo(struct pg *pg, struct todo *todo, struct deferred_error *er
 static void report(const struct todo *todo, migrate_fn *done, void *data)
 {
 	for (const struct sql_migration *m = todo->step; m->version; m++)
-		done(data, &(struct migrate_item){ .version = m->version, .name = m->name, .text = m->text });
+		done(data, &(struct migrate_item){
+				   .version = m->version, .oldest = m->oldest, .name = m->name, .text = m->text });
 	for (size_t i = 0; i < sources_len(); i++)
 		if (todo->source[i].due)
 			done(data, &(struct migrate_item){ .name = sql_sources[i].name,
@@ -218,7 +228,7 @@ static int apply_step(struct pg *pg, const struct sql_migration *m, struct defer
 	int rc = pg_command(pg, m->text, err);
 
 	if (rc == 0)
-		rc = admin_migrate_record_exec(pg, m->version, m->name, err);
+		rc = admin_migrate_record_exec(pg, m->version, m->name, m->oldest, err);
 	if (rc < 0)
 		error_prefix(err, "migration %d '%s'", m->version, m->name);
 	return rc;
@@ -369,7 +379,7 @@ static int apply(struct pg *pg, struct todo *todo, struct deferred_error *err)
 		return rc;
 	for (const struct sql_migration *m = todo->step; rc == 0 && m->version; m++)
 		rc = apply_step(pg, m, err);
-	return rc == 0 ? apply_sources(pg, todo, err) : rc;
+	return rc == 0 && !todo->is_newer ? apply_sources(pg, todo, err) : rc;
 }
 
 /* A lock was not granted in time. */
@@ -397,8 +407,6 @@ int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_err
 		rc = apply(pg, &todo, err);
 	if (rc == 0)
 		rc = pg_command(pg, "commit", err);
-	if (rc == 0 && done)
-		report(&todo, done, data);
 	if (rc < 0 && pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
 	if (rc == DEFERRED_ETIMEOUT && !pg_broken(pg))

@@ -6,8 +6,8 @@
  * is another one than deferred.__deferred_source says, or it is not there. A function or view without a file is
  * dropped. One that "create or replace" cannot change is dropped first, with those of ours that use it, which are
  * applied again. If something of the user's uses it, nothing changes, and the error names that. All of it is one
- * transaction, under an advisory lock: of two that migrate at once the second finds the work done. Steps go forward
- * only; a database newer than the program is left alone.
+ * transaction: of two that migrate at once the second finds the work done. Steps go forward only. A database that is
+ * newer than the program is left alone; that is an error unless its schema says that the program works with it.
  */
 #ifndef MIGRATE_H
 #define MIGRATE_H
@@ -32,8 +32,12 @@ const char *migrate_versions(void);
  */
 int migrate_version(struct pg *pg, int *version, struct deferred_error *err);
 
-/* migrate_accepts - does this program work with that version of the schema? 0 or DEFERRED_ESCHEMA with the remedy. */
-int migrate_accepts(int version, struct deferred_error *err);
+/*
+ * migrate_accepts - does this program work with that version of the schema? 0 or DEFERRED_ESCHEMA with the remedy.
+ *
+ * oldest  programs that bring this version, or a later one, work with the schema, even if it is newer than they are
+ */
+int migrate_accepts(int version, int oldest, struct deferred_error *err);
 
 /* migrate_accepts_server - can the schema be made in that PostgreSQL? 0 or DEFERRED_ESCHEMA with the remedy. version:
  * server_version_num. */
@@ -57,6 +61,7 @@ struct migrate_item {
 	const char *name; /* "tables"; "functions/defer" */
 	const char *text;
 	const char *checksum; /* of a function or view, as __deferred_source has it */
+	int oldest;       /* of a step, as of migrate_accepts(); 0: its version */
 };
 
 /* Called for what was committed, or in the place of it. */

@@ -22,7 +22,6 @@ static void on_probe(void *data, int tag, const struct pg_result *res)
 	if (tag != TAG_PROBE)
 		return;
 	r = run_probe_row(res, 0);
-	p->schema_version = r.version;
 	p->work = r.work;
 	p->unclean = r.unclean;
 }
@@ -36,6 +35,7 @@ static void on_glance(void *data, int tag, const struct pg_result *res)
 		return;
 	r = run_glance_row(res, 0);
 	p->schema_version = r.version;
+	p->schema_oldest = r.oldest;
 	p->any = !r.has_any || r.any; /* too much is dead to be walked over */
 	p->tick = r.tick;
 }

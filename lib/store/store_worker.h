@@ -30,7 +30,7 @@ struct store_scope {
 void store_set_answer_ms(int ms);
 
 struct store_probe {
-	int schema_version;
+	int schema_version, schema_oldest; /* as of migrate_accepts() */
 	bool any;     /* there are jobs, if not for us */
 	bool tick;    /* some schedule has a tick that is due */
 	bool work;    /* some job is ready or due */

@@ -59,6 +59,9 @@ comment on domain deferred.__moment is 'a time that can be subtracted from anoth
 create table deferred.__deferred_migration (
     version    integer primary key,  -- Number of the step; the highest is the schema version.
     name       text not null,  -- Name of the step, from its file name.
+    -- Programs that bring this schema version, or a later one, work with the schema after this
+    -- step; NULL: only programs that bring this step.
+    oldest     integer,
     -- When it was applied (database clock).
     applied_at timestamptz not null default clock_timestamp()
 );
@@ -1058,10 +1061,11 @@ create index __deferred_tick_at on deferred.__deferred_tick (at);
 -- millisecond. And notes of schedules that were set since: deferred.__schedule_moved().
 create table deferred.__deferred_state (
     version   integer,  -- Schema version, as __deferred_migration has it; NULL: a note.
+    oldest    integer,  -- Programs of this schema version, or a later one, work with the schema.
     -- No schedule has a tick before the least of these; infinity: none has one.
     next_tick timestamptz not null
 ) with (fillfactor = 10, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
-insert into deferred.__deferred_state values (0, 'infinity');
+insert into deferred.__deferred_state (version, oldest, next_tick) values (0, 0, 'infinity');
 
 grant select on deferred.__deferred_state to deferred_producer, deferred_worker, deferred_viewer,
       deferred_purger;

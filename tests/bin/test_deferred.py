@@ -270,6 +270,25 @@ def test_nobody_without_rights_holds_up_a_migration(db):
     assert "nothing to do" in ok(db.run(["deferred", "migrate"]))
 
 
+def test_migrate_leaves_a_newer_database_alone_that_fits_this_program(db):
+    db.sql("insert into deferred.__deferred_migration (version, name, oldest) values (999, 'future', 1)")
+    db.sql("create function deferred.future() returns int language sql as 'select 1'")
+    db.sql("update deferred.__deferred_source set checksum = 'newer' where name = 'functions/state'")
+    said = "nothing to do: the schema has version 999, newer than this program, which works with it\n"
+    assert ok(db.run(["deferred", "migrate"])) == said
+    assert ok(db.run(["deferred", "migrate", "--dry-run"])) == ""
+    assert db.one("select checksum from deferred.__deferred_source where name = 'functions/state'") == "newer"
+    assert db.one("select deferred.future()") == 1
+    job = ok(db.run(["deferred", "add", "noop"]))
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == OK
+    assert db.log(int(job)) == [(1, "ok")]
+    db.sql("insert into deferred.__deferred_migration (version, name, oldest) values (1000, 'its future', 999)")
+    for args in ["deferred", "migrate"], ["deferred", "add", "noop"], ["check_deferred"]:
+        refused = db.run(args)
+        assert refused.returncode == CONFIG and "version 1000, but this program works with" in refused.stderr
+        assert "hint: install" in refused.stderr
+
+
 def test_migrate_refuses_a_newer_database(db):
     db.sql("insert into deferred.__deferred_migration (version, name) values (999, 'future')")
     fails(db.run(["deferred", "migrate"]), CONFIG, "version 999", "hint: install")

@@ -293,6 +293,20 @@ def test_a_schema_that_became_too_new_under_way_ends_it(db):
     assert "9999" in run.output()
 
 
+def test_a_newer_schema_that_says_it_fits_ends_no_service(db):
+    db.config(SETTINGS)
+    run = service(db)
+    db.sql("insert into deferred.__deferred_migration (version, name, oldest) values (9999, 'of the future', 1)")
+    terminate_workers(db)
+    wait_for(lambda: "connected again" in run.output() and db.run(["deferred", "status"]).returncode == 0, 20)
+    job = db.defer("noop")
+    wait_for(lambda: db.log(job) == [(1, "ok")], 20)
+    db.sql("insert into deferred.__deferred_migration (version, name, oldest) values (10000, 'of its future', 9999)")
+    terminate_workers(db)
+    assert run.wait(20) == 78, run.output()
+    ledger(db)
+
+
 def test_sigkill_of_the_service_frees_its_jobs_at_the_next_start(recorded):
     db = recorded.db
     db.config(SETTINGS)

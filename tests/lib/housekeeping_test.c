@@ -15,7 +15,9 @@
 static void the_answer_says_whether_we_are_known_and_whether_more_is_to_be_folded(void **state)
 {
 	struct housekeeping h = { .ns = 7, .under_way = true };
-	struct store_cycle cycle = { .kept = { .registered = true, .schema_version = MIGRATE_VERSION_MAX } };
+	struct store_cycle cycle = { .kept = { .registered = true,
+					       .schema_version = MIGRATE_VERSION_MAX + 1,
+					       .schema_oldest = MIGRATE_VERSION_MAX } };
 	struct deferred_error err = { 0 };
 
 	(void)state;

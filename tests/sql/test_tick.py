@@ -373,12 +373,17 @@ def test_months_of_silence_and_a_minute_with_a_thousand_ticks_are_dealt_with_in_
 
 
 def test_the_version_a_start_reads_is_that_of_the_migrations(db):
-    version = db.one("select max(version) from deferred.__deferred_state")
-    assert version == db.one("select max(version) from deferred.__deferred_migration")
-    db.sql("insert into deferred.__deferred_migration (version, name) values (999, 'future')")
-    assert db.one("select max(version) from deferred.__deferred_state") == 999
+    def versions():
+        return db.sql("select version, oldest from deferred.__deferred_state where version is not null")
+
+    newest = db.one("select max(version) from deferred.__deferred_migration")
+    assert versions() == [(newest, newest)]
+    db.sql("insert into deferred.__deferred_migration (version, name, oldest) values (998, 'future', 1)")
+    assert versions() == [(998, newest)]
+    db.sql("insert into deferred.__deferred_migration (version, name) values (999, 'more')")
+    assert versions() == [(999, 999)]
     db.sql("delete from deferred.__deferred_migration")
-    assert db.one("select max(version) from deferred.__deferred_state") == 0
+    assert versions() == [(0, 0)]
 
 
 def test_the_first_look_of_a_start_is_not_compiled(db):

@@ -31,8 +31,9 @@ static void print_sql(const struct migrate_item *item, bool first, bool first_so
 		puts(MIGRATE_SOURCES_BEGIN ";");
 	printf("-- %s\n%s", item->name, item->text);
 	if (item->version)
-		printf("insert into deferred.__deferred_migration (version, name) values (%d, '%s');\n", item->version,
-		       item->name);
+		printf("insert into deferred.__deferred_migration (version, name, oldest) values (%d, '%s', nullif(%d, "
+		       "0));\n",
+		       item->version, item->name, item->oldest);
 	else
 		printf("insert into deferred.__deferred_source (name, checksum) values ('%s', '%s')"
 		       " on conflict (name) do update set checksum = excluded.checksum, applied_at = "
@@ -62,7 +63,8 @@ static void print_end(const struct progress *progress, int version)
 	else if (progress->sources)
 		printf("%d functions and views\n", progress->sources);
 	else if (progress->items == 0)
-		printf("nothing to do: the schema has version %d\n", version);
+		printf("nothing to do: the schema has version %d%s\n", version,
+		       version > MIGRATE_VERSION_MAX ? ", newer than this program, which works with it" : "");
 }
 
 static void hint_rights(struct pg *pg, struct deferred_error *err)

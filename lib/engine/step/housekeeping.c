@@ -18,7 +18,7 @@ int housekeeping_add(struct housekeeping *h, struct store_cycle *cycle, const st
 
 int housekeeping_after(struct housekeeping *h, const struct store_cycle *cycle, struct deferred_error *err)
 {
-	int rc = migrate_accepts(cycle->kept.schema_version, err);
+	int rc = migrate_accepts(cycle->kept.schema_version, cycle->kept.schema_oldest, err);
 
 	h->under_way = false;
 	if (cycle->kept.fold_more)

@@ -88,7 +88,7 @@ struct store_cycle {
 	bool work;             /* peeks: a job is ready or due */
 	struct store_kept {    /* only where store_cycle_keep() asked */
 		bool registered;
-		int schema_version;
+		int schema_version, schema_oldest; /* as of migrate_accepts() */
 		bool fold_more; /* the sums of the log are behind */
 	} kept;
 	struct store_losses losses; /* of leases that have ended */

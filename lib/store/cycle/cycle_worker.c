@@ -158,7 +158,8 @@ void cycle_take_worker(struct store_cycle *cycle, int tag, const struct pg_resul
 		cycle->unwatched |= !worker_disarm_row(res, 0).taken;
 	if (tag == TAG_KEEP)
 		cycle->kept = (struct store_kept){ .registered = worker_keep_row(res, 0).registered,
-						   .schema_version = worker_keep_row(res, 0).version };
+						   .schema_version = worker_keep_row(res, 0).version,
+						   .schema_oldest = worker_keep_row(res, 0).oldest };
 	if (tag == TAG_FOLD)
 		cycle->kept.fold_more = fold_kept_row(res, 0).more;
 }

@@ -1,5 +1,8 @@
--- admin_schema_version: newest migration applied. Fails with 42P01 where there is no schema.
+-- admin_schema_version: newest migration applied, and the lowest schema version whose programs work
+-- with it. Fails with 42P01 where there is no schema.
 -- params: none
--- returns: version int4
--- Locks: none. Index: primary key of __deferred_migration
-select coalesce(max(version), 0)::int4 as version from deferred.__deferred_migration
+-- returns: version int4, oldest int4
+-- Locks: none
+select coalesce(max(m.version), 0)::int4 as version,
+       coalesce(max(coalesce(m.oldest, m.version)), 0)::int4 as oldest
+from deferred.__deferred_migration m

@@ -1,17 +1,16 @@
 -- run_probe: is there anything to do? A run sends it after it has seen some job, and a service
 -- after a notification.
 -- params: queues text[], instance text, from timestamptz
--- returns: version int4, work bool, unclean bool
+-- returns: work bool, unclean bool
 -- $1 NULL: all queues. $2 host and pidfile. $3: as $2 of job_promote.sql.
 -- Rows: one row. work: a job is ready or due, or a lease has ended. unclean: the previous run of
 --   this instance left claims.
 -- Locks: none. Indexes: primary key of __deferred_cursor, __deferred_hot_ready,
 --   __deferred_hot_limited, __deferred_hot_concurrency, __deferred_hot_delayed,
 --   __deferred_lease_expires, __deferred_worker_alive.
-select (select max(s.version) from deferred.__deferred_state s) as version,
-       -- (select true ... limit 1) where exists () would let the planner hash a whole index.
-       -- Where there are more lanes, or queues under limits, claims find out what there is.
-       exists (select from deferred.__lanes($1::text[], 101)
+-- (select true ... limit 1) where exists () would let the planner hash a whole index.
+-- Where there are more lanes, or queues under limits, claims find out what there is.
+select exists (select from deferred.__lanes($1::text[], 101)
                with ordinality n(queue, priority, nth)
                left join lateral (select deferred.__is_paused(x) as paused
                                   from deferred.__deferred_queue x
