@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/migrate.h"
 
+#include "base/clock.h"
 #include "rows/admin.h"
 #include "rows/why.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define WHERE "migrate"
 
@@ -102,9 +104,9 @@ struct todo {
 		bool due, applied;
 		char checksum[65];
 	} source[SOURCES_MAX]; /* of sql_sources */
+	bool is_newer;         /* the schema is newer than the program: its functions stay */
 };
 
-	bool is_newer;         /* the schema is newer than the program: its functions stay */
 static size_t sources_len(void)
 {
 	size_t n = 0;
@@ -186,10 +188,10 @@ static int find_todo(struct pg *pg, struct todo *todo, struct deferred_error *er
 		return migrate_accepts(schema.version, schema.oldest, err);
 	if (rc == 0 && schema.version > 0)
 		rc = refuse_incomplete(pg, err);
-	if (rc < 0)
-		return rc;
 	if (rc == 0)
 		rc = find_checksums(pg, todo, err);
+	if (rc < 0)
+		return rc;
 	if (schema.version > 0)
 		return find_changed(pg, todo, err);
 	for (size_t i = 0; i < sources_len(); i++)
@@ -391,25 +393,54 @@ static void hint_holders(struct pg *pg, struct deferred_error *err)
 	pg_args_init(&args);
 	pg_arg_text(&args, "true");
 	if (pg_exec(pg, &sql_lock_tables, &args, PG_TEXT, &res, NULL) == 0 && *lock_rows_row(res, 0).holders)
-		error_hint(err, "wait for, or end: %s; or raise --lock-timeout", lock_rows_row(res, 0).holders);
+		error_hint(err, "wait for, or end: %s; or raise --lock-timeout, for which others then wait too",
+			   lock_rows_row(res, 0).holders);
 	pg_args_clear(&args);
 	pg_result_free(res);
 }
 
-int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err)
+static int migrate_try(struct pg *pg, struct todo *todo, struct deferred_error *err)
 {
-	struct todo todo;
-	int rc = check_server(pg, err);
+	int rc = pg_begin(pg, "", err);
 
 	if (rc == 0)
-		rc = pg_begin(pg, "", err);
-	if (rc == 0)
-		rc = apply(pg, &todo, err);
+		rc = apply(pg, todo, err);
 	if (rc == 0)
 		rc = pg_command(pg, "commit", err);
 	if (rc < 0 && pg_in_transaction(pg))
 		pg_command(pg, "rollback", NULL);
+	return rc;
+}
+
+/* While a step waits for a lock, all who come later wait behind it. They go on during the pause between two tries. */
+#define TRIES 20
+#define PAUSE_MS 200
+
+/* A lock was not granted in time, or somebody else won a deadlock. */
+static bool may_try_again(const struct pg *pg, const struct deferred_error *err)
+{
+	return !pg_broken(pg) && (strcmp(err->sqlstate, "55P03") == 0 || strcmp(err->sqlstate, "40P01") == 0);
+}
+
+int migrate_run(struct pg *pg, migrate_fn *done, void *data, struct deferred_error *err)
+{
+	struct deferred_error why = { 0 };
+	struct todo todo;
+	int rc = check_server(pg, &why);
+
+	for (int try = 0; rc == 0; try++) {
+		rc = migrate_try(pg, &todo, &why);
+		if (rc == 0 || try == TRIES - 1 || !may_try_again(pg, &why))
+			break;
+		nanosleep(&(struct timespec){ 0, PAUSE_MS * (long)NS_PER_MS }, NULL);
+		error_clear(&why);
+		rc = 0;
+	}
+	if (rc == 0 && done)
+		report(&todo, done, data);
 	if (rc == DEFERRED_ETIMEOUT && !pg_broken(pg))
-		hint_holders(pg, err);
+		hint_holders(pg, &why);
+	if (rc < 0 && err)
+		*err = why;
 	return rc;
 }

@@ -56,12 +56,15 @@ int migrate_check(struct pg *pg, struct deferred_error *err);
 #define MIGRATE_SOURCES_BEGIN "set local role deferred_owner; set local check_function_bodies = off"
 #define MIGRATE_SOURCES_END "select deferred.maintain(); reset role"
 
+/* How long a migration waits for a lock, unless the administrator says otherwise. Producers may have to wait as long. */
+#define MIGRATE_LOCK_MS 1000
+
 struct migrate_item {
 	int version;      /* of a step; 0: a function or view */
+	int oldest;       /* of a step, as of migrate_accepts(); 0: its version */
 	const char *name; /* "tables"; "functions/defer" */
 	const char *text;
 	const char *checksum; /* of a function or view, as __deferred_source has it */
-	int oldest;       /* of a step, as of migrate_accepts(); 0: its version */
 };
 
 /* Called for what was committed, or in the place of it. */
@@ -74,6 +77,9 @@ int migrate_plan(struct pg *pg, migrate_fn *item, void *data, struct deferred_er
  * migrate_run - apply what is missing, all of it or nothing.
  *
  * done  may be NULL.
+ *
+ * A lock that is not granted within the limit of pg_set_limits() rolls everything back. After a pause it starts again,
+ * up to 20 times. Then it returns DEFERRED_ETIMEOUT, with who holds locks.
  *
  * Returns 0, also if nothing is missing. DEFERRED_ESCHEMA: the database is newer, was restored from a dump without its
  * roles or rights, or the server is too old. After an error of pg_exec() nothing has changed.

@@ -1,5 +1,6 @@
 """The command `deferred` against a real server: every command, its text, its JSON, its exit codes."""
 
+import contextlib
 import csv
 import json
 import os
@@ -12,6 +13,7 @@ import pytest
 
 import documents
 import pg
+from harness import wait_for
 
 OK, NOT_DONE, USAGE, DATA, UNAVAILABLE, NOPERM, CONFIG = 0, 1, 64, 65, 69, 77, 78
 
@@ -219,7 +221,7 @@ def test_the_connection_is_that_of_the_option_then_the_environment_then_the_file
 def test_migrate_brings_an_empty_database_up_once(db):
     db.sql("drop schema deferred cascade")
     plan = ok(db.run(["deferred", "migrate", "--dry-run"]))
-    assert "create schema deferred" in plan
+    assert "create schema deferred" in plan and "\nset local lock_timeout = 1000;\n" in plan
     assert db.one("select to_regnamespace('deferred')") is None
     assert re.fullmatch(r"migration 1: tables\n\d+ functions and views\n", ok(db.run(["deferred", "migrate"])))
     version = db.one("select max(version) from deferred.__deferred_migration")
@@ -266,8 +268,69 @@ def test_nobody_without_rights_holds_up_a_migration(db):
     with db.connect(application_name="importer") as other, other.cursor() as cursor:
         cursor.execute("lock table deferred.__deferred_migration in share mode")
         holder = f"session {other.info.backend_pid} of {other.info.user} (importer), idle in transaction for"
-        fails(db.run(["deferred", "--lock-timeout", "100ms", "migrate"], timeout=30), 75, "lock timeout", holder)
+        fails(db.run(["deferred", "--lock-timeout", "10ms", "migrate"], timeout=30), 75, "lock timeout", holder)
     assert "nothing to do" in ok(db.run(["deferred", "migrate"]))
+
+
+def long_writer(db):
+    """A producer whose transaction has stored a job and goes on."""
+    other = db.connect(application_name="importer")
+    other.cursor().execute("select deferred.defer('noop')")
+    return other
+
+
+LOCK_THE_JOBS = "lock table deferred.__deferred_hot in access exclusive mode;"  # as `alter table` does
+
+
+def prepare_migration(db, does):
+    """The next migration applies a function, and does this too."""
+    db.sql(
+        f"""create function public.migration() returns event_trigger language plpgsql security definer
+            as $$ begin {does} end $$;
+            create event trigger migration on ddl_command_end when tag in ('CREATE FUNCTION')
+                execute function public.migration();
+            update deferred.__deferred_source set checksum = 'older' where name = 'functions/state'"""
+    )
+
+
+def test_producers_go_on_while_a_migration_waits_for_a_long_transaction(db):
+    prepare_migration(db, LOCK_THE_JOBS)
+    waits = "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'deferred' and wait_event_type = 'Lock'"
+    with contextlib.closing(long_writer(db)) as importer:
+        migrate = db.spawn(["deferred", "--lock-timeout", "200ms", "migrate"])
+        for _ in range(3):  # each of these stores its job behind a migration that waits
+            wait_for(lambda: db.one(waits), 20)
+            db.defer("noop")
+        assert migrate.alive(), migrate.output()
+        importer.commit()
+        assert migrate.wait(20) == OK, migrate.output()
+    assert "1 functions and views" in migrate.output() and db.hot() == 4
+
+
+def test_a_migration_gives_up_and_names_the_transaction_that_it_waits_for(db):
+    prepare_migration(db, LOCK_THE_JOBS)
+    with contextlib.closing(long_writer(db)) as importer:
+        holder = f"session {importer.info.backend_pid} of {importer.info.user} (importer), idle in transaction for"
+        result = db.run(["deferred", "--lock-timeout", "10ms", "migrate"])
+        fails(
+            result,
+            75,
+            "functions/state: ",
+            "lock timeout",
+            "nothing has been changed",
+            f"hint: wait for, or end: {holder}",
+        )
+        assert db.one("select checksum from deferred.__deferred_source where name = 'functions/state'") == "older"
+    ok(db.run(["deferred", "migrate"]))
+
+
+def test_a_migration_that_lost_a_deadlock_starts_again(db):
+    db.sql("create sequence public.tries")
+    prepare_migration(
+        db, "if nextval('public.tries') < 3 then raise 'lost' using errcode = 'deadlock_detected'; end if;"
+    )
+    assert "1 functions and views" in ok(db.run(["deferred", "migrate"]))
+    assert db.one("select last_value from public.tries") == 3
 
 
 def test_migrate_leaves_a_newer_database_alone_that_fits_this_program(db):

@@ -5,11 +5,13 @@
 #include "store/admin.h"
 #include "store/migrate.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 struct progress {
 	bool json, dry_run;
+	int64_t lock_ms; /* 0: no limit */
 	int items, sources;
 };
 
@@ -23,10 +25,10 @@ static void migrate_print_json(const struct migrate_item *item, bool first)
 }
 
 /* Does in psql what a run does. */
-static void print_sql(const struct migrate_item *item, bool first, bool first_source)
+static void print_sql(const struct migrate_item *item, int64_t lock_ms, bool first, bool first_source)
 {
 	if (first)
-		puts("begin isolation level read committed;");
+		printf("begin isolation level read committed;\nset local lock_timeout = %" PRId64 ";\n", lock_ms);
 	if (first_source)
 		puts(MIGRATE_SOURCES_BEGIN ";");
 	printf("-- %s\n%s", item->name, item->text);
@@ -49,7 +51,7 @@ static void on_item(void *data, const struct migrate_item *item)
 	if (progress->json)
 		migrate_print_json(item, first);
 	else if (progress->dry_run)
-		print_sql(item, first, first_source);
+		print_sql(item, progress->lock_ms, first, first_source);
 	else if (item->version)
 		printf("migration %d: %s\n", item->version, item->name);
 }
@@ -112,7 +114,10 @@ static int cmd_migrate_run(struct cli *cli, int argc, char **argv)
 		return EX_USAGE;
 	if ((rc = cli_connect(cli, false)) != 0)
 		return rc;
+	if (!cli->lock_ms && !(cli->lock_ms = config_int(cli->config, "database.lock_timeout")))
+		cli->lock_ms = MIGRATE_LOCK_MS;
 	cli_set_limits(cli, true);
+	progress.lock_ms = cli->lock_ms > 0 ? cli->lock_ms : 0;
 	progress.json = cli->json;
 	if (cli->json)
 		printf("{\"%s\": [", progress.dry_run ? "pending" : "applied");
