@@ -1,4 +1,4 @@
-"""A resident program for storm.py. `python3 -m deferred storm_tasks` journals like the function record of the test plugin."""
+"""A resident program for storm.py. It journals executions like the function record of the test plugin."""
 
 import os
 import time

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from conversation import act, pid_of, program
 from harness import ledger, wait_for
 
 ROOT = os.geteuid() == 0
@@ -192,6 +193,29 @@ if ROOT:  # who else makes groups depends on what was delegated to them
         run.signal(signal.SIGTERM)
         assert run.wait() == 0, run.output()
         assert groups(group) == []
+        ledger(db)
+
+    def test_a_resident_program_and_what_it_starts_live_in_the_group_of_its_runner(db, group):
+        before = STRAY.format(file=db.dir + "/stray", twice=True, stay=0)
+        settings(db, ON, "runners = 1", 'memory_limit = "1g"', program(db, before=before))
+        run = db.spawn(["check_deferred", "--loop", "--listen"], **inside(group))
+        found = []
+        for do in (None, "os._exit(1)", None):
+            job = act(db, do, max_attempts=1)
+            wait_for(lambda: db.log(job), 30)
+            found += [] if do else [pid_of(db, job)]
+        (home,) = runner_groups(group)
+        (first, second), stray = found, int(read(db.dir, "stray"))
+        assert first != second and not alive(first)
+        assert str(second) in read(home, "cgroup.procs").split()
+        if "memory" in read(group, "cgroup.controllers").split():
+            assert read(home, "memory.max") == str(1 << 30)
+        run.signal(signal.SIGKILL)
+        run.process.wait(20)
+        wait_for(lambda: not alive(second), 20, "the program has died with its runner")
+        db.defer("noop")
+        done = db.run(["check_deferred", "--cnt", "0"], **inside(group))
+        assert done.returncode == 0 and not alive(stray) and groups(group) == [], done.stderr
         ledger(db)
 
     def test_a_function_of_another_user_cannot_leave_its_group(db, group):

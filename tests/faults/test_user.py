@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import harness
+from conversation import act, program
 from harness import ledger
 
 __test__ = os.geteuid() == 0  # only root can switch users
@@ -154,14 +155,44 @@ def test_a_plugin_has_them_too(db):
     shutil.rmtree(folder)
 
 
+def test_a_resident_program_has_them_too(db):
+    for folder in (harness.root(), db.dir):
+        os.chmod(folder, 0o711)
+    look = (
+        "umask = os.umask(0)\n"
+        "status = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
+        "names = ('HOME', 'USER', 'LOGNAME', 'SHELL')\n"
+        "done(body=json.dumps([os.getuid(), os.getgroups(), os.getcwd(), umask, status['CapEff'].strip(),"
+        " status['NoNewPrivs'].strip(), [os.environ.get(name) for name in names]]))"
+    )
+    db.config(program(db))
+    job = act(db, look)
+    done = db.run(["check_deferred", "--user", "nobody"], env=REFUSED)
+    assert done.returncode == 0, done.stderr
+    home = NOBODY.pw_dir if os.path.isdir(NOBODY.pw_dir) else "/"
+    assert json.loads(db.one("select result from deferred.__deferred_log where job_id = %s", job)) == [
+        NOBODY.pw_uid,
+        [NOBODY.pw_gid],
+        home,
+        0o022,
+        "0" * 16,
+        "1",
+        [NOBODY.pw_dir, "nobody", "nobody", NOBODY.pw_shell],
+    ]
+    ledger(db)
+
+
 # A program of one job that looks for another one, which runs beside it, in all processes it can see.
 SPY = r"""#!/usr/bin/python3
 import glob, os, time
 seen = []
 def look(path):
     try:
-        with open(path, "rb") as f:
-            return f.read(100000)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return os.read(fd, 100000)
+        finally:
+            os.close(fd)
     except OSError:
         return b""
 while not os.path.exists("FOLDER/paying"):
@@ -185,6 +216,7 @@ PAY = """#!/bin/sh
 touch FOLDER/paying
 while [ ! -e FOLDER/done ]; do sleep 0.1; done
 """
+PAY_IN_PROGRAM = "open('FOLDER/paying', 'w')\nwhile not os.path.exists('FOLDER/done'): time.sleep(0.1)\ndone()"
 
 
 def in_container(db, args, ids, first):
@@ -221,10 +253,14 @@ def functions(db, more="", **programs):
     os.chmod(db.config_file, 0o644)
 
 
-def beside_each_other(db, container=(), more=""):
-    """What a spy finds of a job that runs beside it as the same user."""
-    functions(db, more, spy=SPY, pay=PAY)
-    pay, spy = db.defer("pay", '{"card": "4111-SECRET"}'), db.defer("spy")
+def beside_each_other(db, container=(), more="", resident=False):
+    """What a spy finds of a job that runs at the same time as the same user, perhaps in a resident program."""
+    functions(db, more, spy=SPY, **({} if resident else {"pay": PAY}))
+    params = {"card": "4111-SECRET", "do": PAY_IN_PROGRAM.replace("FOLDER", os.path.join(db.dir, "out"))}
+    if resident:
+        with open(db.config_file) as f:
+            db.config(f.read() + program(db, functions=["pay"]))
+    pay, spy = db.defer("pay", json.dumps(params)), db.defer("spy")
     args = ["check_deferred", "--cnt", "2", "--runners", "2", "--user", "nobody"]
     if container:
         code, said = in_container(db, harness.command(args), *container)
@@ -237,8 +273,13 @@ def beside_each_other(db, container=(), more=""):
     return json.loads(db.one("select result from deferred.__deferred_log where job_id = %s", spy).replace("'", '"'))
 
 
-def test_functions_of_one_user_see_nothing_of_each_other(db):
-    assert beside_each_other(db) == []
+@pytest.mark.parametrize("resident", [False, True])
+def test_functions_of_one_user_see_nothing_of_each_other(db, resident):
+    assert beside_each_other(db, resident=resident) == []
+
+
+def test_a_resident_program_in_no_namespace_is_seen(db):
+    assert "mem" in beside_each_other(db, (65535, "true"), resident=True), "else the test before shows nothing"
 
 
 @pytest.mark.parametrize(
