@@ -28,28 +28,30 @@ NAME_VERSION := deferred-$(VERSION)
 sign = gpg --quiet --yes --local-user '$(SIGN_KEY)' --digest-algo SHA512 --output $3 $1 $2
 # The same files give the same bytes. All times are that of the last commit, or those of the tarball.
 DIST_XZ := -6
+DIST_PLACE := build
 DIST_TIME = $(or $(SOURCE_DATE_EPOCH),$(shell $(IN_GIT) && git log -1 --format=%ct || stat -c %Y CHANGELOG.md))
 IN_GIT = [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$(CURDIR)" ]
 .PHONY: dist deb check-packages
 dist:
-	@mkdir -p build
-	@if $(IN_GIT); then git ls-files; \
-		else find . -type f ! -path './build/*' ! -path './build-*' ! -path './.git/*' ! -name '*.pyc' \
-			-printf '%P\n'; fi | LC_ALL=C sort > build/dist.files
-	@TAR_OPTIONS= tar -c --format=ustar --transform 's,^,$(NAME_VERSION)/,' --owner=root:0 --group=root:0 \
-		--mode=u=rwX,go=rX --mtime=@$(DIST_TIME) --files-from=build/dist.files -f build/$(NAME_VERSION).tar
-	@XZ_OPT= XZ_DEFAULTS= xz -f -T1 $(DIST_XZ) build/$(NAME_VERSION).tar
-	@rm -f build/SHA256SUMS.asc && cd build && sha256sum $(NAME_VERSION).tar.xz > SHA256SUMS
-	@$(if $(SIGN_KEY),$(call sign,--armor --detach-sign,build/SHA256SUMS,build/SHA256SUMS.asc))
-	@echo build/$(NAME_VERSION).tar.xz
+	@mkdir -p $(DIST_PLACE) && new=$$(mktemp -d $(DIST_PLACE)/dist.XXXXXX) && trap "rm -r $$new" EXIT && \
+	if $(IN_GIT); then git ls-files; else \
+		find . -type f ! -path './build/*' ! -path './build-*' ! -path './.git/*' ! -name '*.pyc' -printf '%P\n'; \
+	fi | LC_ALL=C sort > $$new/files && \
+	TAR_OPTIONS= tar -c --format=ustar --transform 's,^,$(NAME_VERSION)/,' --owner=root:0 --group=root:0 \
+		--mode=u=rwX,go=rX --mtime=@$(DIST_TIME) --files-from=$$new/files -f $$new/$(NAME_VERSION).tar && \
+	XZ_OPT= XZ_DEFAULTS= xz -T1 $(DIST_XZ) $$new/$(NAME_VERSION).tar && \
+	(cd $$new && sha256sum *.xz > SHA256SUMS) && \
+	$(if $(SIGN_KEY),$(call sign,--armor --detach-sign,$$new/SHA256SUMS,$$new/SHA256SUMS.asc),:) && \
+	rm -f $(DIST_PLACE)/SHA256SUMS.asc $$new/files && mv $$new/* $(DIST_PLACE)
+	@echo $(DIST_PLACE)/$(NAME_VERSION).tar.xz
 
 # Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked
 # tarball. DEB_PLACE names another folder than build/deb. DEB_ARGS goes to dpkg-buildpackage.
 DEB_PLACE ?= build/deb
 deb: deps-deb dist
 	@rm -rf $(DEB_PLACE) && mkdir -p $(DEB_PLACE)
-	@cp build/$(NAME_VERSION).tar.xz $(DEB_PLACE)/deferred_$(VERSION).orig.tar.xz
-	@tar -C $(DEB_PLACE) -xf build/$(NAME_VERSION).tar.xz
+	@cp $(DIST_PLACE)/$(NAME_VERSION).tar.xz $(DEB_PLACE)/deferred_$(VERSION).orig.tar.xz
+	@tar -C $(DEB_PLACE) -xf $(DIST_PLACE)/$(NAME_VERSION).tar.xz
 	@cp -r cron/debian $(DEB_PLACE)/$(NAME_VERSION)/debian
 	@cd $(DEB_PLACE)/$(NAME_VERSION) && \
 		env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS dpkg-buildpackage -us -uc $(DEB_ARGS) > ../build.log 2>&1 || \
