@@ -18,8 +18,8 @@ import pytest  # noqa: E402
 import harness  # noqa: E402
 import pg  # noqa: E402
 
-# Valgrind cannot run what was built with the address sanitizer, and what asks the server alone, by SQL, or what measures
-# would only be run twice.
+# Valgrind cannot run what was built with the address sanitizer, and what asks the server alone, by
+# SQL, or what measures would only be run twice.
 collect_ignore = (
     ["bin/test_valgrind.py", "bench", "model", "mutants", "programs/test_conformance.py"]
     + [
@@ -80,7 +80,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What check.py has shortened, the second build of `make check`, meets each test once: with its first parameters, and none that is slow."""
+    """What check.py has shortened, the second build of `make check`, meets each test once: with its
+    first parameters, and none that is slow."""
     if "DEFERRED_TEST_SHORTENED" not in os.environ:
         return
     met, kept, rest = set(), [], []
@@ -110,7 +111,8 @@ def cluster():
 
 @pytest.fixture(scope="session")
 def admin(cluster):
-    """One connection that makes and drops the databases of all tests: programs and connections for each were a third of a usual test."""
+    """One connection that makes and drops the databases of all tests: programs and connections for
+    each were a third of a usual test."""
     connection = psycopg2.connect(cluster.conninfo())
     connection.autocommit = True
     yield connection.cursor()
@@ -119,8 +121,9 @@ def admin(cluster):
 
 @pytest.fixture
 def db(cluster, admin, request):
-    """A migrated database of the test's own: see harness.Db. Whatever a test does to programs and server, a ready job is beyond the place
-    of its lane, left over, or held once; a test that changes these tables by hand is marked `by_hand`."""
+    """A migrated database of the test's own: see harness.Db. Whatever a test does to programs and
+    server, a ready job is beyond the place of its lane, left over, or held once; a test that
+    changes these tables by hand is marked `by_hand`."""
     name = f"t{os.getpid()}_{harness.Db.count}"
     admin.execute(
         f"create database {name} template {TEMPLATE} strategy file_copy"

@@ -125,7 +125,8 @@ def navigation(path, titles):
     out = ""
     for name, members in groups.items():
         items = "".join(
-            f'<li><a href="{between(path, p)}"{" aria-current=page" if p == path else ""}>{html.escape(titles[p])}</a></li>'
+            f'<li><a '
+            f'href="{between(path, p)}"{" aria-current=page" if p == path else ""}>{html.escape(titles[p])}</a></li>'
             for p in members
         )
         out += f"<h2>{name}</h2><ul>{items}</ul>"
@@ -145,7 +146,8 @@ PAGE = """<!doctype html>
 <body>
 <a class="skip" href="#content">Skip to the content</a>
 <header><a href="{root}index.html">deferred</a>
-<form role="search" hidden><label for="search">Search</label> <input id="search" type="search" autocomplete="off"></form>
+<form role="search" hidden><label for="search">Search</label>
+<input id="search" type="search" autocomplete="off"></form>
 <ol id="found" aria-live="polite" aria-label="Search results"></ol></header>
 <nav aria-label="Pages"><details{open}><summary>Pages</summary>{navigation}</details></nav>
 <main id="content">

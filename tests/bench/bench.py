@@ -3,9 +3,9 @@
     bench.py [--quick] [--scale F] [--jobs N] [--rows N] [--rounds N] [SCENARIO...]
 
 A private server with durable settings is started for it, each scenario has databases of its own. Figures go
-to the terminal and, with charts, to build/bench (build/bench/quick after a trial), with full sizes also to RESULTS.md. Exit status 1 if a
-scenario failed: a run was wrong, lost or doubled a job, or said something. An aim that is not reached is no
-failure. See tests/bench/README.md.
+to the terminal and, with charts, to build/bench (build/bench/quick after a trial), with full sizes
+also to RESULTS.md. Exit status 1 if a scenario failed: a run was wrong, lost or doubled a job, or
+said something. An aim that is not reached is no failure. See tests/bench/README.md.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """PostgreSQL's own limit: the same rows in tables of schema plain, worked by pgbench with the best plain SQL we know.
 
-Two yardsticks. Skip-locked, as queues in PostgreSQL are mostly made (plain_one.sql, plain_two.sql): a claim updates each row.
-Lease, the design that is ours (lease_claim.sql, lease_batch.sql): a claim writes one row for the batch.
+Two yardsticks. Skip-locked, as queues in PostgreSQL are mostly made (plain_one.sql, plain_two.sql):
+a claim updates each row. Lease, the design that is ours (lease_claim.sql, lease_batch.sql): a claim
+writes one row for the batch.
 """
 
 import os
@@ -15,19 +16,24 @@ PLANNER = (
     " -c plan_cache_mode=force_generic_plan"
 )
 
-# bare is the one row of an application without a queue, columns a table of our columns without any index; the others
-# are our tables without partitions. hot is what a claim updates, with the columns and indexes that takes, ready what it leaves alone.
+# bare is the one row of an application without a queue, columns a table of our columns without any
+# index; the others are our tables without partitions. hot is what a claim updates, with the columns
+# and indexes that takes, ready what it leaves alone.
 SCHEMA = """
-create table bare (id bigint generated always as identity primary key, queue text not null, fn text not null, params json not null,
+create table bare (id bigint generated always as identity primary key, queue text not null, fn text not null,
+params json not null,
     created_at timestamptz not null default clock_timestamp());
 create schema plain;
 create table plain.columns (like deferred.__deferred including defaults);
 create sequence plain.id;
 alter table plain.columns alter id set default nextval('plain.id');
 create table plain.hot (like deferred.__deferred_hot including defaults, primary key (id))
-    with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
-alter table plain.hot add column if not exists visible_at timestamptz not null, add column if not exists attempt integer not null default 0,
-    add column if not exists receipt bigint, add column if not exists worker bigint, add column if not exists started_at timestamptz;
+    with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0);
+alter table plain.hot add column if not exists visible_at timestamptz not null,
+add column if not exists attempt integer not null default 0,
+    add column if not exists receipt bigint, add column if not exists worker bigint,
+    add column if not exists started_at timestamptz;
 create index on plain.hot (queue, priority desc, xid, id) where due_at is null and not limited and fn is not null;
 create table plain.ready (like deferred.__deferred_hot including defaults including indexes)
     with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
@@ -54,7 +60,8 @@ INTO = {"plain.hot": ("queue, fn, visible_at", "'default', 'noop', now()"), "pla
 
 
 def window_of(batch):
-    """Jobs among which skip-locked SQL draws a batch. check_deferred draws claims of fewer than 100 only, among that many."""
+    """Jobs among which skip-locked SQL draws a batch. check_deferred draws claims of fewer than 100
+    only, among that many."""
     return max(1000, 2 * batch)
 
 
@@ -99,7 +106,8 @@ class Plain:
             self.db.sql("delete from plain.hot where receipt is not null")  # what way "one" held when it stopped
         else:
             self.db.sql(
-                "with l as (delete from plain.lease returning ids) delete from plain.ready where id in (select unnest(ids) from l)"
+                "with l as (delete from plain.lease returning ids) delete from plain.ready "
+                "where id in (select unnest(ids) from l)"
             )
         self.fill(way, n - self.ready(way))
 
@@ -110,8 +118,8 @@ class Plain:
             window += batch * (clients - 1)  # as many as others may have locked
         before = self.ready(way)
         turns = 10**9 if seconds else max(1, jobs // (batch * clients)) + (way == "one")
-        # Tried again after a deadlock: in way "one" a claim may lock, for the moment it takes to see that it is too late, a row
-        # whose claimer is about to delete it.
+        # Tried again after a deadlock: in way "one" a claim may lock, for the moment it takes to
+        # see that it is too late, a row whose claimer is about to delete it.
         limit = ["-T", seconds] if seconds else ["-t", turns, "--max-tries=10"]
         cpu, start = self.db.stage.cpu_seconds(), time.monotonic()
         self.db.pgbench(

@@ -69,7 +69,10 @@ class Report:
         """Small print of a chart."""
         m = self.about["machine"]
         quick = "trial with small sizes; " if self.about["quick"] else ""
-        return f"{quick}{self.about['date'][:10]}, {m['cores']} cores, PostgreSQL {self.about['postgresql'].split()[0]} on the same machine"
+        return (
+            f"{quick}{self.about['date'][:10]}, {m['cores']} cores, PostgreSQL "
+            f"{self.about['postgresql'].split()[0]} on the same machine"
+        )
 
     @staticmethod
     def say(text):
@@ -164,7 +167,8 @@ def head(about):
     m = about["machine"]
     return (
         f"{about['date']}{'  (a trial with small sizes: the figures say nothing)' if about['quick'] else ''}\n"
-        f"{m['cores']} cores ({m['cpu']}), {m['memory_gib']} GiB, Linux {m['kernel']}, data on {m['disk']}, a durable write takes "
+        f"{m['cores']} cores ({m['cpu']}), {m['memory_gib']} GiB, Linux {m['kernel']}, data on {m['disk']}, a durable "
+        f"write takes "
         f"{m['fsync_us']} us\nPostgreSQL {about['postgresql']} on the same cores: "
         + ", ".join(f"{k} = {v}" for k, v in about["settings"].items())
         + f"\nmedians of {about['rounds']} round(s) in turns"

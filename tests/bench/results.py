@@ -7,9 +7,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "RESULTS.md")
 HEAD = """# What was measured
 
-`make bench` writes this file. [README.md](README.md) describes each line. A scenario that a run leaves out keeps its table and its
-date. A run with smaller sizes does not write here. `make bench-web` writes the table `web`; `rules`, `growth` and `peers` are
-written by hand.
+`make bench` writes this file. [README.md](README.md) describes each line. A scenario that a run
+leaves out keeps its table and its date. A run with smaller sizes does not write here.
+`make bench-web` writes the table `web`; `rules`, `growth` and `peers` are written by hand.
 """
 TABLE = "| | measured | ratio | aim | |\n|---|--:|--:|---|---|\n"
 
@@ -32,8 +32,10 @@ def section(name, title, about, rows):
     asked = "".join(f"; asked for --{k} {v}" for k, v in about.get("asked", {}).items())
     return (
         f"## {name}: {title}\n\n"
-        f"{about['date'][:10]}, medians of {about['rounds']} round(s){asked}. {m['cores']} cores ({m['cpu']}), {m['memory_gib']} GiB,"
-        f" Linux {m['kernel']}, data on {m['disk']}, a durable write takes {m['fsync_us']} us. PostgreSQL {about['postgresql'].split()[0]}"
+        f"{about['date'][:10]}, medians of {about['rounds']} round(s){asked}. {m['cores']} cores ({m['cpu']}), "
+        f"{m['memory_gib']} GiB,"
+        f" Linux {m['kernel']}, data on {m['disk']}, a durable write takes {m['fsync_us']} us. PostgreSQL "
+        f"{about['postgresql'].split()[0]}"
         f" on the same cores: {', '.join(f'{k} = {v}' for k, v in about['settings'].items())}.\n\n"
         + TABLE
         + "".join(line(row) for row in rows)
@@ -62,7 +64,8 @@ def sections(text):
 
 
 def record(path, order, name, text):
-    """Put this scenario's part in, in place of the one it had. order: the scenarios as they run; what is none of them stays, behind them."""
+    """Put this scenario's part in, in place of the one it had. order: the scenarios as they run;
+    what is none of them stays, behind them."""
     parts = {**sections(read(path)), name: text}
     write(
         path,

@@ -1,12 +1,13 @@
-"""`make bench-rules`: what it costs to make jobs of rows, and how the worked example of rules (tests/demo/archive.sql) goes over the
-number of agents.
+"""`make bench-rules`: what it costs to make jobs of rows, and how the worked example of rules
+(tests/demo/archive.sql) goes over the number of agents.
 
     rules.py [--quick] [--rows N] [--archive N] [--rounds N] [--seconds N]
 
-A private server with durable settings is started for it. Queueing is compared, in turns, with INSERT ... SELECT of the same rows into a
-bare table, and into both tables with their indexes, which is the least any way of queueing has to do. Then all agents work on
-one backlog, and their number is changed while they run: figures are archived rows a second while so many of them run. At the end each old
-row must have been archived exactly once. Figures go to the terminal and to build/bench/rules.json.
+A private server with durable settings is started for it. Queueing is compared, in turns, with
+INSERT ... SELECT of the same rows into a bare table, and into both tables with their indexes, which
+is the least any way of queueing has to do. Then all agents work on one backlog, and their number is
+changed while they run: figures are archived rows a second while so many of them run. At the end
+each old row must have been archived exactly once. Figures go to the terminal and to build/bench/rules.json.
 """
 
 import argparse
@@ -28,8 +29,10 @@ from stage import SETTINGS, Failed, Stage, pg  # noqa: E402
 from turns import in_turns  # noqa: E402
 
 RULES = {
-    "archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document where changed_at < now() - interval '3 years'",
-    "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task where done_at < now() - interval '3 years'",
+    "archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document "
+    "where changed_at < now() - interval '3 years'",
+    "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task "
+    "where done_at < now() - interval '3 years'",
 }
 AGENTS = (1, 2, 8, 50)
 
@@ -98,7 +101,8 @@ class Rules:
             ]
         )
         self.sql(
-            "create table bare_jobs (id bigint, queue text, fn text, params json, key text, created_at timestamptz, created_by name)"
+            "create table bare_jobs (id bigint, queue text, fn text, params json, key text, created_at timestamptz, "
+            "created_by name)"
         )
         self.config = os.path.join(self.folder, "deferred.conf")
         with open(self.config, "w") as f:
@@ -260,7 +264,8 @@ class Rules:
             if count != (old, old, self.rows - old):
                 raise Failed(f"{table}: {count} archived, different, left")
         self.report.say(
-            f"every one of {total:,} rows was archived exactly once, {killed} agents having been killed by SIGKILL at work"
+            f"every one of {total:,} rows was archived exactly once, {killed} agents having been killed by SIGKILL at "
+            f"work"
         )
 
     def close(self):

@@ -108,7 +108,8 @@ def main():
         for r, s in seconds.items():
             back = statistics.median(x["back_to_one_seconds"] for x in found[r])
             print(
-                f"runners {r:6} {jobs} jobs of 5 ms in {s:6.2f} s, {jobs / s:7.0f}/s; back to one runner after {back:.1f} s"
+                f"runners {r:6} {jobs} jobs of 5 ms in {s:6.2f} s, {jobs / s:7.0f}/s; back to one runner after "
+                f"{back:.1f} s"
             )
         print(f"1..16 against 16: {seconds['16'] / seconds['1..16']:.2f}")
         print("decisions of the last burst:", *found["1..16"][-1]["steps"], sep="\n    ")

@@ -251,7 +251,8 @@ class Database:
         )
         if (rows, jobs, ok, hot, both) != (done, done, done, left, 0):
             raise Failed(
-                f"{done} jobs were to be done and {left} to be left; the log has {rows} rows of {jobs} jobs, {ok} of them ok; "
+                f"{done} jobs were to be done and {left} to be left; the log has {rows} rows of {jobs} jobs, {ok} of "
+                f"them ok; "
                 f"{hot} are left, {both} of which are in the log"
             )
 

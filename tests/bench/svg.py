@@ -75,7 +75,8 @@ class Drawing:
     def line(self, x1, y1, x2, y2, stroke="#e2e2e2", width=1.0, dash=""):
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         self.add(
-            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" stroke-width="{width}"{dashed}/>'
+            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}" '
+            f'stroke-width="{width}"{dashed}/>'
         )
 
     def y_axis(self, label, high):
@@ -116,7 +117,8 @@ class Drawing:
     def save(self, path):
         with open(path, "w", encoding="utf-8") as f:
             f.write(
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+                f'height="{HEIGHT}" '
                 'font-family="DejaVu Sans, Helvetica, Arial, sans-serif">\n' + "\n".join(self.parts) + "\n</svg>\n"
             )
 
@@ -149,7 +151,8 @@ def lines(path, title, x_label, y_label, series, x_ticks=None, log_x=False, note
         path_points = " ".join(f"{x(px):.1f},{y(py):.1f}" for px, py in s[1])
         dashed = f' stroke-dasharray="{dash(s)}"' if dash(s) else ""
         d.add(
-            f'<polyline points="{path_points}" fill="none" stroke="{colour(i, s)}" stroke-width="2.2" stroke-linejoin="round"{dashed}/>'
+            f'<polyline points="{path_points}" fill="none" stroke="{colour(i, s)}" stroke-width="2.2" '
+            f'stroke-linejoin="round"{dashed}/>'
         )
         for px, py in s[1] if dots else []:
             d.add(f'<circle cx="{x(px):.1f}" cy="{y(py):.1f}" r="3.2" fill="{colour(i, s)}"/>')

@@ -54,7 +54,8 @@ def done(bench_db):
         "delete from deferred.__deferred_log where job_id = (select min(job_id) from deferred.__deferred_log)",
         "insert into deferred.__deferred_log select * from deferred.__deferred_log limit 1",
         "delete from deferred.__deferred_hot where id = (select min(id) from deferred.__deferred_hot)",
-        "update deferred.__deferred_log set outcome = 'failed' where job_id = (select min(job_id) from deferred.__deferred_log)",
+        "update deferred.__deferred_log set outcome = 'failed' where job_id = (select min(job_id) "
+        "from deferred.__deferred_log)",
         "update deferred.__deferred_log set job_id = (select min(id) from deferred.__deferred_hot)"
         " where job_id = (select min(job_id) from deferred.__deferred_log)",
     ],
@@ -115,7 +116,8 @@ def claimed(db, wanted):
 
 
 def test_the_second_yardstick_misses_no_job_that_is_committed_late(bench_db):
-    """Claims go on beside a writer that has stored jobs and not committed, one that rolls back, and one with a savepoint."""
+    """Claims go on beside a writer that has stored jobs and not committed, one that rolls back, and
+    one with a savepoint."""
     plain.Plain(bench_db)
     insert = (
         f"insert into plain.ready (id, {stage.HOT_COLUMNS}) select n, {stage.HOT_VALUES} from generate_series(%s, %s) n"

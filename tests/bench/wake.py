@@ -145,7 +145,8 @@ class Bench:
         return float(next(line for line in said.stdout.splitlines() if line.startswith("tps")).split()[2])
 
     def enqueue(self, clients):
-        """Calls a second: nobody there; workers busy, polling and listening; a listener asleep for another queue; one that is woken."""
+        """Calls a second: nobody there; workers busy, polling and listening; a listener asleep for
+        another queue; one that is woken."""
         found = {}
 
         def note(name):

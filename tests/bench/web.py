@@ -81,19 +81,24 @@ MEANT_FOR = {"rows": 100000000, "ready": 10000000}
 AIM_MS = {"median": 50, "p99": 300}
 AIM_RATIO = 0.98
 AIM_OPEN = 0.005  # of a processor
-# As page.js asks, milliseconds, where the last answer took so long: while somebody looks, and once nobody has touched it for ten minutes.
+# As page.js asks, milliseconds, where the last answer took so long: while somebody looks, and once
+# nobody has touched it for ten minutes.
 PAUSES = {"looked at": lambda took: max(2000, 50 * took), "left alone": lambda took: max(10000, 250 * took)}
 
 CALLS = """
 insert into deferred.__deferred (id, queue, fn, params, label, created_at, created_by, tags)
-select i, 'q' || i % 6, 'f' || i % 20, ('{{"customer": ' || i % 100000 || '}}')::json, 'order ' || i, now() - ({n} - i) * interval '7 days' / {n}, 'bench',
+select i, 'q' || i % 6, 'f' || i % 20, ('{{"customer": ' || i % 100000 || '}}')::json, 'order ' || i,
+now() - ({n} - i) * interval '7 days' / {n}, 'bench',
        case when i % 100000 = 0 then '{{rare}}'::text[] end
 from generate_series({lo}::bigint, {hi}::bigint) i"""
 ATTEMPTS = """
-insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, finished_at, worker, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
-select i, 1, case when i % 100 = 0 then 'failed' else 'ok' end, true, case when i % 100 = 0 then 'no order ' || i end, t, t + interval '0.1 s', 1, 'bench 1.0 1',
+insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, finished_at, worker,
+plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
+select i, 1, case when i % 100 = 0 then 'failed' else 'ok' end, true,
+case when i % 100 = 0 then 'no order ' || i end, t, t + interval '0.1 s', 1, 'bench 1.0 1',
        1000 + i % 100000, 100000, 500, 300, 9000
-from generate_series({lo}::bigint, {hi}::bigint) i cross join lateral (select now() - interval '3 s' - ({n} - i) * interval '7 days' / {n} as t) x"""
+from generate_series({lo}::bigint, {hi}::bigint) i cross
+join lateral (select now() - interval '3 s' - ({n} - i) * interval '7 days' / {n} as t) x"""
 READY = """
 select count(*) from generate_series(1, %s, 1000) b cross join lateral (select count(*) from deferred.defer_many((
     select json_agg(json_build_object('fn', 'noop', 'queue', %s)) from generate_series(b, least(b + 999, %s))))) x"""
@@ -130,15 +135,18 @@ class Bench:
         with open(self.conf, "w") as f:
             os.fchmod(f.fileno(), 0o600)
             f.write(
-                f'database {{ conninfo = "{self.conninfo}" }}\nplugin_dir = "{pg.BUILD}/plugins"\npidfile = "{self.conf}.pid"\nallow_root = 1\nlog_level = error\n'
+                f'database {{ conninfo = "{self.conninfo}" }}\nplugin_dir = "{pg.BUILD}/plugins"\npidfile = '
+                f'"{self.conf}.pid"\nallow_root = 1\nlog_level = error\n'
             )
         self.db = psycopg2.connect(self.conninfo)
         self.db.autocommit = True
         self.c = self.db.cursor()
         self.c.execute(
-            "set synchronous_commit = off; insert into deferred.__deferred_worker (instance, host, pid, version, ended_at) values ('b', 'b', 1, '1', now()); "
+            "set synchronous_commit = off; insert into deferred.__deferred_worker (instance, host, pid, version, "
+            "ended_at) values ('b', 'b', 1, '1', now()); "
             "insert into deferred.__deferred_queue (name) select 'q' || i from generate_series(0, 5) i; "
-            "create role password_people; create role ann login password 'bench' in role password_people, deferred_operator"
+            "create role password_people; create role ann login password 'bench' in role password_people, "
+            "deferred_operator"
         )
         self.fill()
         began = time.monotonic()
@@ -164,11 +172,13 @@ class Bench:
                 future.result()
 
     def fill(self):
-        """Calls by one connection and attempts by another, into partitions without indexes but for the primary key; then the figures by one, and by another what is
-        left. What lies in a partition is in the order in which it would have come."""
+        """Calls by one connection and attempts by another, into partitions without indexes but for
+        the primary key; then the figures by one, and by another what is left. What lies in a
+        partition is in the order in which it would have come."""
         rows, began = self.args.rows, time.monotonic()
         self.c.execute(
-            "select pg_get_indexdef(i.indexrelid), i.indexrelid::regclass from pg_index i where i.indrelid in ('deferred.__deferred'::regclass, "
+            "select pg_get_indexdef(i.indexrelid), i.indexrelid::regclass from pg_index i "
+            "where i.indrelid in ('deferred.__deferred'::regclass, "
             "'deferred.__deferred_log'::regclass) and not i.indisunique"
         )
         self.indexes = [
@@ -187,7 +197,8 @@ class Bench:
         self.say(f"figures, the other indexes, {self.args.ready:,} ready jobs in {time.monotonic() - began:.0f} s")
 
     def fill_partitions(self, parent, column, wanted, statement, size):
-        """Those that are there are empty: emptied, they count as made by this transaction. wanted: (name, first, past)"""
+        """Those that are there are empty: emptied, they count as made by this transaction. wanted:
+        (name, first, past)"""
         db = psycopg2.connect(self.conninfo)
         c = db.cursor()
         for name, first, past in wanted:
@@ -216,8 +227,10 @@ class Bench:
     def fill_attempts(self):
         with contextlib.closing(self.connect()) as db, db.cursor() as c:
             c.execute(
-                "select to_char(w, 'YYYYMMDD'), w::date::text || ' 00:00:00+00', (w + interval '7 days')::date::text || ' 00:00:00+00' "
-                "from generate_series(date_trunc('week', (now() - interval '7 days 1 hour') at time zone 'UTC'), now() at time zone 'UTC', interval '7 days') w"
+                "select to_char(w, 'YYYYMMDD'), w::date::text || ' 00:00:00+00', "
+                "(w + interval '7 days')::date::text || ' 00:00:00+00' "
+                "from generate_series(date_trunc('week', (now() - interval '7 days 1 hour') at time zone 'UTC'), "
+                "now() at time zone 'UTC', interval '7 days') w"
             )
             wanted = [("__deferred_log_" + week, first, past) for week, first, past in c.fetchall()]
         self.fill_partitions("__deferred_log", "finished_at", wanted, ATTEMPTS, self.args.rows)
@@ -238,8 +251,10 @@ class Bench:
         with contextlib.closing(self.connect()) as db, db.cursor() as c:
             c.execute("select deferred.maintain()")
             c.execute(
-                "update deferred.__deferred_folded set folded_to = date_bin('1 hour', now() - interval '1 day', '2000-01-01 00:00+00'), id_to = %s, slice = '1 minute', "
-                "exact_to = date_bin('1 minute', now() - interval '70 minutes', '2000-01-01 00:00+00') returning folded_to",
+                "update deferred.__deferred_folded set folded_to = date_bin('1 hour', now() - interval '1 day', "
+                "'2000-01-01 00:00+00'), id_to = %s, slice = '1 minute', "
+                "exact_to = date_bin('1 minute', now() - interval '70 minutes', '2000-01-01 00:00+00') returning "
+                "folded_to",
                 (self.args.rows - self.args.rows // 7,),
             )
             first = c.fetchone()[0]
@@ -252,7 +267,8 @@ class Bench:
             )
             self.fold_s = time.monotonic() - began
             c.execute(
-                "create temporary table day as select * from deferred.__deferred_sum where span > 0 and at >= %s and at < %s::timestamptz + interval '1 day'",
+                "create temporary table day as select * from deferred.__deferred_sum where span > 0 and at >= %s "
+                "and at < %s::timestamptz + interval '1 day'",
                 (first, first),
             )
             for days in range(1, 7):
@@ -299,7 +315,8 @@ class Bench:
             return [int(word) for word in f.read().split()]
 
     def open_page(self):
-        """Share of a processor that the overview takes, by how it is kept fresh; many answers are asked for, one by one, and more seldom than they are to be had anew."""
+        """Share of a processor that the overview takes, by how it is kept fresh; many answers are
+        asked for, one by one, and more seldom than they are to be had anew."""
         subprocess.run(
             [os.path.join(pg.BUILD, "bin", "deferred"), "fold", "--config", self.conf],
             env=self.env,
@@ -355,8 +372,9 @@ class Bench:
         time.sleep(max(0, until - time.time()))
 
     def execute(self):
-        """One run. [(jobs a second without a page, with one, what that took of a processor)], [(without, without)], one for each pair of windows. Windows begin and end by the clock
-        of the server, which is the one of this machine."""
+        """One run. [(jobs a second without a page, with one, what that took of a processor)],
+        [(without, without)], one for each pair of windows. Windows begin and end by the clock of
+        the server, which is the one of this machine."""
         jobs, seen, page_s = self.args.jobs, [], []
         self.ask, self.tag = self.visitor(), None
         self.defer(jobs)
@@ -377,7 +395,8 @@ class Bench:
             seen.append(windows.Window(on, begin, time.time()))
             page_s.append(sum(s - before.get(pid, 0) for pid, s in self.page_s().items()))
         self.c.execute(
-            "select count(*), count(*) filter (where outcome = 'ok'), extract(epoch from min(finished_at))::float8, extract(epoch from max(finished_at))::float8 "
+            "select count(*), count(*) filter (where outcome = 'ok'), extract(epoch "
+            "from min(finished_at))::float8, extract(epoch from max(finished_at))::float8 "
             "from deferred.__deferred_log where finished_at > %s",
             (began,),
         )
@@ -396,7 +415,8 @@ class Bench:
         """Jobs a second that ended, by window."""
         bounds = [bound for w in seen for bound in (w.begin, w.end)]
         self.c.execute(
-            "select width_bucket(extract(epoch from finished_at)::float8, %s::float8[]), count(*) from deferred.__deferred_log where finished_at > %s group by 1",
+            "select width_bucket(extract(epoch from finished_at)::float8, %s::float8[]), count(*) "
+            "from deferred.__deferred_log where finished_at > %s group by 1",
             (bounds, began),
         )
         count = dict(self.c.fetchall())
@@ -492,7 +512,8 @@ def main():
             bench.prepare()
             bench.open_web()
             print(
-                f"{args.rows:,} rows of log, a day of it folded in {bench.fold_s:.1f} s, {args.ready:,} ready jobs, {bench.bytes / 1e9:.1f} GB",
+                f"{args.rows:,} rows of log, a day of it folded in {bench.fold_s:.1f} s, {args.ready:,} ready jobs, "
+                f"{bench.bytes / 1e9:.1f} GB",
                 flush=True,
             )
             pages = bench.pages()
@@ -519,11 +540,14 @@ def main():
     missed = [ratio < AIM_RATIO, opened["left alone"] > AIM_OPEN]
     print(
         f"executed: {plain:,.0f} jobs/s, with an open page {watched:,.0f}: ratio {ratio:.3f} (aim >= {AIM_RATIO}), "
-        f"quartiles {quartiles[0]:.3f}, {quartiles[1]:.3f}, {quartiles[2]:.3f} of {len(pairs)} pairs of windows; the page took {executing:.2%} of a processor\n"
-        f"without a page in both windows: quartiles {by_itself[0]:.3f}, {by_itself[1]:.3f}, {by_itself[2]:.3f} of {len(control)} pairs"
+        f"quartiles {quartiles[0]:.3f}, {quartiles[1]:.3f}, {quartiles[2]:.3f} of {len(pairs)} pairs of windows; the "
+        f"page took {executing:.2%} of a processor\n"
+        f"without a page in both windows: quartiles {by_itself[0]:.3f}, {by_itself[1]:.3f}, {by_itself[2]:.3f} of "
+        f"{len(control)} pairs"
     )
     print(
-        f"an open page takes {opened['looked at']:.2%} of a processor while it is looked at, {opened['left alone']:.2%} left alone (aim <= {AIM_OPEN:.1%})"
+        f"an open page takes {opened['looked at']:.2%} of a processor while it is looked at, "
+        f"{opened['left alone']:.2%} left alone (aim <= {AIM_OPEN:.1%})"
     )
     for kind, aim in AIM_MS.items():
         path, worst = max(((p, ms[kind]) for p, ms in pages.items()), key=lambda x: x[1])

@@ -1,6 +1,8 @@
-"""Measuring in windows: something is done and left alone in turns while one run is under way, for a machine changes its speed by more from run to run than from
-one moment to the next. Off, on; on, off; off, off, ...: each two are a pair, and what grows or fades in the course of the run cancels out over two pairs. In each third
-pair it is left alone all the time: how much these two differ is what the machine does by itself, and less than that cannot be told."""
+"""Measuring in windows: something is done and left alone in turns while one run is under way, for a
+machine changes its speed by more from run to run than from one moment to the next. Off, on; on,
+off; off, off, ...: each two are a pair, and what grows or fades in the course of the run cancels
+out over two pairs. In each third pair it is left alone all the time: how much these two differ is
+what the machine does by itself, and less than that cannot be told."""
 
 import statistics
 import typing
@@ -20,7 +22,8 @@ def on(i):
 
 
 def pairs(windows, first, last):
-    """[(off, on)], [(off, off)]: numbers of windows in the run's order; of those pairs only in both of which it was under way all the time, from first to last."""
+    """[(off, on)], [(off, off)]: numbers of windows in the run's order; of those pairs only in both
+    of which it was under way all the time, from first to last."""
     whole = [w.begin >= first and w.end <= last for w in windows]
     both = [
         (i, i + 1) if not windows[i].on else (i + 1, i)

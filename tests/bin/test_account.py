@@ -64,7 +64,8 @@ def test_the_connection_string_is_what_client_libraries_take(accounts):
     text = account(accounts, "rotate", "acct", "--key", "2", "--endpoint", "http://127.0.0.1:10001")
     key = re.search(r"key 2:   (\S+)", text).group(1)
     assert (
-        f"connection string: DefaultEndpointsProtocol=http;AccountName=acct;AccountKey={key};QueueEndpoint=http://127.0.0.1:10001/acct;\n"
+        f"connection string: "
+        f"DefaultEndpointsProtocol=http;AccountName=acct;AccountKey={key};QueueEndpoint=http://127.0.0.1:10001/acct;\n"
         in text
     )
     assert "key 1" not in text

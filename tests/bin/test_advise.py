@@ -1,5 +1,5 @@
-"""`deferred simulate` and `deferred advise`: what they say of a log made up, what they refuse, and whether what is advised
-comes true with the real check_deferred.
+"""`deferred simulate` and `deferred advise`: what they say of a log made up, what they refuse, and
+whether what is advised comes true with the real check_deferred.
 
 Cron is played here, in scaled time: an interval lasts so many seconds instead of minutes, and so do run times. What a
 start of check_deferred takes, and what lies between two attempts, cannot be scaled: it is measured, first to advise,
@@ -37,7 +37,8 @@ def ask(db, command, *args, code=OK, env=None):
 
 
 def test_what_the_log_tells(db):
-    """Two queues; as a viewer, in words and as JSON; one that is too small, one that is not there; sums that are not folded yet and those that are."""
+    """Two queues; as a viewer, in words and as JSON; one that is too small, one that is not there;
+    sums that are not folded yet and those that are."""
     rng = random.Random(3)
     name, viewer = login(db, "deferred_viewer")
     said = db.run(["deferred", "advise"])
@@ -48,7 +49,8 @@ def test_what_the_log_tells(db):
     assert db.run(["deferred", "simulate"]).stderr == (
         "deferred: the log has no attempts in that time to be replayed\nhint: go back further with --since\n"
     )
-    tick = "date_bin('2 minutes', now(), 'epoch')"  # as the jobs come, so the promise: from one moment to the next it is 120 s, or a little more
+    # as the jobs come, so the promise: from one moment to the next it is 120 s, or a little more
+    tick = "date_bin('2 minutes', now(), 'epoch')"
     write_log(db, history(rng, 0.5, lambda r: 4.0, 2), "mail", tick)
     write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images", tick)
     few = ask(db, "advise", "--queue", "images", code=NOT_DONE)
@@ -72,8 +74,8 @@ def test_what_the_log_tells(db):
     assert max(w["p95_s"] for w in told["waits"]) == told["predicted_s"]
     (line,) = told["lines"]
     assert (
-        line
-        == f"*/2 * * * *   root   {program('check_deferred')} --cnt {told['cnt']:.0f} --if-running=skip 2>>/var/log/deferred.log"
+        line == f"*/2 * * * *   root   {program('check_deferred')} --cnt {told['cnt']:.0f} --if-running=skip "
+        f"2>>/var/log/deferred.log"
     )
     assert told["attempts"] == ask(db, "simulate", "--line", "*/2 * * * * --cnt 0", env=viewer)["attempts"]
 
@@ -132,7 +134,8 @@ def test_what_the_log_tells(db):
 
     # What has arrived and not begun is no part of the log, and counts all the same.
     db.sql(
-        "insert into deferred.__deferred (id, queue, fn, params, created_at) select nextval('deferred.__deferred_id_seq'), 'mail', 'sleep', '{}', "
+        "insert into deferred.__deferred (id, queue, fn, params, "
+        "created_at) select nextval('deferred.__deferred_id_seq'), 'mail', 'sleep', '{}', "
         "now() - interval '3 hours' from generate_series(1, 2000)"
     )
     db.run(["deferred", "fold", "--rebuild"])
@@ -141,7 +144,8 @@ def test_what_the_log_tells(db):
 
 
 def test_several_lines_and_services(db):
-    """Each queue has lines of its own, times of day, a start that replaces; run times that grow; what is no line is quoted, and what mends it is said."""
+    """Each queue has lines of its own, times of day, a start that replaces; run times that grow;
+    what is no line is quoted, and what mends it is said."""
     rng = random.Random(5)
     write_log(db, history(rng, 0.5, lambda r: 4.0, 2), "mail")
     write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images")
@@ -195,7 +199,8 @@ def test_several_lines_and_services(db):
         (
             ["--line", "61 * * * * --cnt 1"],
             65,
-            "line '61 * * * * --cnt 1': schedule rule '61 * * * *': minute '61' is out of range (0 to 59)\nhint: write numbers from 0 to 59",
+            "line '61 * * * * --cnt 1': schedule rule '61 * * * *': minute '61' is out of range (0 to 59)\nhint: "
+            "write numbers from 0 to 59",
         ),
         (
             ["--line", "0 0 L * * --cnt 1"],
@@ -244,17 +249,21 @@ def test_an_advice_begins_with_what_the_lines_of_today_give(db):
 
     # A line is seen where there was work: some of its starts were not.
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode, queues) "
-        "select h || ':/run/d.pid#1.1@1', h, 1, '1', t, t, t, 3, 1, 'run', q from (values ('a', null::text[]), ('b', '{other}')) v(h, q), "
+        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, "
+        "runners, mode, queues) "
+        "select h || ':/run/d.pid#1.1@1', h, 1, '1', t, t, t, 3, 1, 'run', q "
+        "from (values ('a', null::text[]), ('b', '{other}')) v(h, q), "
         "generate_series(now() - interval '3 hours', now(), interval '5 min') with ordinality s(t, i) where i % 4 <> 0"
     )
     # What nobody can have been started by is passed over: whoever may run jobs could have written it.
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version, cnt, runners, mode, queues) values ('A:/run/d.pid#1.1@1', 'A', 1, '1', 0, 4, 'listen', array['mail', 'x --bogus'])"
+        "insert into deferred.__deferred_worker (instance, host, pid, version, cnt, runners, mode, queues) "
+        "values ('A:/run/d.pid#1.1@1', 'A', 1, '1', 0, 4, 'listen', array['mail', 'x --bogus'])"
     )
     words = db.run(["deferred", "advise", "--queue", "mail"]).stdout
     assert re.match(
-        r"today: 95 % of the jobs start within \S+, the longest wait is \S+, in a replay of the log with the crontab lines of the last day\n"
+        r"today: 95 % of the jobs start within \S+, the longest wait is \S+, in a replay of the log with the crontab "
+        r"lines of the last day\n"
         r"      \*/5 \* \* \* \* --cnt 3 --runners 1 --if-running=skip\n\n# in /etc/cron.d/deferred",
         words,
     ), words
@@ -265,7 +274,8 @@ def test_an_advice_begins_with_what_the_lines_of_today_give(db):
     )
     assert len(ask(db, "advise")["today"]["lines"]) == 2
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version, cnt, runners, mode, queues) values ('c:/run/d.pid#1.1@1', 'c', 1, '1', 0, 4, 'listen', '{mail,img}')"
+        "insert into deferred.__deferred_worker (instance, host, pid, version, cnt, runners, mode, queues) "
+        "values ('c:/run/d.pid#1.1@1', 'c', 1, '1', 0, 4, 'listen', '{mail,img}')"
     )
     assert ask(db, "advise")["today"]["lines"][-1] == "--cnt 0 --runners 4 --queue img --queue mail"
     db.sql("update deferred.__deferred_worker set mode = 'loop' where host = 'c'")
@@ -309,12 +319,16 @@ def test_what_is_no_question(db, args):
 
 
 def test_only_so_much_of_the_log_is_read(db):
-    """A queue whose busiest hour lies before what may be read: that is read too, and what is said is that the log reaches back further."""
+    """A queue whose busiest hour lies before what may be read: that is read too, and what is said
+    is that the log reaches back further."""
     db.sql(
         """
-        with job as (select nextval('deferred.__deferred_id_seq') as id, now() - i * interval '2 seconds' - interval '1 min' as at from generate_series(1, 52000) i
-                     union all select nextval('deferred.__deferred_id_seq'), date_trunc('hour', now()) - interval '50 hours' + i * interval '500 ms' from generate_series(1, 7000) i),
-        call as (insert into deferred.__deferred (id, queue, fn, params, created_at) select id, 'default', 'noop', '{}', at from job)
+        with job as (select nextval('deferred.__deferred_id_seq') as id,
+        now() - i * interval '2 seconds' - interval '1 min' as at from generate_series(1, 52000) i
+                     union all select nextval('deferred.__deferred_id_seq'), date_trunc('hour',
+                     now()) - interval '50 hours' + i * interval '500 ms' from generate_series(1, 7000) i),
+        call as (insert into deferred.__deferred (id, queue, fn, params, created_at) select id, 'default',
+        'noop', '{}', at from job)
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us)
         select id, 1, 'ok', true, at, at, 0, 100000 from job"""
     )
@@ -349,7 +363,8 @@ def forget(db, past=()):
     db.sql("delete from deferred.__deferred_log; delete from deferred.__deferred")
     write_log(db, past)
     db.sql(
-        "delete from deferred.__deferred_sum; update deferred.__deferred_folded set folded_to = now(), id_to = (select last_value from deferred.__deferred_id_seq)"
+        "delete from deferred.__deferred_sum; update deferred.__deferred_folded "
+        "set folded_to = now(), id_to = (select last_value from deferred.__deferred_id_seq)"
     )
 
 
@@ -361,7 +376,8 @@ def measured_start(db):
         began = time.time()
         assert db.run(["check_deferred", "--cnt", "3"]).returncode == 0
         rows = db.sql(
-            "select extract(epoch from started_at)::float8, extract(epoch from finished_at)::float8 from deferred.__deferred_log where job_id = any (%s) order by 1",
+            "select extract(epoch from started_at)::float8, extract(epoch from finished_at)::float8 "
+            "from deferred.__deferred_log where job_id = any (%s) order by 1",
             jobs,
         )
         starts.append(rows[0][0] - began)
@@ -370,7 +386,8 @@ def measured_start(db):
 
 
 def play(db, lines, interval, jobs, seconds):
-    """Cron starts the lines each so many seconds; jobs, (when, run time), are deferred when they come. A service is started once. Returns the moment it began."""
+    """Cron starts the lines each so many seconds; jobs, (when, run time), are deferred when they
+    come. A service is started once. Returns the moment it began."""
     events = sorted(
         [(t, 1, run) for t, run in jobs]
         + ([(i * interval, 0, None) for i in range(int(seconds / interval) + 3)] if interval else [(0, 0, None)])
@@ -388,11 +405,13 @@ def play(db, lines, interval, jobs, seconds):
 
 
 def overheads(db, begin, interval):
-    """Seconds from a tick to the first attempt of a run, and from one attempt of a runner to the next, medians of what has just been."""
+    """Seconds from a tick to the first attempt of a run, and from one attempt of a runner to the
+    next, medians of what has just been."""
     starts, gaps = [], []
     for first, rows in db.sql(
         """
-            select min(extract(epoch from l.started_at))::float8, array_agg(extract(epoch from l.started_at)::float8 order by l.started_at)
+            select min(extract(epoch from l.started_at))::float8, array_agg(extract(epoch
+            from l.started_at)::float8 order by l.started_at)
                    || array_agg(extract(epoch from l.finished_at)::float8 order by l.started_at)
             from deferred.__deferred_log l group by l.worker"""
     ):
@@ -451,11 +470,15 @@ def test_what_is_advised_comes_true(db, seed):
     given = [word for line in told["lines"] for word in ("--line" if interval else "--service", line)]
     then = ask(db, "simulate", *given, *overhead(*took))["waits"][-1]["p95_s"]
     print(
-        f"seed {seed}: {told['interval_s']:.0f} s, {told['instances']} x {told['runners']}, cnt {told['cnt']}; 1:{scale:.0f}; {len(waits)} jobs: "
-        f"promised {told['predicted_s']:.1f} s, bound {told['bound_s']:.1f} s, measured {p95:.1f} s ({p95 / told['predicted_s'] - 1:+.0%}); "
-        f"start {start:.3f} s, then {took[0]:.3f} s, between {between:.3f} s, then {took[1]:.3f} s, for which the promise is {then:.1f} s ({p95 / then - 1:+.0%})"
+        f"seed {seed}: {told['interval_s']:.0f} s, {told['instances']} x {told['runners']}, cnt {told['cnt']}; "
+        f"1:{scale:.0f}; {len(waits)} jobs: "
+        f"promised {told['predicted_s']:.1f} s, bound {told['bound_s']:.1f} s, measured {p95:.1f} s "
+        f"({p95 / told['predicted_s'] - 1:+.0%}); "
+        f"start {start:.3f} s, then {took[0]:.3f} s, between {between:.3f} s, then {took[1]:.3f} s, for which the "
+        f"promise is {then:.1f} s ({p95 / then - 1:+.0%})"
     )
-    # Beside other tests a few runs are late, and of five there are none to spare: how near it comes is what make check-advise asserts.
+    # Beside other tests a few runs are late, and of five there are none to spare: how near it comes
+    # is what make check-advise asserts.
     assert 0.8 < p95 / then < 1.2 if ALL else 0.4 < p95 / then < 2.5
 
 

@@ -10,7 +10,8 @@ import pytest
 from harness import run, wait_for
 
 HOOK = """#!/bin/sh
-printf '%s|%s|%s|%s|%s\\n' "$DEFERRED_ALERT_CAUSE" "$DEFERRED_ALERT_NAME" "$DEFERRED_ALERT_TEXT" "$(env | grep -c -e DEFERRED_DB -e PGPASS)" "$(cat)" >> "$(dirname "$0")/told"
+printf '%s|%s|%s|%s|%s\\n' "$DEFERRED_ALERT_CAUSE" "$DEFERRED_ALERT_NAME" "$DEFERRED_ALERT_TEXT" \\
+    "$(env | grep -c -e DEFERRED_DB -e PGPASS)" "$(cat)" >> "$(dirname "$0")/told"
 """
 
 
@@ -87,11 +88,13 @@ def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
     for _ in range(2):
         check(db, "--queue", "alert")
         db.sql(
-            "update deferred.__deferred_hot set due_at = now(), visible_at = now() where due_at > now() and fn = 'deferred-alert'"
+            "update deferred.__deferred_hot set due_at = now(), visible_at = now() where due_at > now() "
+            "and fn = 'deferred-alert'"
         )
     check(db, "--queue", "alert")
     assert db.sql(
-        "select l.attempt, l.outcome, l.final from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'deferred-alert' and l.outcome <> 'ok' "
+        "select l.attempt, l.outcome, l.final from deferred.__deferred_log l join deferred.__deferred d "
+        "on d.id = l.job_id where d.fn = 'deferred-alert' and l.outcome <> 'ok' "
         "order by 1"
     ) == [(1, "failed", False), (2, "failed", True)]
     ago(db)
@@ -100,7 +103,8 @@ def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
     assert db.run(["deferred", "alert", "x"]).returncode == 64
     # Who wants to be told nothing is not, and a list of what stands is for whoever may look.
     db.sql(
-        "select deferred.__alert_found('late', 'mail', 'queue mail is late: 3 jobs wait in it', 'deferred why --queue mail')"
+        "select deferred.__alert_found('late', 'mail', 'queue mail is late: 3 jobs wait in it', "
+        "'deferred why --queue mail')"
     )
     db.config("breaker { crashes = 0 }")
     assert (
@@ -129,7 +133,8 @@ def test_a_function_that_crashes_is_paused_by_a_service_named_and_tried_again(db
     service.signal(signal.SIGTERM)
     service.wait(20)
     assert re.search(
-        r"warning: alert: function crash is paused: its last \d attempts crashed; one is tried every 3600 s; deferred ls --fn crash; ",
+        r"warning: alert: function crash is paused: its last \d attempts crashed; one is tried every 3600 s; deferred "
+        r"ls --fn crash; ",
         service.output(),
     )
     assert db.one("select text from deferred.__deferred_alert where cause = 'breaker'").startswith(
@@ -366,13 +371,15 @@ def test_who_is_removed_names_nothing_any_more(db):
 
 
 def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db, watcher):
-    """One that has neither config nor plugins nor pidfile, by a login that may no more than workers may. Each thing is told once."""
+    """One that has neither config nor plugins nor pidfile, by a login that may no more than workers
+    may. Each thing is told once."""
     away = {name: value for name, value in db.env.items() if not name.startswith("DEFERRED_")}
 
     def alert(*args):
         """A minute after the last one."""
         db.sql(
-            "update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '1 minute', breakers_at = breakers_at - interval '1 minute'"
+            "update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '1 minute', "
+            "breakers_at = breakers_at - interval '1 minute'"
         )
         done = run(
             ["deferred", "--db", f"{db.conninfo} user={watcher}", "alert", *args],
@@ -392,7 +399,8 @@ def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db,
     assert alert() == ""  # nobody wants to be told
     told = alert("--print")
     assert re.fullmatch(
-        r"no worker serves queue default: 1 job waits in it, the first for 2\dmin\n    do: deferred why --queue default\n",
+        r"no worker serves queue default: 1 job waits in it, the first for 2\dmin\n    do: deferred why --queue "
+        r"default\n",
         told,
     ), told
     assert alert("--print") == "" and db.hot() == 1  # no job has to be run for it

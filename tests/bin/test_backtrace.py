@@ -40,7 +40,11 @@ int liar(const struct deferred_call *call) {
 		fputs("garbage ", stderr);
 	return outer(call);
 }
-static const struct deferred_function functions[] = { { .name = "outer", .run = outer }, { .name = "stop", .run = stop }, { .name = "liar", .run = liar } };
+static const struct deferred_function functions[] = {
+	{ .name = "outer", .run = outer },
+	{ .name = "stop", .run = stop },
+	{ .name = "liar", .run = liar },
+};
 DEFERRED_PLUGIN("crasher", "1", functions);
 '''
 

@@ -52,7 +52,8 @@ class Group:
         return dict(self.db.sql(STANDS, self.range))
 
     def sample(self, seconds, live):
-        """Look as often as can be; returns (number of looks, greatest difference seen, where they stood first and last)."""
+        """Look as often as can be; returns (number of looks, greatest difference seen, where they
+        stood first and last)."""
         first = last = self.stands()
         looks = greatest = 0
         end = time.monotonic() + seconds

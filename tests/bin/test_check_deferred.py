@@ -90,7 +90,8 @@ def test_a_rolled_back_job_never_runs_and_a_committed_one_does(db):
 
 @pytest.mark.slow
 def test_a_start_does_not_walk_over_the_dead_behind_what_was_handed_out(db):
-    """A long snapshot keeps them. The first start that claims something learns where they end, and leaves that to all others."""
+    """A long snapshot keeps them. The first start that claims something learns where they end, and
+    leaves that to all others."""
 
     def dead():
         db.sql("select pg_stat_clear_snapshot()")
@@ -196,7 +197,8 @@ def test_a_failed_job_is_tried_again_later_and_later(db):
         assert db.log(job) == [(i, "failed") for i in range(1, n + 1)]
         spans.append(
             db.one(
-                "select extract(epoch from due_at - clock_timestamp())::float8 from deferred.__deferred_hot where id = %s",
+                "select extract(epoch from due_at - clock_timestamp())::float8 from deferred.__deferred_hot "
+                "where id = %s",
                 job,
             )
         )
@@ -236,7 +238,8 @@ def test_no_function_puts_its_job_off_for_more_than_a_year(db, ms):
     assert (
         364
         < db.one(
-            "select extract(epoch from due_at - clock_timestamp())::float8 / 86400 from deferred.__deferred_hot where id = %s",
+            "select extract(epoch from due_at - clock_timestamp())::float8 / 86400 from deferred.__deferred_hot "
+            "where id = %s",
             job,
         )
         <= 365
@@ -357,7 +360,8 @@ def test_a_command_of_the_config_file_is_a_function(db):
         '''
 function "upper" { command = {"/usr/bin/tr", "a-z", "A-Z"} }
 function "no" { command = {"/bin/sh", "-c", "echo it broke >&2; exit 3"} max_attempts = 1 }
-function "script" { command = {"/usr/bin/python3", "-S", "-c", "import json\\ndef f(): return json.loads('x')\\nf()"} max_attempts = 1 }
+function "script" { command = {"/usr/bin/python3", "-S", "-c",
+    "import json\\ndef f(): return json.loads('x')\\nf()"} max_attempts = 1 }
 '''
     )
     yes, no = db.defer("upper", '{"a": "b"}'), db.defer("no")
@@ -366,8 +370,8 @@ function "script" { command = {"/usr/bin/python3", "-S", "-c", "import json\\nde
     # The log has the line that says why, the row has all.
     assert f"job {no} no attempt 1: failed: it broke; dead\n" in done.stderr
     assert (
-        f"job {script} script attempt 1: failed: json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0); dead\n"
-        in done.stderr
+        f"job {script} script attempt 1: failed: json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char "
+        f"0); dead\n" in done.stderr
     )
     assert db.one("select error from deferred.__deferred_log where job_id = %s", script).startswith(
         "Traceback (most recent call last):\n"
@@ -420,7 +424,8 @@ def test_a_function_may_cancel_its_job_or_put_it_off_which_is_no_failure(db, led
     rows = {
         name: db.sql(
             "select l.outcome, l.final, l.error, l.exit_code, l.result, j.state, h.attempt, h.attempt_base, "
-            "extract(epoch from h.due_at - l.finished_at)::float from deferred.job j join deferred.__deferred_log l on l.job_id = j.id "
+            "extract(epoch from h.due_at - l.finished_at)::float from deferred.job j join deferred.__deferred_log l "
+            "on l.job_id = j.id "
             "left join deferred.__deferred_hot h using (id) where id = %s",
             job,
         )[0]
@@ -740,7 +745,8 @@ def test_names_that_nobody_has_do_not_keep_a_worker_busy(db):
     """A producer may think of any number of them. Each claim taught one more, and walked over all."""
     db.sql("select count(deferred.defer('nosuch' || i)) from generate_series(1, 2000) i")
     db.sql(
-        "select count(deferred.defer('nosuch', '{}', json_build_object('concurrency_key', i::text))) from generate_series(1, 50) i"
+        "select count(deferred.defer('nosuch', '{}', json_build_object('concurrency_key', i::text))) "
+        "from generate_series(1, 50) i"
     )
     job, limited = db.defer("noop"), db.defer("noop", concurrency_key="k")
     done = check(db, "--cnt", "0")

@@ -1,5 +1,5 @@
-"""Completion of bash and zsh (bin/completion.awk, lib/program/completion.c): whatever the tables of the programs have is offered, by
-real shells, and it is what --help tells."""
+"""Completion of bash and zsh (bin/completion.awk, lib/program/completion.c): whatever the tables of
+the programs have is offered, by real shells, and it is what --help tells."""
 
 import os
 import re
@@ -43,10 +43,14 @@ ZSH = r"""
 zmodload zsh/zpty
 zpty -b shell zsh -f -i
 said() { local line; zpty -r -m shell line "*$1*" }
-zpty -w shell 'PS1= PS2= RPS1=; unsetopt zle_bracketed_paste; fpath=(%(fpath)s ${(M)fpath:#*/Completion(|/Base|/Unix|/Zsh)}); autoload -U compinit; compinit -D -u'
-zpty -w shell 'compadd() { local -a found; builtin compadd -A found "$@" 2>/dev/null; [[ ${@[(I)-[ADO]]} == 0 ]] && print -l -- $found >>%(out)s; builtin compadd "$@" }'
-zpty -w shell 'complete-and-tell() { print -r -- "> $LBUFFER" >>%(out)s; zle complete-and-list; BUFFER=; zle reset-prompt; print -r -- done-$((++told)) }'
-zpty -w shell 'zle -C complete-and-list list-choices _main_complete; zle -N complete-and-tell; bindkey "^I" complete-and-tell; print rea""dy'
+zpty -w shell 'PS1= PS2= RPS1=; unsetopt zle_bracketed_paste; fpath=(%(fpath)s ${(M)fpath:#*/Completion(|/Base|/Unix|/Zsh)})'
+zpty -w shell 'autoload -U compinit; compinit -D -u'
+zpty -w shell 'compadd() { local -a found; builtin compadd -A found "$@" 2>/dev/null;' \
+    '[[ ${@[(I)-[ADO]]} == 0 ]] && print -l -- $found >>%(out)s; builtin compadd "$@" }'
+zpty -w shell 'complete-and-tell() { print -r -- "> $LBUFFER" >>%(out)s;' \
+    'zle complete-and-list; BUFFER=; zle reset-prompt; print -r -- done-$((++told)) }'
+zpty -w shell 'zle -C complete-and-list list-choices _main_complete;' \
+    'zle -N complete-and-tell; bindkey "^I" complete-and-tell; print rea""dy'
 said ready
 n=0
 for line in %(lines)s; do
@@ -88,7 +92,8 @@ def test_bash_offers_each_word_option_and_value_of_the_tables(name, tmp_path):
             values = set(takes.split("|")) if takes and takes[0] != "<" else set()
             if takes in ("<file>", "<folder>"):
                 continue
-            # An option that takes nothing leaves things as they were; one that takes anything offers nothing, and no option after it.
+            # An option that takes nothing leaves things as they were; one that takes anything
+            # offers nothing, and no option after it.
             wanted[*words, option, ""] = values if takes else set(has["word"])
             if takes and len(words) < 3:
                 wanted[*words, option, "="] = values
@@ -108,7 +113,8 @@ def test_bash_offers_each_word_option_and_value_of_the_tables(name, tmp_path):
 
 
 def test_zsh_offers_each_word_option_and_value_of_the_tables(tmp_path):
-    # A shell with a terminal is slow: a table that stands at several places is looked at once, of its choices the first.
+    # A shell with a terminal is slow: a table that stands at several places is looked at once, of
+    # its choices the first.
     wanted, seen = {}, []
     for name in PROGRAMS:
         for place, has in tables(name).items():

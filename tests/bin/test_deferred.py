@@ -39,7 +39,8 @@ def end(db, job, outcome="ok", error=None, attempt=1, age="0 seconds", final=Tru
     names = "".join(f", {name}" for name in columns)
     db.sql(
         f"insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, started_at, finished_at{names}) "
-        f"values (%s, %s, %s, %s, %s, now() - %s::interval - interval '1 second', now() - %s::interval{', %s' * len(columns)})",
+        f"values (%s, %s, %s, %s, %s, now() - %s::interval - interval '1 second', now() - "
+        f"%s::interval{', %s' * len(columns)})",
         job,
         attempt,
         outcome,
@@ -191,7 +192,8 @@ def test_an_unreachable_server_ends_with_69(db, args):
 @pytest.mark.parametrize("args", [["add", "noop"], ["ls"], ["purge", "--older-than", "1d"]])
 def test_a_schema_this_program_does_not_know_ends_with_78(db, args):
     db.sql(
-        "update deferred.__deferred_migration set version = 999 where version = (select max(version) from deferred.__deferred_migration)"
+        "update deferred.__deferred_migration set version = 999 where version = (select max(version) "
+        "from deferred.__deferred_migration)"
     )
     fails(db.run(["deferred", *args]), CONFIG, "999")
     db.sql("drop schema deferred cascade")
@@ -396,7 +398,8 @@ def test_every_option_of_add_lands_in_the_row(db):
     assert (
         db.sql(
             """select queue, label, priority, key, max_attempts, timeout_ms, params::text,
-                     abs(extract(epoch from run_at - created_at) - 5400) < 1, abs(extract(epoch from expires_at - created_at) - 172800) < 1
+                     abs(extract(epoch from run_at - created_at) - 5400) < 1, abs(extract(epoch
+                     from expires_at - created_at) - 172800) < 1
                      from deferred.__deferred"""
         )
         == [("mail", "hé llo", -7, "k", 3, 10000, '{"b": 1.10, "b": 18446744073709551615}', True, True)]
@@ -580,7 +583,8 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
     assert ids("--queue", "none") == []
 
     db.sql(
-        "update deferred.__deferred set created_at = now() - interval '3 days', label = 'old', rule = 'r', created_by = 'her' where id in (1, 7)"
+        "update deferred.__deferred set created_at = now() - interval '3 days', label = 'old', rule = 'r', "
+        "created_by = 'her' where id in (1, 7)"
     )
     db.defer("noop", key="k", queue="b")
     for args, expected in (
@@ -608,7 +612,8 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
 
 
 def test_ls_goes_on_after_a_job(db):
-    """Page by page, also among jobs that ended in one moment; and where so many were looked at that it stops before it has found all."""
+    """Page by page, also among jobs that ended in one moment; and where so many were looked at that
+    it stops before it has found all."""
     db.sql("select deferred.defer('noop') from generate_series(1, 12)")
     db.sql(
         "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
@@ -630,14 +635,16 @@ def test_ls_goes_on_after_a_job(db):
             assert after == ["--after", str(seen[-1])]
         assert seen == expected
     db.sql(
-        "insert into deferred.__deferred_hot (id, queue, fn, visible_at) select i, 'default', 'noop', now() from generate_series(101, 10096) i"
+        "insert into deferred.__deferred_hot (id, queue, fn, visible_at) select i, 'default', 'noop', now() "
+        "from generate_series(101, 10096) i"
     )
     db.sql(
         "insert into deferred.__deferred (id, queue, fn, params, label) "
         "select i, 'default', 'noop', '{}', case when i > 10094 then 'l' end from generate_series(101, 10200) i"
     )
     db.sql(
-        "insert into deferred.__deferred_hot (id, queue, fn, visible_at) select i, 'default', 'noop', now() from generate_series(10097, 10200) i"
+        "insert into deferred.__deferred_hot (id, queue, fn, visible_at) select i, 'default', 'noop', now() "
+        "from generate_series(10097, 10200) i"
     )
     for args in ([], ["--json"]):
         done = db.run(["deferred", "ls", "--label", "l", "--fn", "noop", "--limit", "3", *args])
@@ -871,7 +878,8 @@ def test_tags_are_given_shown_and_filtered_by(db, ledger):
         ["b"],
     ]
     db.sql(
-        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'tags', '[\"many\"]'::json)) from generate_series(1, 5100)))"
+        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'tags', '[\"many\"]'::json)) "
+        "from generate_series(1, 5100)))"
     )
     assert (
         run("retry", "--tag", "a", "--state", "cancelled") == "1 job ready\n"
@@ -898,7 +906,10 @@ def test_a_filter_cancels_and_retries_many(db, ledger):
     run = lambda *args: ok(db.run(["deferred", *args]))
     assert run("retry", "--fn", "echo", "--dry-run") == "2 jobs to retry\n"
     # What has failed since it began is not met again.
-    began = "select done from deferred.__retry_some('dead', '{}', json_build_object('last_time', now() - %s * interval '1 hour'), true, 1000)"
+    began = (
+        "select done from deferred.__retry_some('dead', '{}', json_build_object('last_time', "
+        "now() - %s * interval '1 hour'), true, 1000)"
+    )
     assert [db.one(began, hours) for hours in (1, 0)] == [0, 2]
     assert run("retry", "--fn", "nosuch") == run("retry", "--fn", "") == "0 jobs ready\n"
     assert run("retry", "--fn", "echo", "--until", "1h") == "0 jobs ready\n"
@@ -966,7 +977,8 @@ def test_purge_removes_what_ended_long_ago_and_keeps_the_rest(db, ledger):
     db.sql("update deferred.__deferred set created_at = now() - interval '50 days'")
     db.sql(
         "insert into deferred.__deferred_worker (instance, host, pid, version, seen_at, ended_at) "
-        "values ('x', 'h', 1, '0', now() - interval '40 days', now() - interval '40 days'), ('y', 'h', 1, '0', now(), now())"
+        "values ('x', 'h', 1, '0', now() - interval '40 days', now() - interval '40 days'), ('y', 'h', 1, '0', now(), "
+        "now())"
     )
     assert json.loads(
         ok(db.run(["deferred", "purge", "--older-than", "30d", "--dead-older-than", "30d", "--batch", "1", "--json"]))
@@ -1078,12 +1090,14 @@ def outlived(db, weeks=("2020-01-06", "2020-01-13"), rows=3):
     for week in weeks:
         name = "__deferred_log_" + week.replace("-", "")
         db.sql(
-            f"""create table deferred.{name} partition of deferred.__deferred_log for values from ('{week} 00:00:00+00') to ('{week[:-2]}{int(week[-2:]) + 7:02} 00:00:00+00');
+            f"""create table deferred.{name} partition of deferred.__deferred_log for values
+                from ('{week} 00:00:00+00') to ('{week[:-2]}{int(week[-2:]) + 7:02} 00:00:00+00');
                    alter table deferred.{name} owner to deferred_owner"""
         )
         db.sql(
             "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, wait_us, error) "
-            "select -n, 1, 'failed', true, %s::timestamptz + '1 day', 3e9, E'two\nlines, \"quoted\"\n.\n\U0001F600' from generate_series(1, %s) n",
+            "select -n, 1, 'failed', true, %s::timestamptz + '1 day', 3e9, E'two\nlines, \"quoted\"\n.\n\U0001F600' "
+            "from generate_series(1, %s) n",
             week,
             rows,
         )
@@ -1145,7 +1159,8 @@ def test_purge_archives_whole_partitions(db, tmp_path):
     assert list(rows[0]) == [
         c
         for c, in db.sql(
-            "select attname::text from pg_attribute where attrelid = 'deferred.__deferred_log'::regclass and attnum > 0 order by attnum"
+            "select attname::text from pg_attribute where attrelid = 'deferred.__deferred_log'::regclass "
+            "and attnum > 0 order by attnum"
         )
     ]
     outlived(db)
@@ -1168,7 +1183,8 @@ def test_purge_archives_whole_partitions(db, tmp_path):
     ],
 )
 def test_what_was_not_archived_stays(db, tmp_path, command, says):
-    """And is taken first by the next one; a purge without --archive leaves it. More rows than a pipe and all buffers hold."""
+    """And is taken first by the next one; a purge without --archive leaves it. More rows than a
+    pipe and all buffers hold."""
     outlived(db, rows=20000)
     done = archive(db, command)
     assert (
@@ -1193,7 +1209,8 @@ def test_what_was_not_archived_stays(db, tmp_path, command, says):
 
 
 def test_what_happens_while_it_is_being_archived(db, wait_for, tmp_path):
-    """Killed, beside another purge, with a table that was changed: nothing goes that was not archived. And nobody waits for it."""
+    """Killed, beside another purge, with a table that was changed: nothing goes that was not
+    archived. And nobody waits for it."""
     outlived(db, weeks=("2020-01-06",))
     going = db.spawn(
         [
@@ -1339,7 +1356,8 @@ def test_status_counts_the_dead_for_good(db):
 
 
 def test_what_is_overdue_counts_as_ready_since_it_was_due(db):
-    """Nobody runs check_deferred: a delay that is over and a retry that is due wait as long as jobs that never were delayed."""
+    """Nobody runs check_deferred: a delay that is over and a retry that is due wait as long as jobs
+    that never were delayed."""
     late, retry, coming = (
         db.defer("noop", queue="mail", delay="1h"),
         db.defer("noop", queue="mail"),
@@ -1347,11 +1365,13 @@ def test_what_is_overdue_counts_as_ready_since_it_was_due(db):
     )
     end(db, retry, "failed", final=False)
     db.sql(
-        "update deferred.__deferred_hot set due_at = now() - interval '3 days', visible_at = now() - interval '3 days' where id = %s",
+        "update deferred.__deferred_hot set due_at = now() - interval '3 days', "
+        "visible_at = now() - interval '3 days' where id = %s",
         late,
     )
     db.sql(
-        "update deferred.__deferred_hot set attempt = 1, due_at = now() - interval '1 hour', visible_at = now() - interval '1 hour' where id = %s",
+        "update deferred.__deferred_hot set attempt = 1, due_at = now() - interval '1 hour', "
+        "visible_at = now() - interval '1 hour' where id = %s",
         retry,
     )
     (q,) = [q for q in json.loads(ok(db.run(["deferred", "status", "--json"])))["queues"] if q["queue"] == "mail"]
@@ -1370,7 +1390,8 @@ def test_what_is_overdue_counts_as_ready_since_it_was_due(db):
 
 def test_status_stops_counting(db):
     db.sql(
-        "insert into deferred.__deferred_hot (id, queue, fn, visible_at) select -i, 'default', 'noop', now() from generate_series(1, 100001) i"
+        "insert into deferred.__deferred_hot (id, queue, fn, visible_at) select -i, 'default', 'noop', now() "
+        "from generate_series(1, 100001) i"
     )
     assert re.search(r"^default +100000\+ +0 +0 ", ok(db.run(["deferred", "status"])), re.M)
     db.sql("update deferred.__deferred_hot set due_at = visible_at")
@@ -1475,7 +1496,8 @@ def test_rights_decide_what_a_role_may_do(db):
         end(db, ended, age="40 days")
         db.sql("update deferred.__deferred set created_at = now() - interval '40 days' where id = %s", ended)
         db.sql(
-            "insert into deferred.__deferred_progress (job_id, attempt, reported_at) values (%s, 1, now() - interval '1 day')",
+            "insert into deferred.__deferred_progress (job_id, attempt, reported_at) "
+            "values (%s, 1, now() - interval '1 day')",
             ended,
         )
         assert (

@@ -178,7 +178,8 @@ def test_a_check_whose_first_statement_fails_is_reported_once(db, doctor):
 
 def test_a_connection_that_breaks_leaves_checks_unknown(db, doctor):
     db.sql(
-        """create function deferred.gone() returns boolean language sql as 'select pg_terminate_backend(pg_backend_pid())';
+        """create function deferred.gone() returns boolean
+            language sql as 'select pg_terminate_backend(pg_backend_pid())';
               alter table deferred.__deferred_source enable row level security;
               create policy gone on deferred.__deferred_source using (deferred.gone());
               grant execute on function deferred.gone() to public"""
@@ -193,14 +194,16 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     db.sql("update pg_index set indisvalid = false where indexrelid = 'deferred.__deferred_hot_delayed'::regclass")
     for weeks in 2, 3, 4:
         table = db.one(
-            "select '__deferred_log_' || to_char(date_trunc('week', now() at time zone 'UTC') + %s * interval '1 week', 'YYYYMMDD')",
+            "select '__deferred_log_' || to_char(date_trunc('week', "
+            "now() at time zone 'UTC') + %s * interval '1 week', 'YYYYMMDD')",
             weeks,
         )
         db.sql(
             f"drop table if exists deferred.{table}"
         )  # the last one is missing where the week has ended since the tables were made
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, now() - interval '1 year')"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+        "values (1, 1, 'ok', true, now() - interval '1 year')"
     )
     db.sql("select pg_stat_force_next_flush()")
     db.sql("select 1")
@@ -221,11 +224,13 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     db.sql(found["indexes"][0][3])
     db.sql("delete from deferred.__deferred_log")
     db.sql(
-        "create table deferred.__deferred_log_old partition of deferred.__deferred_log for values from ('2020-01-06') to ('2020-01-13')"
+        "create table deferred.__deferred_log_old partition of deferred.__deferred_log for values "
+        "from ('2020-01-06') to ('2020-01-13')"
     )
     db.sql("select deferred.maintain(); select pg_stat_force_next_flush()")
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, '2020-01-07')"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+        "values (1, 1, 'ok', true, '2020-01-07')"
     )
     found = doctor(WARN)
     assert (
@@ -239,11 +244,15 @@ def test_what_is_wrong_with_the_tables(db, doctor):
     assert db.run(["deferred", "purge", "--older-than", "20d"]).returncode == 0 and doctor(OK) == {}
     db.sql(
         """do $$ begin for i in 1000::bigint..1199 loop
-                  execute format('create table deferred.__deferred_%s partition of deferred.__deferred for values from (%s) to (%s)', i, i * 10000000::bigint, (i + 1) * 10000000::bigint);
+                  execute format('create table deferred.__deferred_%s partition of '
+                                 'deferred.__deferred for values from (%s) to (%s)',
+                  i, i * 10000000::bigint, (i + 1) * 10000000::bigint);
               end loop; end $$"""
     )
     assert [f[1] for f in doctor(WARN)["partitions"]] == [
-        f"__deferred has {db.one('select count(*) from pg_inherits where inhparent = %s::regclass', 'deferred.__deferred')} partitions"
+        f"__deferred has "
+        f"{db.one('select count(*) from pg_inherits where inhparent = %s::regclass', 'deferred.__deferred')} "
+        f"partitions"
     ]
 
 
@@ -302,7 +311,8 @@ def certificate(path, days):
     )
     config = path.parent / "ca.cnf"
     config.write_text(
-        f"[ca]\ndefault_ca=d\n[d]\ndatabase={index}\nnew_certs_dir={path.parent}\nrand_serial=yes\ndefault_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n"
+        f"[ca]\ndefault_ca=d\n[d]\ndatabase={index}\nnew_certs_dir={path.parent}\nrand_serial=yes\ndefault_md=sha256\n"
+        "policy=p\n[p]\ncommonName=supplied\n"
     )
     subprocess.run(
         [
@@ -430,7 +440,8 @@ def test_the_mail_server_is_tried_up_to_the_login_and_nothing_is_sent(db, doctor
             os.fchmod(f.fileno(), 0o600)
             f.write(word + "\n")
         db.config(
-            f'mail {{ host = "127.0.0.1"  port = {port}  {sender}  user = "ann"  password_file = "{password}"  {more} }}\n'
+            f'mail {{ host = "127.0.0.1"  port = {port}  {sender}  user = "ann"  password_file = "{password}"  {more} '
+            f'}}\n'
         )
 
     settings("plain_login = 1")
@@ -540,7 +551,8 @@ def test_a_pooler_keeps_notifications_away(db, doctor, cluster):
     os.mkdir(folder, 0o700)
     with open(f"{folder}/ini", "w") as f:
         f.write(
-            f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = {pg.PORT}\nauth_type = any\npool_mode = transaction\n"
+            f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nlisten_port = {pg.PORT}\nauth_type = "
+            f"any\npool_mode = transaction\n"
             "ignore_startup_parameters = extra_float_digits,options\n[databases]\n"
             f"{db.name} = host={cluster.folder} port={pg.PORT} dbname={db.name} user={db.worker}\n"
         )
@@ -557,12 +569,14 @@ def test_a_pooler_keeps_notifications_away(db, doctor, cluster):
 def test_a_line_that_starts_before_its_jobs_have_ended(db, doctor):
     job = db.defer("noop")
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, ended_at) select 'h:/run/x#1.2@boot', 'h', 1, '1', "
+        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, "
+        "ended_at) select 'h:/run/x#1.2@boot', 'h', 1, '1', "
         "now() - i * interval '2 min', now() from generate_series(20, 1, -1) i"
     )
     assert doctor(OK) == {}
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, worker) select %s, i, 'superseded', false, i from generate_series(1, 7) i",
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, worker) select %s, i, 'superseded', "
+        "false, i from generate_series(1, 7) i",
         job,
     )
     found = doctor(WARN)["interval"]
@@ -574,7 +588,8 @@ def test_a_line_that_starts_before_its_jobs_have_ended(db, doctor):
     assert "--if-running=skip" in found[0][3]
     db.sql("truncate deferred.__deferred_log")
     db.sql(
-        "insert into deferred.__deferred_offer values ('h', 'p', 1, now(), '{slow,p.slow,quick}', '{p 1 2,p 1 2,p 1 2}', '{600000,600000,100000}', '{0,0,0}')"
+        "insert into deferred.__deferred_offer values ('h', 'p', 1, now(), '{slow,p.slow,quick}', "
+        "'{p 1 2,p 1 2,p 1 2}', '{600000,600000,100000}', '{0,0,0}')"
     )
     found = doctor(WARN)["interval"]
     assert [f[1] for f in found] == [
@@ -589,7 +604,8 @@ def test_two_lines_that_share_a_pidfile(db, doctor):
         db.sql("delete from deferred.__deferred_worker")
         for queue, runners in lines:
             db.sql(
-                """insert into deferred.__deferred_worker (instance, host, pid, version, ended_at, queues, runners, cnt, mode)
+                """insert into deferred.__deferred_worker (instance, host, pid, version, ended_at, queues,
+                    runners, cnt, mode)
                       values ('h:/run/x#1.2@boot', 'h', 1, '1', now(), %s, %s, 0, 'run')""",
                 queue and [queue],
                 runners,
@@ -622,12 +638,14 @@ def test_jobs_that_nobody_runs(db, doctor):
     db.hold(job)
     assert doctor(OK) == {}
     db.sql(
-        "delete from deferred.__deferred_lease; select deferred.__repair(); update deferred.__deferred_queue set paused = true"
+        "delete from deferred.__deferred_lease; select deferred.__repair(); update deferred.__deferred_queue "
+        "set paused = true"
     )
     assert doctor(OK) == {}
     db.sql("update deferred.__deferred_queue set paused = false")
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version, seen_at) values ('h:/run/x#1.2@boot', 'h', 1, '1', now() - interval '16 min')"
+        "insert into deferred.__deferred_worker (instance, host, pid, version, seen_at) "
+        "values ('h:/run/x#1.2@boot', 'h', 1, '1', now() - interval '16 min')"
     )
     assert doctor(FAIL)["workers"][0][1].endswith("no worker was seen for 16min")
     db.sql("update deferred.__deferred_worker set seen_at = now()")
@@ -642,14 +660,16 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
 
     def tick(*names):
         db.sql(
-            "update deferred.__deferred_schedule set next_at = now() - interval '1 s', last_at = null where name = any (%s)",
+            "update deferred.__deferred_schedule set next_at = now() - interval '1 s', last_at = null "
+            "where name = any (%s)",
             list(names),
         )
         db.sql("update deferred.__deferred_state set next_tick = '-infinity'")
         db.sql("select * from deferred.__tick(10)")
 
     db.sql(
-        "select deferred.schedule('s', 'every 1h', 'noop', opts => '{\"queue\": \"full\"}'), deferred.schedule('d', 'every 1h', 'fail', opts => '{\"max_attempts\": 1}'),"
+        "select deferred.schedule('s', 'every 1h', 'noop', opts => '{\"queue\": \"full\"}'), deferred.schedule('d', "
+        "'every 1h', 'fail', opts => '{\"max_attempts\": 1}'),"
         " deferred.schedule('p', '@daily', 'noop', opts => '{\"queue\": \"idle\"}')"
     )
     db.sql("insert into deferred.__deferred_queue (name, max_length) values ('full', 1), ('idle', null)")
@@ -681,7 +701,8 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
         "schedule s fails: its last tick could not be deferred",
     )
     db.sql(
-        "select deferred.unschedule(n) from unnest('{s,d}'::text[]) n; delete from deferred.__deferred_hot; truncate deferred.__deferred_log"
+        "select deferred.unschedule(n) from unnest('{s,d}'::text[]) n; delete "
+        "from deferred.__deferred_hot; truncate deferred.__deferred_log"
     )
     (note,) = [
         c
@@ -692,10 +713,13 @@ def test_what_stands_and_schedules_that_fail_are_told_by_doctor_status_and_why(d
     # ---- alerts
     assert "alert" not in db.run(["deferred", "status"], env=viewer).stdout
     db.sql(
-        "insert into deferred.__deferred_alert (cause, name, since, text, remedy) values ('breaker', 'f', now() - interval '3 hours', E'function f is paused\\nreally', 'deferred function resume f')"
+        "insert into deferred.__deferred_alert (cause, name, since, text, remedy) "
+        "values ('breaker', 'f', now() - interval '3 hours', E'function f is paused\\nreally', "
+        "'deferred function resume f')"
     )
     db.sql(
-        "insert into deferred.__deferred_alert (cause, name, text, remedy) select 'late', 'q' || i, 'queue q' || i || ' is late', 'deferred why' from generate_series(10, 30) i"
+        "insert into deferred.__deferred_alert (cause, name, text, remedy) select 'late', 'q' || i, "
+        "'queue q' || i || ' is late', 'deferred why' from generate_series(10, 30) i"
     )
     found = doctor(FAIL)["alerts"]
     assert (
@@ -733,7 +757,8 @@ def test_a_build_that_runs_worse_than_the_one_before_it_is_told_by_doctor_and_me
     found, figures = told()
     assert [re.sub(r"[0-9.]+ (times|%)", "N \\1", f) for f in found] == [
         "function mail takes N times as long with p 3 cc as with p 1 aa, beyond chance at least N times",
-        "function resize crashes more often with p 3 cc than with p 1 aa: N % of attempts more, beyond chance at least N %",
+        "function resize crashes more often with p 3 cc than with p 1 aa: N % of attempts more, beyond chance at "
+        "least N %",
     ]
     of = {"mail": '{fn="mail",build="p 3 cc"}', "resize": '{fn="resize",build="p 3 cc"}'}
     assert set(figures) == {

@@ -31,7 +31,8 @@ def checked(text):
 def old(db):
     """As if everything had happened a while ago."""
     db.sql(
-        "update deferred.__deferred_log set finished_at = finished_at - interval '10 minutes', started_at = started_at - interval '10 minutes'"
+        "update deferred.__deferred_log set finished_at = finished_at - interval '10 minutes', "
+        "started_at = started_at - interval '10 minutes'"
     )
     db.sql("update deferred.__deferred set created_at = created_at - interval '10 minutes'")
     db.sql("update deferred.__deferred_folded set folded_to = now() - interval '20 minutes', slice = '1 hour'")
@@ -71,7 +72,8 @@ def test_figures_are_folded_by_a_run_and_told(db):
     assert db.one("select folded_to > now() - interval '1 minute' from deferred.__deferred_folded")
     assert (
         db.one(
-            "select ok from deferred.__deferred_sum x join deferred.__deferred_series s on s.id = x.series where (span, queue, fn) = (0, 'mail', '*')"
+            "select ok from deferred.__deferred_sum x join deferred.__deferred_series s on s.id = x.series "
+            "where (span, queue, fn) = (0, 'mail', '*')"
         )
         == 3
     )
@@ -101,7 +103,8 @@ def test_figures_are_folded_by_a_run_and_told(db):
         == 4
     )
     run_us = db.one(
-        "select sum(l.run_us) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'echo'"
+        "select sum(l.run_us) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id "
+        "where d.fn = 'echo'"
     )
     assert told['deferred_run_seconds_sum{fn="echo"}'] == pytest.approx(float(run_us) / 1e6)
     assert told['deferred_last_run_timestamp_seconds'] > 1e9 and told["deferred_workers"] == 0

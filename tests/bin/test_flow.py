@@ -51,10 +51,13 @@ def test_a_run_goes_on_with_what_waited_for_its_jobs(db):
 
 
 def test_a_run_tells_of_the_ends_it_noted_itself_though_telling_takes_long(db):
-    """Beside jobs, telling has a fifth of the time. When the last one has ended there are none, and the next start may be a minute away."""
+    """Beside jobs, telling has a fifth of the time. When the last one has ended there are none, and
+    the next start may be a minute away."""
     db.sql(
-        """create function deferred.slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.6); return new; end $$;
-              create trigger slowly before update on deferred.__deferred_wait for each row execute function deferred.slowly()"""
+        """create function deferred.slowly() returns trigger
+            language plpgsql as $$ begin perform pg_sleep(0.6); return new; end $$;
+              create trigger slowly before update on deferred.__deferred_wait
+              for each row execute function deferred.slowly()"""
     )
     last = db.defer("noop", after=[db.defer("sleep", f'{{"ms": {ms}}}') for ms in (0, 300, 1200)])
     done = db.run(["check_deferred", "--cnt", "0"])
@@ -140,7 +143,8 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     none = db.run(["deferred", "graph", "9999"])
     assert (none.returncode, none.stderr) == (
         1,
-        "deferred: flow 9999 does not exist\nhint: it was never deferred, was purged, or belongs to a role that you are not a member of\n",
+        "deferred: flow 9999 does not exist\nhint: it was never deferred, was purged, or belongs to a role that you "
+        "are not a member of\n",
     )
     dot = db.run(["deferred", "graph", "--dot", str(c)]).stdout.splitlines()
     assert dot[3] == f'    {a} [label = "a\\"];\\\\n\\\\x\\nnoop: ready"];', "a name ends no text of the graph"
@@ -183,7 +187,8 @@ def test_a_flow_is_added_shown_run_and_cancelled(db, tmp_path):
     assert db.run(["check_deferred", "--cnt", "1"]).returncode == 0
     shown = db.run(["deferred", "flow", "show", str(keyed)]).stdout
     assert re.search(
-        r"(?m)^retry       begun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ cannot be retried: key 'k' is in use by job \d+$",
+        r"(?m)^retry       begun again at \S+ \S+ \S+, by \w+: 0 ready, 0 waiting, 1 refused, the first: job \d+ "
+        r"cannot be retried: key 'k' is in use by job \d+$",
         shown,
     ), shown
     above = db.defer("noop", delay="1h")

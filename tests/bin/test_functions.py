@@ -92,7 +92,8 @@ def test_a_job_whose_function_nobody_has_says_so(db):
         r"\n\njobs wait for functions that no worker offers:\n  maail: 2 jobs, the first deferred \d+s ago\n$", told
     )
     db.sql(
-        "update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'p 1 2'::text, timeout_ms = timeout_ms || 0::int8, "
+        "update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'p 1 2'::text, "
+        "timeout_ms = timeout_ms || 0::int8, "
         "max_attempts = max_attempts || 0"
     )
     assert held() == ["limit", None]  # set aside
@@ -108,7 +109,8 @@ def test_functions_are_listed_with_their_plugins_limits_and_hosts(db):
     db.run(["check_deferred"])
     for i in range(4):
         db.sql(
-            "insert into deferred.__deferred_offer select 'host' || %s, origin, catalog, now() - interval '2 days', fn, plugin, timeout_ms, max_attempts "
+            "insert into deferred.__deferred_offer select 'host' || %s, origin, catalog, now() - interval '2 days', "
+            "fn, plugin, timeout_ms, max_attempts "
             "from deferred.__deferred_offer where origin like '%%deferred.conf' and host not like 'host_'",
             i,
         )
@@ -144,7 +146,8 @@ def test_functions_are_listed_with_their_plugins_limits_and_hosts(db):
     assert db.one("select count(*) from deferred.__deferred_offer") == 4
     db.sql("update deferred.__deferred_upkeep set repaired_at = '-infinity'")
     db.sql(
-        "insert into deferred.__deferred_offer select 'many' || i, '', 1, now() - interval '1 hour', '{}', '{}', '{}', '{}' from generate_series(1, 998) i"
+        "insert into deferred.__deferred_offer select 'many' || i, '', 1, now() - interval '1 hour', '{}', '{}', "
+        "'{}', '{}' from generate_series(1, 998) i"
     )
     db.sql("select deferred.maintain()")
     assert (

@@ -39,7 +39,10 @@ def test_it_is_built_told_used_and_dropped(db, ledger):
         ("label", "built", 1, 1, 300),
         ("params.n.x.0", "built", 1, 1, 300),
     ]
-    scans = "select idx_scan from pg_stat_user_indexes where indexrelname ~ '^__deferred_0_search_' order by indexrelname limit 1"
+    scans = (
+        "select idx_scan from pg_stat_user_indexes where indexrelname ~ '^__deferred_0_search_' "
+        "order by indexrelname limit 1"
+    )
     first = db.one(scans)
     after = db.run(["deferred", "ls", "--label", "order 7"])
     assert [line.split()[0] for line in after.stdout.splitlines()] == [
@@ -123,7 +126,8 @@ def test_an_interrupted_build_is_gone_on_with_and_keeps_nobody_waiting(db, ledge
     with db.connect() as old:  # the build waits for its snapshot, with the index there and not valid
         with old.cursor() as cursor:
             cursor.execute(
-                "set transaction isolation level repeatable read; select count(*) from deferred.__deferred; insert into deferred.__deferred_grant values ('nobody')"
+                "set transaction isolation level repeatable read; select count(*) "
+                "from deferred.__deferred; insert into deferred.__deferred_grant values ('nobody')"
             )
         building = db.spawn(["deferred", "index", "add", "label"])
         harness.wait_for(
@@ -141,7 +145,8 @@ def test_an_interrupted_build_is_gone_on_with_and_keeps_nobody_waiting(db, ledge
         assert not db.one("select deferred.__search_usable('label')")
         assert (
             db.one(
-                "select count(pg_cancel_backend(pid)) from pg_stat_activity where query like 'create index%%' and datname = current_database()"
+                "select count(pg_cancel_backend(pid)) from pg_stat_activity where query like 'create index%%' "
+                "and datname = current_database()"
             )
             == 1
         )
@@ -150,7 +155,8 @@ def test_an_interrupted_build_is_gone_on_with_and_keeps_nobody_waiting(db, ledge
         old.rollback()
     harness.wait_for(
         lambda: db.one(
-            "select count(*) from pg_stat_activity where query ~ '^(create|drop) index' and state = 'active' and datname = current_database()"
+            "select count(*) from pg_stat_activity where query ~ '^(create|drop) index' and state = 'active' "
+            "and datname = current_database()"
         )
         == 0
     )

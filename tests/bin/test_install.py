@@ -1,4 +1,5 @@
-"""make install: what is where. That a stranger can build against it, and have it run, tests/docs/test_readme.py shows."""
+"""make install: what is where. That a stranger can build against it, and have it run,
+tests/docs/test_readme.py shows."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""Times and memory that cannot be, recorded by a role that may record attempts: who reads the log goes on, and shows the nearest that can be."""
+"""Times and memory that cannot be, recorded by a role that may record attempts: who reads the log
+goes on, and shows the nearest that can be."""
 
 import csv
 
@@ -21,15 +22,18 @@ def job(db):
     name, env = login(db, "deferred_worker")
     db.sql(f"set role {name}")
     db.sql(
-        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
+        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,
+            plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
               select %s, 1 + i, 'failed', false, now() - ago, now() - ago, 'p 1', x, x, x, x, x
               from unnest(%s::real[]) with ordinality m(x, i), unnest('{3s,20min,26h}'::interval[]) ago""",
         job,
         SAID,
     )
     db.sql(
-        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, plugin, wait_us, run_us)
-              select %s, 100, 'failed', false, at, now() - interval '1min', 'p 2', 1, 1 from unnest('{infinity,-infinity,290000-01-01,4700-01-01 BC}'::timestamptz[]) at""",
+        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,
+            plugin, wait_us, run_us)
+              select %s, 100, 'failed', false, at, now() - interval '1min', 'p 2', 1, 1
+              from unnest('{infinity,-infinity,290000-01-01,4700-01-01 BC}'::timestamptz[]) at""",
         job,
     )
     db.sql("reset role")
@@ -46,7 +50,8 @@ def test_what_cannot_be_is_read_as_the_nearest_that_can(db, job):
         )
     ] == READ
     attempts = db.sql(
-        "select wait_us, run_us, user_us, sys_us, max_rss_kb from deferred.attempt where job_id = %s and plugin = 'p 1' order by attempt",
+        "select wait_us, run_us, user_us, sys_us, max_rss_kb from deferred.attempt where job_id = %s "
+        "and plugin = 'p 1' order by attempt",
         job,
     )
     assert attempts == [(value,) * 5 for value in READ for _ in range(3)]
@@ -104,11 +109,13 @@ def test_a_rate_is_known_in_spite_of_it(db, job):
 
 def test_what_is_archived_is_read_so_too(db, tmp_path):
     db.sql(
-        """create table deferred.__deferred_log_20200106 partition of deferred.__deferred_log for values from ('2020-01-06 00:00:00+00') to ('2020-01-13 00:00:00+00');
+        """create table deferred.__deferred_log_20200106 partition of deferred.__deferred_log for values
+            from ('2020-01-06 00:00:00+00') to ('2020-01-13 00:00:00+00');
               alter table deferred.__deferred_log_20200106 owner to deferred_owner"""
     )
     db.sql(
-        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, wait_us, run_us, user_us, sys_us, max_rss_kb)
+        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, wait_us, run_us,
+            user_us, sys_us, max_rss_kb)
               select 1, i, 'ok', true, '2020-01-07', x, x, x, x, x from unnest(%s::real[]) with ordinality m(x, i)""",
         SAID,
     )
@@ -123,19 +130,23 @@ def test_what_is_archived_is_read_so_too(db, tmp_path):
 def test_sums_end_where_a_number_of_the_database_does(db):
     """200,000 attempts of three years each: the minute is summed, and summed again, and what is told is a number."""
     db.sql(
-        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, user_us, sys_us, max_rss_kb)
-              select %s, n, 'failed', false, now(), now() - interval '2 hours', 'NaN', 'NaN', 'NaN', 'NaN', 'NaN' from generate_series(1, 200000) n""",
+        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,
+            wait_us, run_us, user_us, sys_us, max_rss_kb)
+              select %s, n, 'failed', false, now(), now() - interval '2 hours', 'NaN', 'NaN', 'NaN', 'NaN',
+              'NaN' from generate_series(1, 200000) n""",
         db.defer("noop"),
     )
     db.sql(
-        "update deferred.__deferred_folded set folded_to = now() - interval '3 hours', exact_to = now() - interval '3 hours'"
+        "update deferred.__deferred_folded set folded_to = now() - interval '3 hours', "
+        "exact_to = now() - interval '3 hours'"
     )
     assert ask(db, None, "fold").startswith("200000 ")
     sums = "select distinct wait_us, run_us, cpu_us, max_rss_kb from deferred.__deferred_sum where failed > 0"
     assert db.sql(sums) == [(10**18, 10**18, 10**18, MOST)]
     # In the same minute.
     db.sql(
-        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, wait_us) select max(l.job_id), 200001, 'failed', false, max(l.finished_at), 1
+        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at,
+            wait_us) select max(l.job_id), 200001, 'failed', false, max(l.finished_at), 1
               from deferred.__deferred_log l"""
     )
     db.sql("update deferred.__deferred_folded set exact_to = now() - interval '3 hours'")

@@ -1,5 +1,5 @@
-"""What monitoring is given: metrics, alerts on them, a dashboard of them. What promtool and Prometheus themselves say is asked where they are installed:
-`make check-metrics` installs them."""
+"""What monitoring is given: metrics, alerts on them, a dashboard of them. What promtool and
+Prometheus themselves say is asked where they are installed: `make check-metrics` installs them."""
 
 import contextlib
 import http.server
@@ -37,7 +37,8 @@ def expressions():
 def test_labels_are_bounded_and_escaped(db):
     db.sql(
         """insert into deferred.__deferred_series (queue, fn, plugin)
-              select 'q' || n, '*', '*' from generate_series(1, 150) n union all select '*', 'f' || n, '*' from generate_series(1, 250) n"""
+              select 'q' || n, '*', '*' from generate_series(1, 150) n union all select '*', 'f' || n, '*'
+              from generate_series(1, 250) n"""
     )
     db.sql(
         """insert into deferred.__deferred_series (queue, fn, plugin)
@@ -45,7 +46,8 @@ def test_labels_are_bounded_and_escaped(db):
     )
     db.sql("""insert into deferred.__deferred_series (queue, fn, plugin) values ('q1', E'a"b\\\\c\\nd', 'p')""")
     db.sql(
-        """insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, '{{1,1}}', '{{1,1}}' from deferred.__deferred_series"""
+        """insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+            1, 1, 1, 1, '{{1,1}}', '{{1,1}}' from deferred.__deferred_series"""
     )
     for queue in ("other", "p1"):
         db.defer("noop", queue=queue)
@@ -72,10 +74,12 @@ def test_labels_are_bounded_and_escaped(db):
 def test_alerts_and_dashboard_use_metrics_that_are_there(db):
     """Each of them by name; a command that an alert names is one of ours; and the alerts fire when they should."""
     db.sql(
-        "insert into deferred.__deferred_series (queue, fn, plugin) values ('q', '*', '*'), ('*', 'f', '*'), ('q', 'f', 'p')"
+        "insert into deferred.__deferred_series (queue, fn, plugin) "
+        "values ('q', '*', '*'), ('*', 'f', '*'), ('q', 'f', 'p')"
     )
     db.sql(
-        "insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, '{}', '{}' from deferred.__deferred_series"
+        "insert into deferred.__deferred_sum select 0, '-infinity', id, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, "
+        "1, '{}', '{}' from deferred.__deferred_series"
     )
     given = set(re.findall(r"(?m)^(\w+)", re.sub(r"(?m)^#.*", "", deferred(db, "metrics").stdout)))
     given |= {
@@ -152,7 +156,8 @@ def prometheus(db, scrapes):
 @pytest.mark.skipif(not shutil.which("prometheus"), reason="needs Prometheus: make check-metrics")
 @pytest.mark.by_hand
 def test_prometheus_reads_the_metrics_and_answers_the_dashboard(db):
-    """A server that asks every second, over HTTP, for what `deferred metrics` prints, once as text and once as OpenMetrics."""
+    """A server that asks every second, over HTTP, for what `deferred metrics` prints, once as text
+    and once as OpenMetrics."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self):

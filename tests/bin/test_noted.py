@@ -1,4 +1,5 @@
-"""What operators do by commands is written down, as what they do on pages is: by whom, what, to what; not what an application does to its own jobs."""
+"""What operators do by commands is written down, as what they do on pages is: by whom, what, to
+what; not what an application does to its own jobs."""
 
 import json
 import os
@@ -11,7 +12,8 @@ ME = pwd.getpwuid(os.getuid()).pw_name
 
 def noted(db):
     rows = db.sql(
-        "delete from deferred.__deferred_action returning id, who, verb, job_id, queue, fn, schedule, flow, settings, filter, jobs, refused"
+        "delete from deferred.__deferred_action returning id, who, verb, job_id, queue, fn, schedule, flow, settings, "
+        "filter, jobs, refused"
     )
     return [row[1:] for row in sorted(rows)]
 
@@ -87,7 +89,8 @@ def test_each_command_that_changes_something_is_written_down_once_it_is_done(db)
 
 def test_of_many_jobs_each_step_is_a_row_and_what_is_only_counted_none(db):
     db.sql(
-        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'key', 'k' || i)) from generate_series(1, 1200) i))"
+        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'key', 'k' || i)) "
+        "from generate_series(1, 1200) i))"
     )
     do(db, "cancel", "--fn", "noop", "--dry-run")
     assert noted(db) == []

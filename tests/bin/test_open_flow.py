@@ -40,8 +40,10 @@ def ends(db, flow):
     assert not db.one("select exists (select from deferred.__deferred_flow_open where flow = %s)", flow)
     return dict(
         db.sql(
-            """select j.fn || ' ' || l.outcome, count(*) from deferred.__deferred_member m join deferred.job j on j.id = m.job
-                          join deferred.__deferred_log l on l.job_id = m.job and l.final where m.flow = %s group by 1""",
+            """select j.fn || ' ' || l.outcome, count(*) from deferred.__deferred_member m join deferred.job j
+                on j.id = m.job
+                          join deferred.__deferred_log l on l.job_id = m.job and l.final where m.flow = %s
+                          group by 1""",
             flow,
         )
     )
@@ -49,16 +51,18 @@ def ends(db, flow):
 
 def last(db, fn):
     return db.one(
-        "select max(finished_at) filter (where d.fn = %s) >= max(finished_at) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id",
+        "select max(finished_at) filter (where d.fn = %s) >= max(finished_at) from deferred.__deferred_log l "
+        "join deferred.__deferred d on d.id = l.job_id",
         fn,
     )
 
 
 def test_jobs_of_it_find_others_in_c_and_as_commands(db, ledger):
     db.plugins("unruly")
-    deferred = f"{harness.program('deferred')} --db '{db.env['DEFERRED_DB']}'"
+    add = f"{harness.program('deferred')} --db '{db.env['DEFERRED_DB']}' add find $((n - 1)) --flow $DEFERRED_JOB_ID"
     db.config(
-        f'''function "find" {{ command = {{"/bin/sh", "-c", "n=$(cat); [ $n = 0 ] || for i in 1 2; do {deferred} add find $((n - 1)) --flow $DEFERRED_JOB_ID; done"}} }}
+        f'''function "find" {{ command = {{"/bin/sh", "-c",
+                      "n=$(cat); [ $n = 0 ] || for i in 1 2; do {add}; done"}} }}
                   function "report" {{ command = {{"/bin/true"}} }}'''
     )
     flow = flow_open(
@@ -147,7 +151,8 @@ def test_whoever_is_killed_all_of_it_ends_before_its_callback(db, ledger):
     """Three services, one of which is killed again and again, and jobs that add others."""
     db.plugins("unruly")
     db.config(
-        'lease = "3s"\ninterval_floor = "10ms"\ninterval_ceiling = "100ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "10ms"\nmax_attempts = 100'
+        'lease = "3s"\ninterval_floor = "10ms"\ninterval_ceiling = "100ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = '
+        '"10ms"\nmax_attempts = 100'
     )
     flow = flow_open(db, {"then": [{"fn": "sample.echo"}]})
     for _ in range(30):
@@ -183,7 +188,8 @@ def test_whoever_is_killed_all_of_it_ends_before_its_callback(db, ledger):
 
 
 def test_a_run_waits_for_an_end_that_somebody_held_up(db):
-    """A job that adds to its flow locks it for a moment. Who ends another job of it then looks again half a second later; the next start may be a minute away."""
+    """A job that adds to its flow locks it for a moment. Who ends another job of it then looks
+    again half a second later; the next start may be a minute away."""
     flow = flow_open(db, {"jobs": [{"fn": "noop"}], "then": [{"fn": "sample.echo"}]})
     close(db, flow)
     db.sql("select deferred.__settle(100)")

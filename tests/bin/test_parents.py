@@ -8,7 +8,10 @@ import pytest
 from harness import wait_for
 
 OK = 0
-SEE = 'function "see" { command = {"/bin/sh", "-c", "[ -z \\"$DEFERRED_PARENTS_FD\\" ] && echo none || cat <&$DEFERRED_PARENTS_FD"} }'
+SEE = (
+    'function "see" { command = {"/bin/sh", "-c", "[ -z \\"$DEFERRED_PARENTS_FD\\" ] && echo none || cat '
+    '<&$DEFERRED_PARENTS_FD"} }'
+)
 
 
 def result(db, job):

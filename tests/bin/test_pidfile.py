@@ -101,7 +101,8 @@ def test_the_pid_of_a_killed_run_stays_and_says_that_it_left_no_order(db, isolat
     run.kill()
     assert content(db) == f"{run.pid}\n"
     wait_for(lambda: not db.orphans(), 20, "its runners are gone")
-    # Nobody knows which job of a batch had begun: it counts against none. Claimed alone, as it is from now on, it is an attempt.
+    # Nobody knows which job of a batch had begun: it counts against none. Claimed alone, as it is
+    # from now on, it is an attempt.
     again = started(db, "--grace", "50ms")
     assert f"job {job} record: was held by a run that has ended; ready again" in again.output()
     assert db.log(job) == [] and content(db) == f"{again.pid}\n"

@@ -82,7 +82,8 @@ def attempts(db, where="true"):
     """(job, start, end) of the attempts that were made, in seconds, in the order of their starts."""
     return db.sql(
         "select l.job_id, extract(epoch from l.started_at)::float8, extract(epoch from l.finished_at)::float8 "
-        f"from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where l.attempt > 0 and {where} order by 2"
+        f"from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where l.attempt > 0 and "
+        f"{where} order by 2"
     )
 
 
@@ -322,7 +323,8 @@ def test_weights_share_a_worker(db):
     assert db.run(["check_deferred", "--cnt", "600", "--batch", "2"]).returncode == 0
     got = dict(
         db.sql(
-            "select d.queue, count(*) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id group by 1"
+            "select d.queue, count(*) from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id "
+            "group by 1"
         )
     )
     # Drawn, 300 times: about 75 of a and 225 of b. Outside of this once in some thousand times.
@@ -684,7 +686,8 @@ def test_clear_asks_on_a_terminal(db, answer, left):
 
 def test_clear_goes_in_short_steps_through_a_long_queue(db):
     db.sql(
-        "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', case when i % 2 = 0 then 'q' "
+        "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', "
+        "case when i % 2 = 0 then 'q' "
         "else 'r' end)) from generate_series(1, 12000) i))"
     )
     assert queue(db, "clear", "q", "--yes") == "q: 6000 jobs cancelled\n"

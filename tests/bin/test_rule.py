@@ -1,4 +1,5 @@
-"""`deferred rule`: stored queries whose rows become jobs. Whose rights a query has is tested in tests/sql/test_rule_rights.py."""
+"""`deferred rule`: stored queries whose rows become jobs. Whose rights a query has is tested in
+tests/sql/test_rule_rights.py."""
 
 import json
 import os
@@ -269,7 +270,8 @@ def test_every_row_becomes_a_job_with_its_columns_as_params(docs, ledger):
             "add",
             "r",
             "noop",
-            'select id, title, null as nothing, id = 1 as first, \'{"b": 1.10,  "b": 2}\'::json as doc, 1.50 as "Odd Name" from doc',
+            'select id, title, null as nothing, id = 1 as first, \'{"b": 1.10,  "b": 2}\'::json as doc, '
+            '1.50 as "Odd Name" from doc',
             "--key",
             "id",
             "--params",
@@ -288,7 +290,8 @@ def test_every_row_becomes_a_job_with_its_columns_as_params(docs, ledger):
     ]
     assert (
         params(docs)[0]
-        == '{"n":{"deep": [1, 18446744073709551615]},"id":1,"title":"doc 1","nothing":null,"first":true,"doc":{"b": 1.10,  "b": 2},"Odd Name":1.50}'
+        == '{"n":{"deep": [1, 18446744073709551615]},"id":1,"title":"doc 1","nothing":null,"first":true,"doc":{"b": '
+        '1.10,  "b": 2},"Odd Name":1.50}'
     )
     assert docs.sql(
         "select distinct queue, fn, priority, label, created_by, run_at, rule from deferred.__deferred"
@@ -298,7 +301,8 @@ def test_every_row_becomes_a_job_with_its_columns_as_params(docs, ledger):
     ) == [(100, 100, 7, "q", 0)]
     assert (
         docs.one(
-            "select count(*) from deferred.__deferred d join deferred.__deferred_hot h using (id) where h.key = '8:deferred:' || d.key and d.params->>'id' = d.key"
+            "select count(*) from deferred.__deferred d join deferred.__deferred_hot h using (id) "
+            "where h.key = '8:deferred:' || d.key and d.params->>'id' = d.key"
         )
         == 100
     )
@@ -380,8 +384,10 @@ def test_options_of_the_rule_land_in_the_jobs(docs, ledger):
     assert docs.sql("select distinct rule, tags from deferred.my_job") == [("r", ["of a rule", "x"])]
     assert (
         docs.sql(
-            """select count(*), min(max_attempts), min(timeout_ms), bool_and(abs(extract(epoch from run_at - created_at) - 3600) < 1),
-                       bool_and(abs(extract(epoch from expires_at - created_at) - 172800) < 1) from deferred.__deferred"""
+            """select count(*), min(max_attempts), min(timeout_ms), bool_and(abs(extract(epoch
+                from run_at - created_at) - 3600) < 1),
+                       bool_and(abs(extract(epoch from expires_at - created_at) - 172800) < 1)
+                       from deferred.__deferred"""
         )
         == [(2, 3, 10000, True, True)]
     )
@@ -420,8 +426,10 @@ def test_rows_that_cannot_become_jobs_are_told_and_stop_no_others(docs, ledger):
             "r",
             "noop",
             """
-        select id, case when id = 1 then null when id = 2 then '' when id = 3 then repeat('k', 1001) else id::text end as k,
-               case when id = 4 then repeat('x', 2000) end as big, case when id = 5 then (repeat('[', 550) || repeat(']', 550))::json end as deep
+        select id, case when id = 1 then null when id = 2 then '' when id = 3 then repeat('k',
+        1001) else id::text end as k,
+               case when id = 4 then repeat('x', 2000) end as big, case when id = 5 then (repeat('[',
+               550) || repeat(']', 550))::json end as deep
         from doc where id <= 10""",
             "--key",
             "k",
@@ -573,7 +581,8 @@ def test_what_a_query_says_does_not_reach_the_terminal(docs):
         for text in ("queued nan", "stored inf", "stored -1", "queued 1e300", "\x1b[31m")
     )
     docs.sql(
-        f"create function say() returns integer language plpgsql as $$ begin raise info E'\\x1b[31mhello'; {forged} return 1; end $$"
+        f"create function say() returns integer language plpgsql as $$ begin raise info E'\\x1b[31mhello'; "
+        f"{forged} return 1; end $$"
     )
     ok(rule(docs, "add", "r", "noop", "select say() as id", "--key", "id"))
     for args in (["test", "r"], ["run", "r"]):
@@ -595,7 +604,8 @@ def test_a_rule_leaves_its_session_as_it_was(docs):
             "add",
             "a",
             "noop",
-            "select 1 as id, set_config('search_path', 'nowhere', false) as x, set_config('statement_timeout', '1', false) as y",
+            "select 1 as id, set_config('search_path', 'nowhere', false) as x, set_config('statement_timeout', '1', "
+            "false) as y",
             "--key",
             "id",
         )
@@ -608,7 +618,8 @@ def test_a_rule_leaves_its_session_as_it_was(docs):
 def test_a_query_leaves_no_statement_or_lock_in_the_session(docs):
     docs.sql(
         """create function leave() returns integer language plpgsql as $$ begin
-        execute 'prepare left_behind as select 1'; perform pg_advisory_lock_shared(4711); execute 'listen left_behind'; return 1; end $$"""
+        execute 'prepare left_behind as select 1'; perform pg_advisory_lock_shared(4711);
+        execute 'listen left_behind'; return 1; end $$"""
     )
     ok(rule(docs, "add", "a", "noop", "select leave() as id", "--key", "id"))
     ok(
@@ -617,8 +628,10 @@ def test_a_query_leaves_no_statement_or_lock_in_the_session(docs):
             "add",
             "b",
             "noop",
-            """select 2 as id, (select count(*) from pg_prepared_statements) as statements, (select count(*) from pg_listening_channels()) as channels,
-        (select count(*) from pg_locks where locktype = 'advisory' and objid = 4711 and database = (select oid from pg_database where datname = current_database())) as locks""",
+            """select 2 as id, (select count(*) from pg_prepared_statements) as statements, (select count(*)
+                from pg_listening_channels()) as channels,
+        (select count(*) from pg_locks where locktype = 'advisory' and objid = 4711 and database = (select oid
+        from pg_database where datname = current_database())) as locks""",
             "--key",
             "id",
         )
@@ -645,7 +658,8 @@ def test_many_rows_get_their_partitions_first(docs):
 
 def hot(db, queue="archive"):
     return db.sql(
-        f"select count(*), bool_and(limited), bool_and(bounded), bool_and(expires_at is not null) from deferred.__deferred_hot where queue = '{queue}'"
+        f"select count(*), bool_and(limited), bool_and(bounded), bool_and(expires_at is not null) "
+        f"from deferred.__deferred_hot where queue = '{queue}'"
     )[0]
 
 

@@ -1,5 +1,5 @@
-"""`deferred schedule`, the files it syncs, and starts and services that find a tick due. When ticks are is tested in tests/sql/test_cron.py, what
-becomes of them in tests/sql/test_tick.py."""
+"""`deferred schedule`, the files it syncs, and starts and services that find a tick due. When ticks
+are is tested in tests/sql/test_cron.py, what becomes of them in tests/sql/test_tick.py."""
 
 import json
 import os
@@ -95,7 +95,10 @@ def test_a_file_is_synced_as_often_as_one_likes(db, tmp_path):
         assert result.returncode == code and says in result.stderr, result
         return sorted(tuple(line.split()) for line in result.stdout.splitlines())
 
-    two = 'schedule "a" { rule = "@daily" function = f priority = 3 }\nschedule "b" { rule = "every 5min" function = f jitter = 10s }\n'
+    two = (
+        'schedule "a" { rule = "@daily" function = f priority = 3 }\nschedule "b" { rule = "every 5min" function = '
+        'f jitter = 10s }\n'
+    )
     assert (
         sync(two, "--dry-run") == [("added", "a"), ("added", "b")]
         and db.one("select count(*) from deferred.__deferred_schedule") == 0
@@ -193,7 +196,8 @@ def test_commands_tell_what_is_and_do_what_they_say(db):
 
 def test_with_cron_alone_the_first_start_after_a_tick_defers_and_runs_its_job(db):
     db.sql(
-        "select deferred.schedule('s', 'every 1d', 'noop', opts => '{\"queue\": \"other\"}'), deferred.schedule('t', '@yearly', 'noop')"
+        "select deferred.schedule('s', 'every 1d', 'noop', opts => '{\"queue\": \"other\"}'), deferred.schedule('t', "
+        "'@yearly', 'noop')"
     )
     ok(db.run(["check_deferred"]))
     assert db.one("select count(*) from deferred.__deferred_worker") == 0  # nothing is due: it has not even registered
@@ -212,7 +216,8 @@ def test_with_cron_alone_the_first_start_after_a_tick_defers_and_runs_its_job(db
 def test_a_function_learns_its_tick_and_zones_come_from_the_setting(db, tmp_path):
     db.plugins("running")
     db.config(
-        'timezone = "Asia/Kolkata"\nfunction "when" { command = {"/bin/sh", "-c", "echo \'{\\"at\\": \\"\'$DEFERRED_TICK\'\\"}\'"} }'
+        'timezone = "Asia/Kolkata"\nfunction "when" { command = {"/bin/sh", "-c", "echo \'{\\"at\\": '
+        '\\"\'$DEFERRED_TICK\'\\"}\'"} }'
     )
     assert "+05:30  " in ok(schedule(db, "set", "s", "@daily", "when")) and "+05:30  " in ok(
         schedule(db, "next", "@daily")
@@ -236,8 +241,10 @@ def test_a_function_learns_its_tick_and_zones_come_from_the_setting(db, tmp_path
     assert db.run(["check_deferred", "--cnt", "0"], env={"DEFERRED_TICK": "2000-01-01T00:00:00Z"}).returncode == OK
     rows = dict(
         db.sql(
-            "select s.name, (l.result, to_char(t.tick at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), extract(epoch from t.tick) * 1000000)::text "
-            "from deferred.__deferred_log l join deferred.__deferred_tick t using (job_id) join deferred.__deferred_schedule s on s.id = t.schedule"
+            "select s.name, (l.result, to_char(t.tick at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), "
+            "extract(epoch from t.tick) * 1000000)::text "
+            "from deferred.__deferred_log l join deferred.__deferred_tick t using (job_id) join "
+            "deferred.__deferred_schedule s on s.id = t.schedule"
         )
     )
     by_hand, by_rule = (re.findall(r"[0-9][^ ,\\\"()]*", rows[name]) for name in ("s", "l"))
@@ -254,14 +261,16 @@ def test_a_function_learns_its_tick_and_zones_come_from_the_setting(db, tmp_path
 def test_a_function_learns_the_tick_before_which_its_report_begins_with(db):
     db.plugins("running")
     db.config(
-        'function "since" { command = {"/bin/sh", "-c", "echo \'{\\"from\\": \\"\'$DEFERRED_PREVIOUS_TICK\'\\", \\"to\\": \\"\'$DEFERRED_TICK\'\\"}\'"} }'
+        'function "since" { command = {"/bin/sh", "-c", "echo \'{\\"from\\": \\"\'$DEFERRED_PREVIOUS_TICK\'\\", '
+        '\\"to\\": \\"\'$DEFERRED_TICK\'\\"}\'"} }'
     )
     ok(schedule(db, "set", "p", "every 1h", "ticks"))
     ok(schedule(db, "set", "c", "@hourly", "since", "--queue", "limited"))
     ok(db.run(["deferred", "queue", "set", "limited", "--create", "--max-running", "1"]))
     for hours in (3, 1):  # the tick between the two became no job
         db.sql(
-            "update deferred.__deferred_schedule set next_at = date_trunc('hour', now()) - %s * interval '1 hour', missed = 'skip', late_ms = 86400000",
+            "update deferred.__deferred_schedule set next_at = date_trunc('hour', now()) - %s * interval '1 hour', "
+            "missed = 'skip', late_ms = 86400000",
             hours,
         )
         db.sql(
@@ -278,8 +287,10 @@ def test_a_function_learns_the_tick_before_which_its_report_begins_with(db):
     }
     for schedule_name, none in (("p", 0), ("c", "")):
         rows = db.sql(
-            f"select l.result, {name[schedule_name]} from deferred.__deferred_tick t join deferred.__deferred_schedule s on s.id = t.schedule"
-            " join deferred.__deferred_log l using (job_id) where s.name = %s and t.tick < date_trunc('hour', now()) order by t.tick",
+            f"select l.result, {name[schedule_name]} from deferred.__deferred_tick t "
+            f"join deferred.__deferred_schedule s on s.id = t.schedule"
+            " join deferred.__deferred_log l using (job_id) where s.name = %s and t.tick < date_trunc('hour', now()) "
+            "order by t.tick",
             schedule_name,
         )
         (first, at), (second, then) = [(json.loads(result), tick) for result, tick in rows]
@@ -291,7 +302,8 @@ def test_a_function_learns_the_tick_before_which_its_report_begins_with(db):
     told = [
         json.loads(r[0])
         for r in db.sql(
-            "select result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.tick = %s",
+            "select result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id "
+            "where d.tick = %s",
             between,
         )
     ]

@@ -202,7 +202,8 @@ def count_calls(db):
 
 
 def looks(db, seconds):
-    """How often a service looked in that time, by the statistics of the server: each look asks for the lanes. See count_calls()."""
+    """How often a service looked in that time, by the statistics of the server: each look asks for
+    the lanes. See count_calls()."""
 
     def count():
         db.sql("select pg_stat_clear_snapshot()")
@@ -329,7 +330,8 @@ def test_a_second_start_takes_over_and_the_job_in_hand_is_tried_again(db):
     says = re.escape(f"serves all queues with 1 runner; looks for jobs every 0.05 to 0.1 s; pidfile {db.pidfile}")
     assert re.match(rf".* info: {says}\n", old.output()) and "a new start takes over" in old.output()
     assert re.match(
-        ".* info: serves all queues with 1 to 4 runners; looks for jobs every 0.05 to 0.1 s, and is woken by each .listen.; ",
+        ".* info: serves all queues with 1 to 4 runners; looks for jobs every 0.05 to 0.1 s, and is woken by each "
+        ".listen.; ",
         new.output(),
     )
     done(db, job)
@@ -612,7 +614,8 @@ SLOW = 'interval_floor = "1min"\ninterval_ceiling = "1min"\n'  # who is not woke
 
 def armed(db, n=1):
     """Waits until n workers wait to be woken."""
-    held = """select count(distinct pid) from pg_locks where locktype = 'advisory' and classid = 1145390674 and mode = 'ShareLock'
+    held = """select count(distinct pid) from pg_locks where locktype = 'advisory' and classid = 1145390674
+        and mode = 'ShareLock'
               and database = (select oid from pg_database where datname = current_database())"""
     wait_for(lambda: db.one(held) == n, 20, f"{n} armed")
 

@@ -1,4 +1,5 @@
-"""Several databases: each has its number, jobs are spread over them or go where their route says, and one that is down holds up nobody else."""
+"""Several databases: each has its number, jobs are spread over them or go where their route says,
+and one that is down holds up nobody else."""
 
 import json
 import os
@@ -29,7 +30,8 @@ class Shards:
     def write(self):
         self.db.config(
             "".join(
-                f'shard "{n}" {{ number = {self.numbers[n]} conninfo = "{self.conninfo[n]}" accepting = {self.accepting[n]} }}\n'
+                f'shard "{n}" {{ number = {self.numbers[n]} conninfo = "{self.conninfo[n]}" accepting = '
+                f'{self.accepting[n]} }}\n'
                 for n in "abc"
             )
         )

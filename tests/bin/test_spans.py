@@ -73,7 +73,8 @@ def spans(text):
 
 def ended(db, job, attempt=1, outcome="ok", at="now()", error=None, final=True):
     db.sql(
-        f"""insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, error)
+        f"""insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,
+            wait_us, run_us, error)
                values (%s, %s, %s, %s, {at} - interval '1 second', {at}, 5, 1000000, %s)""",
         job,
         attempt,
@@ -113,7 +114,8 @@ def test_an_id_comes_out_from_wherever_it_was_put_in(db, ledger):
     for job, (span, values) in found.items():
         assert (span["traceId"], span["parentSpanId"]) == (TRACE[3:35], TRACE[36:52])
         us = db.sql(
-            """select (extract(epoch from started_at) * 1e6)::int8, (extract(epoch from finished_at) * 1e6)::int8, worker, wait_us::int8
+            """select (extract(epoch from started_at) * 1e6)::int8, (extract(epoch
+                from finished_at) * 1e6)::int8, worker, wait_us::int8
                        from deferred.__deferred_log where job_id = %s""",
             job,
         )[0]
@@ -201,12 +203,14 @@ def test_what_was_since_then(db):
 def test_many_of_a_moment_come_out_once(db):
     """More than one call looks at, in one microsecond too."""
     db.sql(
-        "insert into deferred.__deferred (id, queue, fn, params, traceparent) select g, 'q', 'f', '{}', %s from generate_series(1, 22000) g",
+        "insert into deferred.__deferred (id, queue, fn, params, traceparent) select g, 'q', 'f', '{}', %s "
+        "from generate_series(1, 22000) g",
         TRACE,
     )
     db.sql(
         """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at)
-              select g, 1, 'ok', true, now(), case when g <= 12000 then now() else now() - (g || ' ms')::interval end from generate_series(1, 22000) g"""
+              select g, 1, 'ok', true, now(), case when g <= 12000 then now() else now() - (g ||
+              ' ms')::interval end from generate_series(1, 22000) g"""
     )
     found = [int(v["messaging.message.id"]) for _, v in spans(db.run(["deferred", "spans", "--since", "10min"]).stdout)]
     assert len(found) == 22000 and set(found) == set(range(1, 22001))
@@ -257,7 +261,8 @@ def test_it_follows_and_misses_nothing_that_commits_late(db):
     ended(db, first)
     with db.connect() as slow, slow.cursor() as cursor:
         cursor.execute(
-            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at) values (%s, 1, 'ok', true, now(), now() - interval '50 seconds')",
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at) "
+            "values (%s, 1, 'ok', true, now(), now() - interval '50 seconds')",
             (late,),
         )
         errors = open(os.path.join(db.dir, "errors"), "w+")
@@ -273,7 +278,8 @@ def test_it_follows_and_misses_nothing_that_commits_late(db):
     harness.wait_for(lambda: jobs() == [first, next_one, late], timeout=60)
     assert (
         db.one(
-            "select count(*) from pg_stat_activity where application_name = 'deferred' and datname = current_database() and state ~ 'transaction'"
+            "select count(*) from pg_stat_activity where application_name = 'deferred' "
+            "and datname = current_database() and state ~ 'transaction'"
         )
         == 0
     )
@@ -287,11 +293,13 @@ def test_it_follows_and_misses_nothing_that_commits_late(db):
 @pytest.mark.parametrize("follow", [[], ["--follow"]])
 def test_it_ends_with_its_reader(db, follow):
     db.sql(
-        "insert into deferred.__deferred (id, queue, fn, params, traceparent) select g, 'q', 'f', '{}', %s from generate_series(1, 3000) g",
+        "insert into deferred.__deferred (id, queue, fn, params, traceparent) select g, 'q', 'f', '{}', %s "
+        "from generate_series(1, 3000) g",
         TRACE,
     )
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at) select g, 1, 'ok', true, now() from generate_series(1, 3000) g"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at) select g, 1, 'ok', true, "
+        "now() from generate_series(1, 3000) g"
     )
     program = db.spawn(["deferred", "spans", *follow], stdout=subprocess.PIPE)
     program.process.stdout.read(10)
@@ -317,12 +325,14 @@ def test_a_look_back_writes_nothing_twice(db):
     jobs = [db.defer("noop", traceparent=TRACE) for _ in range(3000)]
     db.sql(
         """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at)
-              select id, 1, 'ok', true, now(), now() - interval '56 seconds' + (id || ' ms')::interval from deferred.__deferred"""
+              select id, 1, 'ok', true, now(), now() - interval '56 seconds' + (id || ' ms')::interval
+              from deferred.__deferred"""
     )
     program = db.spawn(["deferred", "spans", "--follow"])
     harness.wait_for(lambda: program.output().count('"traceId"') == len(jobs))
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at) select id, 2, 'ok', true, now(), now() - interval '50 seconds' from deferred.__deferred limit 1"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at) select id, 2, "
+        "'ok', true, now(), now() - interval '50 seconds' from deferred.__deferred limit 1"
     )
     harness.wait_for(lambda: program.output().count('"traceId"') > len(jobs), timeout=60)
     program.signal(signal.SIGINT)

@@ -22,7 +22,8 @@ ESCAPE = re.compile(r"\x1b\[[?\d;]*[a-zA-Z]")
 def some_work(db):
     """A queue that is paused, one that a worker has a job of, and attempts that ended."""
     db.sql(
-        "select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 3); update deferred.__deferred_queue set paused = true where name = 'mail'"
+        "select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') "
+        "from generate_series(1, 3); update deferred.__deferred_queue set paused = true where name = 'mail'"
     )
     db.defer("noop")
     db.defer("fail")
@@ -150,7 +151,8 @@ def test_a_host_that_is_missed_while_others_come_is_told_by_top_too(db):
 def test_top_on_a_terminal(db):
     job, _ = some_work(db)
     db.sql(
-        "update deferred.__deferred_queue set paused = false; select deferred.defer('noop', '{}', json_build_object('queue', 'q' || i)) from generate_series(1, 40) i"
+        "update deferred.__deferred_queue set paused = false; select deferred.defer('noop', '{}', "
+        "json_build_object('queue', 'q' || i)) from generate_series(1, 40) i"
     )
     top = Terminal(db, 24, 80, "--interval", "100ms")
     lines = top.frame("late by: ", "by ended", f"{job} sleep")
@@ -184,7 +186,8 @@ def test_top_on_a_terminal(db):
     top = Terminal(db, 24, 80, "--interval", "100ms")
     top.frame("why: ")
     db.sql(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred' and datname = current_database()"
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred' "
+        "and datname = current_database()"
     )
     top.process.wait(20)
     while top.read(0.05):

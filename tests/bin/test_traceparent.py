@@ -71,7 +71,8 @@ def test_it_is_stored_from_wherever_it_is_given(db, ledger):
         OTHER,
     ]
     views = db.sql(
-        "select j.id, j.traceparent, m.traceparent from deferred.job j join deferred.my_job m using (id) where id in (%s, %s) order by id",
+        "select j.id, j.traceparent, m.traceparent from deferred.job j join deferred.my_job m using (id) "
+        "where id in (%s, %s) order by id",
         first,
         flow + 2,
     )

@@ -1,4 +1,5 @@
-"""`deferred why`: each cause brought about on a real server, its sentence, its figure, the command that mends it; and that command done where that is quick.
+"""`deferred why`: each cause brought about on a real server, its sentence, its figure, the command
+that mends it; and that command done where that is quick.
 
 What is decided by figures alone is in tests/lib/cause_test.c.
 """
@@ -20,7 +21,8 @@ OK, NOT_DONE = 0, 1
 
 @pytest.fixture
 def why(db):
-    """Asks of a job, or of all that waits, as a viewer or with env; returns the causes, each (word, sentence, figure, command)."""
+    """Asks of a job, or of all that waits, as a viewer or with env; returns the causes, each (word,
+    sentence, figure, command)."""
 
     def ask(job=None, *options, env=None, code=OK):
         done = db.run(["deferred", "--json", "why", *([job] if job else []), *options], env=env)
@@ -73,10 +75,12 @@ def test_a_job_that_is_not_there(db, why):
     )
     check(db, "--cnt", "0")
     db.sql(
-        "update deferred.__deferred set created_at = created_at - interval '40 days'; update deferred.__deferred_log set finished_at = finished_at - interval '40 days'"
+        "update deferred.__deferred set created_at = created_at - interval '40 days'; update deferred.__deferred_log "
+        "set finished_at = finished_at - interval '40 days'"
     )
     db.sql(
-        "update deferred.__deferred set created_at = created_at + interval '5 days' where id = (select max(id) from deferred.__deferred)"
+        "update deferred.__deferred set created_at = created_at + interval '5 days' where id = (select max(id) "
+        "from deferred.__deferred)"
     )
     assert db.run(["deferred", "purge", "--older-than", "38d"]).returncode == 0
     cause, sentence, figure, remedy = why(1, code=NOT_DONE)[0]
@@ -187,11 +191,13 @@ def test_a_job_that_a_worker_has(db, why):
         "the lease ends in 4min, and others may take it then",
     )
     db.sql(
-        "update deferred.__deferred_worker set ended_at = null, watch = null, started_at = now() - interval '20 min', seen_at = now() - interval '10 min'"
+        "update deferred.__deferred_worker set ended_at = null, watch = null, started_at = now() - interval '20 min', "
+        "seen_at = now() - interval '10 min'"
     )
     assert why(job)[0][1].endswith("is gone: it has not been seen")
     db.sql(
-        "update deferred.__deferred_worker set seen_at = started_at; insert into deferred.__deferred_worker (instance, host, pid, version) "
+        "update deferred.__deferred_worker set seen_at = started_at; "
+        "insert into deferred.__deferred_worker (instance, host, pid, version) "
         "select split_part(instance, '@', 1) || '@another', host, 1, version from deferred.__deferred_worker"
     )
     assert why(job)[0][1].endswith("is gone: its host has rebooted")
@@ -243,7 +249,8 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     do(db, "deferred cancel --fn maail")
     assert why() == [("nothing_waits", "nothing waits", "0 jobs are ready, workers have claimed 0", "")]
     db.sql(
-        "update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'made for ABI 2'::text, timeout_ms = timeout_ms || 0::int8, max_attempts = max_attempts || -1"
+        "update deferred.__deferred_offer set fn = fn || 'maail'::text, plugin = plugin || 'made "
+        "for ABI 2'::text, timeout_ms = timeout_ms || 0::int8, max_attempts = max_attempts || -1"
     )
     job = db.defer("maail")
     assert why(job)[0] == (
@@ -254,8 +261,10 @@ def test_a_job_whose_queue_or_function_nobody_serves(db, why):
     )
     # Runs came every two minutes, and none has for half an hour.
     db.sql(
-        "truncate deferred.__deferred_worker; insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at) select 'h:/run/x#1.2@boot', 'h', 1, '1', "
-        "now() - i * interval '2 min', now() - i * interval '2 min', now() - i * interval '2 min' from generate_series(25, 15, -1) i"
+        "truncate deferred.__deferred_worker; insert into deferred.__deferred_worker (instance, host, pid, version, "
+        "started_at, seen_at, ended_at) select 'h:/run/x#1.2@boot', 'h', 1, '1', "
+        "now() - i * interval '2 min', now() - i * interval '2 min', now() - i * interval '2 min' from "
+        "generate_series(25, 15, -1) i"
     )
     db.sql("delete from deferred.__deferred_hot")
     job = db.defer("noop")
@@ -284,7 +293,8 @@ def test_who_paused_a_queue_is_told_with_since_when(db, why):
     def told():
         status = db.run(["deferred", "status"])
         row = db.sql(
-            "select paused_by, paused_at between now() - interval '1 day' and now() from deferred.__deferred_queue where name = 'default'"
+            "select paused_by, paused_at between now() - interval '1 day' and now() from deferred.__deferred_queue "
+            "where name = 'default'"
         )[0]
         held_by = re.search(r"(?m)^default .*?(paused.*)$", status.stdout)
         listed = json.loads(db.run(["deferred", "--json", "queue", "ls"]).stdout)[0]
@@ -364,7 +374,8 @@ def test_a_job_that_is_kept_from_being_claimed(db, why):
     wait_for(lambda: why(job)[0][0] == "next_start")
     # As after a dump was restored.
     db.sql(
-        "update deferred.__deferred_cursor set done = pg_current_snapshot(), cur = pg_current_snapshot(), xid = null, rest_xid = '{}', rest_id = '{}'"
+        "update deferred.__deferred_cursor set done = pg_current_snapshot(), cur = pg_current_snapshot(), xid = null, "
+        "rest_xid = '{}', rest_id = '{}'"
     )
     assert why(job)[0][0::3] == (
         "stranded",
@@ -417,7 +428,8 @@ def test_a_job_that_limits_hold_back(db, why):
     )
     assert why(keyed[1])[0] == (
         "key",
-        f"jobs with concurrency key 'cust-7' run one after the other, and job {keyed[0]}, which is running, comes before it",
+        f"jobs with concurrency key 'cust-7' run one after the other, and job {keyed[0]}, which is running, comes "
+        f"before it",
         "1 job of that key comes before it",
         f"deferred why {keyed[0]}",
     )
@@ -441,7 +453,8 @@ def test_a_message_waits_for_a_consumer(db, why):
     )
     assert why(first)[0] == told
     db.sql(
-        "update deferred.__deferred_hot set receipt = 1, attempt = 1, started_at = now(), due_at = now() + interval '30 s', visible_at = now() + interval '30 s' where id = %s",
+        "update deferred.__deferred_hot set receipt = 1, attempt = 1, started_at = now(), "
+        "due_at = now() + interval '30 s', visible_at = now() + interval '30 s' where id = %s",
         second,
     )
     assert why(first)[0] == (
@@ -486,15 +499,16 @@ ARGUMENTS = {
 def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):
     """What an answer can do without is left out where it is refused, or takes too long: so nobody would notice."""
     db.sql(
-        "select deferred.defer('noop', '{}', json_build_object('concurrency_key', 'k' || i % 9)) from generate_series(1, 20) i"
+        "select deferred.defer('noop', '{}', json_build_object('concurrency_key', 'k' || i % 9)) "
+        "from generate_series(1, 20) i"
     )
     db.sql(
-        "select count(*) from deferred.__enqueue_many(array_fill('noop'::text, array[3000]), array_fill('{}'::json, array[3000]), "
-        + ", ".join(["null"] * 14)
-        + ")"
+        "select count(*) from deferred.__enqueue_many(array_fill('noop'::text, array[3000]), array_fill('{}'::json, "
+        "array[3000]), " + ", ".join(["null"] * 14) + ")"
     )
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at) select i, 1, 'ok', false, now() from generate_series(1, 3000) i"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at) select i, 1, 'ok', false, "
+        "now() from generate_series(1, 3000) i"
     )
     db.sql("analyze deferred.__deferred_hot; analyze deferred.__deferred; analyze deferred.__deferred_log")
     connection = db.connect()
@@ -503,7 +517,8 @@ def test_a_viewer_may_ask_all_of_it_and_nothing_big_is_walked_over(db):
     for name, args in ARGUMENTS.items():
         text = pg.source(name)
         cursor.execute(
-            f"set local role deferred_{'worker' if name == 'why_error' else 'viewer'}; set local jit = off; set local enable_bitmapscan = {'on' if name.startswith('top') else 'off'}"
+            f"set local role deferred_{'worker' if name == 'why_error' else 'viewer'}; set local jit = off; set local "
+            f"enable_bitmapscan = {'on' if name.startswith('top') else 'off'}"
         )
         cursor.execute(f"prepare {name} as " + text)
         cursor.execute(
@@ -529,9 +544,12 @@ def test_how_it_was_before_is_told_by_a_few_pages_of_the_log(db):
     """An open page asks every two seconds: neither is all of a day read, nor a process begun that helps."""
     db.sql("select deferred.defer('noop')")
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, run_us, plugin) "
-        "select 1, 1, 'ok', false, t, t, us, plugin from (values (1, interval '25 hours', 60000, 7000000, 'older'), (2, interval '20 hours', 5000, 1000000, 'old'), "
-        "(3, interval '10 s', 300, 3000000, 'new')) v(i, ago, n, us, plugin) cross join lateral (select now() - ago as t from generate_series(1, n)) x order by i"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, run_us, "
+        "plugin) "
+        "select 1, 1, 'ok', false, t, t, us, plugin from (values (1, interval '25 hours', 60000, 7000000, 'older'), "
+        "(2, interval '20 hours', 5000, 1000000, 'old'), "
+        "(3, interval '10 s', 300, 3000000, 'new')) v(i, ago, n, us, plugin) cross "
+        "join lateral (select now() - ago as t from generate_series(1, n)) x order by i"
     )
     db.sql("vacuum analyze deferred.__deferred_log")
     text = pg.source("why_rates")
@@ -589,14 +607,17 @@ def test_workers_in_step(db, why):
     job = db.defer("noop")
     for w in 101, 102:
         db.sql(
-            "insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value values (%s, 'h:/' || %s, 'h', %s, '1')",
+            "insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value "
+            "values (%s, 'h:/' || %s, 'h', %s, '1')",
             w,
             w,
             w,
         )
     db.sql(
-        "insert into deferred.__deferred_group values ('mail', 3, 10); insert into deferred.__deferred_track values (101, 'mail', 10, 1, 3, 10, now() + interval '1 min'), "
-        "(102, 'mail', 10, 1, 3, 4, now() + interval '1 min'); update deferred.__deferred_worker set queues = '{other}' where id = 102"
+        "insert into deferred.__deferred_group values ('mail', 3, 10); insert into deferred.__deferred_track "
+        "values (101, 'mail', 10, 1, 3, 10, now() + interval '1 min'), "
+        "(102, 'mail', 10, 1, 3, 4, now() + interval '1 min'); update deferred.__deferred_worker "
+        "set queues = '{other}' where id = 102"
     )
     assert why(job)[0][:3] == (
         "in_step",
@@ -619,8 +640,10 @@ def recorded(db, n, fn="noop", outcome="ok", run="100 ms", age="1 min", **column
     jobs = [r[0] for r in db.sql("select deferred.defer(%s) from generate_series(1, %s)", fn, n)]
     db.sql(
         f"with gone as (delete from deferred.__deferred_hot where id = any (%s)) "
-        f"insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, run_us{names}) "
-        f"select i, 1, %s, true, now() - %s::interval, now() - %s::interval, extract(epoch from %s::interval) * 1000000{', %s' * len(columns)} from unnest(%s) i",
+        f"insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, "
+        f"run_us{names}) "
+        f"select i, 1, %s, true, now() - %s::interval, now() - %s::interval, extract(epoch "
+        f"from %s::interval) * 1000000{', %s' * len(columns)} from unnest(%s) i",
         jobs,
         outcome,
         age,
@@ -636,7 +659,8 @@ def test_what_the_last_attempts_tell_of_a_backlog(db, why):
     db.sql("update deferred.__deferred set created_at = now() - interval '2 h'")
     recorded(db, 30, run="900 ms", plugin="sample 1 b2")
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version) values ('h:/run/x#1.2@boot', 'h', 1, '1')"
+        "insert into deferred.__deferred_worker (instance, host, pid, version) "
+        "values ('h:/run/x#1.2@boot', 'h', 1, '1')"
     )
     db.defer("noop")
 
@@ -693,7 +717,8 @@ def test_what_is_asked_for_wrongly(db):
     assert (done.returncode, done.stdout) == (
         OK,
         "no worker was ever seen: check_deferred has not been started for this database\n"
-        "    figure: 0 starts of check_deferred that had work\n    do: deferred doctor on the host whose cron starts check_deferred\n",
+        "    figure: 0 starts of check_deferred that had work\n    do: deferred doctor on the host whose cron starts "
+        "check_deferred\n",
     )
 
 
@@ -777,7 +802,8 @@ def test_recurring_jobs_that_bring_nothing_and_a_backlog_that_nothing_holds(db, 
         "select deferred.schedule('nightly', '0 3 * * *', 'fail', '{\"error\": \"no disk\"}', '{\"max_attempts\": 1}')"
     )
     db.sql(
-        "update deferred.__deferred_schedule set next_at = now() - interval '1 s'; update deferred.__deferred_state set next_tick = now() - interval '1 s'"
+        "update deferred.__deferred_schedule set next_at = now() - interval '1 s'; update deferred.__deferred_state "
+        "set next_tick = now() - interval '1 s'"
     )
     check(db)  # which has its job deferred first
     check(db)
@@ -864,10 +890,12 @@ def test_who_is_not_missed(db, why, what):
     if what == "at work":
         db.sql(
             "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at) "
-            "select 'default', max(id), 1, '{1}', '[1,1]', pg_current_snapshot(), false, now() + interval '1 min' from deferred.__deferred_worker where host = 'b'"
+            "select 'default', max(id), 1, '{1}', '[1,1]', pg_current_snapshot(), false, now() + interval '1 min' "
+            "from deferred.__deferred_worker where host = 'b'"
         )
         db.sql(
-            "update deferred.__deferred_worker w set ended_at = null where id = (select max(id) from deferred.__deferred_worker where host = 'b')"
+            "update deferred.__deferred_worker w set ended_at = null where id = (select max(id) "
+            "from deferred.__deferred_worker where host = 'b')"
         )
     assert [c[0] for c in why(None, "--all")] == ["nothing_waits"]
 

@@ -1,5 +1,6 @@
-"""What the server itself does to keep jobs waiting, as `deferred why` tells it: a standby, commits that no standby confirms, connections, snapshots, locks of prepared
-transactions and of whole tables. Each on a server of its own, by the command that is said to remedy it."""
+"""What the server itself does to keep jobs waiting, as `deferred why` tells it: a standby, commits
+that no standby confirms, connections, snapshots, locks of prepared transactions and of whole
+tables. Each on a server of its own, by the command that is said to remedy it."""
 
 import contextlib
 import json
@@ -74,7 +75,10 @@ def test_on_a_standby_no_job_can_be_claimed(server):
             "it is a standby, or default_transaction_read_only is on",
             "connect to the primary: target_session_attrs=read-write; deferred doctor",
         )
-        both = f"host={db.cluster.folder},{standby.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} target_session_attrs=read-write"
+        both = (
+            f"host={db.cluster.folder},{standby.folder} port={pg.PORT},{pg.PORT} user={pg.USER} dbname={db.name} "
+            f"target_session_attrs=read-write"
+        )
         assert "database" not in causes(db, DEFERRED_DB=both)
         assert db.run(["check_deferred"], env={"DEFERRED_DB": both}).returncode == 0 and db.log(job) == [(1, "ok")]
     finally:
@@ -203,7 +207,8 @@ def test_a_table_that_is_locked_as_a_whole(db):
     )
     assert (
         locked(db, "__deferred_hot", report)
-        == "an open transaction delays another one that locks all of table deferred.__deferred_hot, and all sessions that need the table wait"
+        == "an open transaction delays another one that locks all of table deferred.__deferred_hot, and all sessions "
+        "that need the table wait"
     )
     db.sql(why(db)[0][3].split(": ")[1])
     thread.join(30)

@@ -3,9 +3,9 @@
 
     web.py [--seed N] [--port 10003] [--jobs 9000] [-- COMMAND...]
 
-Mail with an outage and a plugin that was replaced, an archive at night, a card service that fails now and then, a report every hour. Everything is
-private to this run and gone afterwards. COMMAND is run, with URL, user and password behind it, once the page shows all of that; without one it is served
-until Ctrl-C."""
+Mail with an outage and a plugin that was replaced, an archive at night, a card service that fails
+now and then, a report every hour. Everything is private to this run and gone afterwards. COMMAND is
+run, with URL, user and password behind it, once the page shows all of that; without one it is served until Ctrl-C."""
 
 import argparse
 import contextlib
@@ -38,7 +38,8 @@ backoff_floor = "20s"
 mail {{ host = "127.0.0.1"  port = {smtp}  from = "Shop <shop@example.org>"  defer = 1 }}
 function "archive" {{ command = {{"/bin/sh", "-c", "sleep 0.4"}} }}
 function "report" {{ command = {{"/bin/sh", "-c", "sleep 3; echo 42 rows"}} }}
-function "charge_card" {{ command = {{"/bin/sh", "-c", "sleep 0.1; case $(cat) in *[37]}}) echo 'gateway answered 503 Service Unavailable' >&2; exit 1;; esac"}} }}
+function "charge_card" {{ command = {{"/bin/sh", "-c",
+    "sleep 0.1; case $(cat) in *[37]}}) echo 'gateway answered 503 Service Unavailable' >&2; exit 1;; esac"}} }}
 """
 
 
@@ -183,7 +184,8 @@ class History:
             return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).isoformat()
 
         out.write(
-            "copy deferred.__deferred (id, queue, fn, params, label, max_attempts, created_at, created_by) from stdin;\n"
+            "copy deferred.__deferred (id, queue, fn, params, label, max_attempts, created_at, created_by) from "
+            "stdin;\n"
         )
         for id, job in enumerate(self.jobs, 1):
             line(
@@ -197,7 +199,8 @@ class History:
                 job["user"],
             )
         out.write(
-            "\\.\ncopy deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, error, plugin, max_rss_kb, user_us, sys_us, "
+            "\\.\ncopy deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, "
+            "run_us, error, plugin, max_rss_kb, user_us, sys_us, "
             "worker, signal) from stdin;\n"
         )
         for id, job in enumerate(self.jobs, 1):
@@ -300,10 +303,13 @@ class Demo:
             )
             history.copy(f)
             f.write(
-                f"""create role password_people; create role {OPERATOR} login password '{PASSWORD}' in role password_people, deferred_operator;
-                    update deferred.__deferred_queue set max_running = 2 where name = 'archive'; select deferred.__limited_add('archive');
+                f"""create role password_people; create role {OPERATOR} login password '{PASSWORD}' in role
+                    password_people, deferred_operator;
+                    update deferred.__deferred_queue set max_running = 2
+                    where name = 'archive'; select deferred.__limited_add('archive');
                     select deferred.schedule('hourly_report', '0 * * * *', 'report', '{{}}', '{{"queue": "reports"}}');
-                    select deferred.schedule('nightly_archive', '0 2 * * *', 'archive', '{{}}', '{{"queue": "archive", "timezone": "Europe/Berlin"}}');
+                    select deferred.schedule('nightly_archive', '0 2 * * *', 'archive', '{{}}',
+                    '{{"queue": "archive", "timezone": "Europe/Berlin"}}');
                     select deferred.schedule('heartbeat', 'every 15s', 'noop', '{{}}', '{{}}');
                     """
             )
@@ -336,9 +342,11 @@ class Demo:
             if kind < 0.6:
                 text = f"select deferred.send_mail('{name}@example.org', 'Your order {order}', 'Thank you.');"
             elif kind < 0.9:
-                text = f"""select deferred.defer('charge_card', '{{"order": {order}}}', '{{"queue": "shop", "label": "Order {order}", "max_attempts": 3}}');"""
+                text = f"""select deferred.defer('charge_card', '{{"order": {order}}}',
+                    '{{"queue": "shop", "label": "Order {order}", "max_attempts": 3}}');"""
             else:
-                text = f"""select deferred.defer('archive', '{{"order": {order}}}', '{{"queue": "archive"}}') from generate_series(1, 12);"""
+                text = f"""select deferred.defer('archive', '{{"order": {order}}}', '{{"queue": "archive"}}')
+                    from generate_series(1, 12);"""
             psql.stdin.write(text + "\n")
             psql.stdin.flush()
             time.sleep(source.expovariate(3))
@@ -373,7 +381,8 @@ def main():
         n = demo.fill()
         url = demo.serve()
         print(
-            f"{n:,} jobs in the past, and new ones coming, after {time.monotonic() - began:.0f} s\n\n    {url}/    user {OPERATOR}, password {PASSWORD}\n",
+            f"{n:,} jobs in the past, and new ones coming, after {time.monotonic() - began:.0f} s\n\n    {url}/    "
+            f"user {OPERATOR}, password {PASSWORD}\n",
             flush=True,
         )
         if not args.command:

@@ -44,7 +44,8 @@ SOURCES = (
 
 PHRASES = re.compile(
     r"""
-    \b(?:is|are|was|were|be|been)\ told\b | (?<!-)\banew\b | \bfor\ want\ of\b | \bpass(?:es|ed)?\ over\b | ,\ but\ for\b
+    \b(?:is|are|was|were|be|been)\ told\b | (?<!-)\banew\b | \bfor\ want\ of\b
+  | \bpass(?:es|ed)?\ over\b | ,\ but\ for\b
   | \bbeside\b | \bso\ many\b | \bmend(?:s|ed)?\b | ^(?:Who|What|Whoever|Whichever)\ [a-z]+(?![^?]*\?) | ^Counted\ are\b
   | ;\ (?:who|what)\ [a-z]+s\b
 """,

@@ -1,4 +1,5 @@
-"""The examples of man pages compile and run; those of deferred_functions(7) are in tests/plugins, those of deferred(7) in test_overview.py."""
+"""The examples of man pages compile and run; those of deferred_functions(7) are in tests/plugins,
+those of deferred(7) in test_overview.py."""
 
 import os
 import re
@@ -71,14 +72,16 @@ def test_the_examples_over_http_put_from_node_and_consume_what_c_and_sql_deferre
     node(put)
     assert db.run(["check_deferred"]).returncode == 0
     assert db.sql(
-        "select d.queue, d.fn, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id"
+        "select d.queue, d.fn, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d "
+        "on d.id = l.job_id"
     ) == [("acme.greetings", "echo", "ok", '{"hello":"from Node"}')]
 
     assert node(consume) == ""
     db.sql(sql)
     path = tmp_path / "defer.c"
     path.write_text(
-        "#include <deferred.h>\n#include <libpq-fe.h>\nint main(int argc, char **argv)\n{\nPGconn *conn = PQconnectdb(argv[argc - 1]);\n"
+        "#include <deferred.h>\n#include <libpq-fe.h>\nint main(int argc, char **argv)\n{\nPGconn *conn = "
+        "PQconnectdb(argv[argc - 1]);\n"
         "struct deferred_error err = { 0 };\nint64_t id = 0;\n" + c + "PQfinish(conn);\nreturn id > 0 ? 0 : 1;\n}\n"
     )
     sanitize = ["-fsanitize=address,undefined"] if SAN else []

@@ -1,7 +1,7 @@
 """The members of the JSON that commands print are those that the pages of docs/man list, no more and no less.
 
-In a section JSON OUTPUT each .Ql is the name of a member, and nothing else is. Each .It Cm lists what a subcommand prints. A paragraph that begins
-with "With .Fl" lists what the command prints with that option. "As in
+In a section JSON OUTPUT each .Ql is the name of a member, and nothing else is. Each .It Cm lists
+what a subcommand prints. A paragraph that begins with "With .Fl" lists what the command prints with that option. "As in
 .Xr" and "list of .Cm" include the list of another command."""
 
 import glob
@@ -167,7 +167,8 @@ def full(db, tmp_path, wait_for):
     """A database in which each list has something in it, and the names of what is in it."""
     db.env["DEFERRED_HTTP_KEY_FILE"] = str(tmp_path / "key")
     db.config(
-        f'shard "a" {{ number = 1 conninfo = "{db.conninfo}" }}\nshard "b" {{ number = 2 conninfo = "host=/nowhere" }}\n'
+        f'shard "a" {{ number = 1 conninfo = "{db.conninfo}" }}\nshard "b" {{ number = 2 conninfo = "host=/nowhere" '
+        f'}}\n'
     )
     assert db.run(["deferred", "migrate", "--shard", "a"], env={"DEFERRED_DB": ""}).returncode == 0
     standby = db.spawn(["pg_receivewal", "-D", str(tmp_path), "--no-loop"], env=db.cluster.env())
@@ -200,7 +201,8 @@ def full(db, tmp_path, wait_for):
     names["held"] = db.defer("noop")
     db.hold(names["held"])
     db.sql(
-        "insert into deferred.__deferred_progress (job_id, attempt, reported_at) select id, attempt, now() from deferred.job where id = %s",
+        "insert into deferred.__deferred_progress (job_id, attempt, reported_at) select id, attempt, now() "
+        "from deferred.job where id = %s",
         names["held"],
     )
     db.defer("nosuch")

@@ -1,4 +1,5 @@
-"""What deferred(7) has one type is typed, and what it shows is what is shown; its BACKUP AND RESTORE is in tests/sql/test_cursor.py."""
+"""What deferred(7) has one type is typed, and what it shows is what is shown; its BACKUP AND
+RESTORE is in tests/sql/test_cursor.py."""
 
 import glob
 import os
@@ -26,7 +27,8 @@ def test_the_queues_and_limits_of_the_overview_are_set(db):
     *_, (last, table, _) = shell(db, "QUEUES AND LIMITS")
     assert last == "deferred queue ls" and re.search(r"(?m)^mail +paused ", table), table
     assert db.sql(
-        "select name, paused, rate, burst, max_running, weight::float, max_length, on_full, ttl_ms from deferred.__deferred_queue order by name"
+        "select name, paused, rate, burst, max_running, weight::float, max_length, on_full, ttl_ms "
+        "from deferred.__deferred_queue order by name"
     ) == [
         ("bulk", False, None, None, None, 0.2, 10000, "drop", 2 * 86400000),
         ("default", False, None, None, None, 1, None, "error", None),
@@ -40,7 +42,8 @@ def test_the_queues_and_limits_of_the_overview_are_set(db):
 def test_the_rule_of_the_overview_makes_jobs(db):
     db.sql(
         """create schema app; create table app.document (id int, changed_at timestamptz);
-              insert into app.document select n, now() - interval '4 years' from generate_series(1, 3) n; insert into app.document values (4, now())"""
+              insert into app.document select n, now() - interval '4 years'
+              from generate_series(1, 3) n; insert into app.document values (4, now())"""
     )
     *_, (_, printed, shown) = shell(db, "RULES")
     assert re.sub(r"[\d.]+", "0", printed) == re.sub(r"[\d.]+", "0", "\n".join(shown) + "\n") and "3 queued" in printed
@@ -50,7 +53,10 @@ def test_the_rule_of_the_overview_makes_jobs(db):
 
 
 def test_the_status_of_the_overview_is_that_of_such_jobs(db):
-    ends = "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at) values (%s, 1, %s, true, now() - %s::interval, now() - %s::interval)"
+    ends = (
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at) "
+        "values (%s, 1, %s, true, now() - %s::interval, now() - %s::interval)"
+    )
     for queue, ready in (("bulk", 3), ("mail", 2), ("default", 3)):
         jobs = [db.defer("noop", queue=queue) for _ in range(ready)]
     db.hold(jobs[-1])
@@ -95,7 +101,10 @@ def told():
         for d, kind in (("lib", "*.c"), ("bin", "*.c"), ("sql", "*.sql"))
         for p in sorted(glob.glob(os.path.join(pg.TOP, d, "**", kind), recursive=True))
     )
-    text += "canceling statement due to lock timeout\nterminating connection due to administrator command\nidle in transaction for\n"
+    text += (
+        "canceling statement due to lock timeout\nterminating connection due to administrator command\nidle in "
+        "transaction for\n"
+    )
     return re.sub(r'"\s*(?:\\\n\s*)?"', "", text).replace('\\"', '"')
 
 

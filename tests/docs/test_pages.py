@@ -1,7 +1,7 @@
 """Types what the pages of docs/ show, page by page, in a database of the page's own, and compares what is printed.
 
-A block is run by its language: `console` (commands behind `$`, with their output below), `sh`, `sql`. A comment in the line before
-a block says otherwise, and does not show on the page:
+A block is run by its language: `console` (commands behind `$`, with their output below), `sh`,
+`sql`. A comment in the line before a block says otherwise, and does not show on the page:
 
     <!-- file: NAME -->      the block is written to NAME, to be run by a later block
     <!-- append: NAME -->    the block is added to NAME
@@ -63,8 +63,8 @@ def shape(text):
 
 
 class Reader:
-    """A person with a shell who follows a page. Paths and names of the page lie in a folder and a database of the test's own. The table
-    of the tutorial's shop is there, and a mail server."""
+    """A person with a shell who follows a page. Paths and names of the page lie in a folder and a
+    database of the test's own. The table of the tutorial's shop is there, and a mail server."""
 
     def __init__(self, db):
         self.db, self.root, self.mails = db, db.dir, Smtpd(db.dir + "/mails", "--port", "0")
@@ -95,7 +95,8 @@ class Reader:
             "DEFERRED_CONFIG": self.root + "/etc/deferred/deferred.conf",
         }
         db.sql(
-            f"create role {db.name}_web login in role deferred_producer; create table orders (id bigint generated always as identity, customer text, item text)"
+            f"create role {db.name}_web login in role deferred_producer; "
+            f"create table orders (id bigint generated always as identity, customer text, item text)"
         )
 
     def named(self, text):

@@ -1,4 +1,5 @@
-"""README is typed as it stands, from top to bottom; what the test changes is where things lie, and what they are called."""
+"""README is typed as it stands, from top to bottom; what the test changes is where things lie, and
+what they are called."""
 
 import inspect
 import os
@@ -43,7 +44,8 @@ def bash(text, env, cwd, **kw):
 
 @pytest.mark.slow
 def test_it_can_be_tried(tmp_path):
-    """A fresh checkout has no /etc/deferred: what `make pg` prints is all that these steps, and those of deferred_http(8), need."""
+    """A fresh checkout has no /etc/deferred: what `make pg` prints is all that these steps, and
+    those of deferred_http(8), need."""
 
     def kept(call):
         return f"import pg; pg.KEPT = {str(tmp_path / 'pg')!r}; pg.PLACE = pg.KEPT + '/place'; pg.{call}()"
@@ -52,7 +54,10 @@ def test_it_can_be_tried(tmp_path):
     steps = typed(block("make -s pg"))
     shown = [line for _, lines in steps for line in lines]
     text = make + "\n".join(command for command, _ in steps).replace('"$PWD/build/bin', f'"{harness.BUILD}/bin')
-    more = "\ndeferred account add acme; deferred account allow acme echo; psql -Xqc 'create table orders ()'; psql -XAtc \"select to_regclass('public.orders')\""
+    more = (
+        "\ndeferred account add acme; deferred account allow acme echo; psql -Xqc 'create table orders ()'; "
+        "psql -XAtc \"select to_regclass('public.orders')\""
+    )
     env = {"PYTHON": sys.executable, "KEEP": kept("keep"), "DEFERRED_ALLOW_ROOT": ""}
     try:
         said = bash(text + more, env, pg.TOP).stdout
@@ -69,7 +74,8 @@ def app(db):
     """A database with the application's table, and the application's role, by which `db.env` reaches it."""
     role = db.name + "_web"
     db.sql(
-        f"create role {role} login in role deferred_producer; create table public.orders (customer text); grant insert on public.orders to {role}"
+        f"create role {role} login in role deferred_producer; create table public.orders (customer text); "
+        f"grant insert on public.orders to {role}"
     )
     db.env.update(db.cluster.env(db.name), PGUSER=role)
     yield db
@@ -92,8 +98,10 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         ),
         "Node (pg)": (
             front.Node.NODE,
-            "import pg from 'pg';\nconst params = {name: 'Ann'}, db = new pg.Client({database: 'app', host: process.env.PGHOST});\n"
-            "await db.connect();\nawait db.query('begin');\nawait db.query(\"insert into orders (customer) values ('ann@example.org')\");\n{};\n"
+            "import pg from 'pg';\nconst params = {name: 'Ann'}, db = new pg.Client({database: 'app', host: "
+            "process.env.PGHOST});\n"
+            "await db.connect();\nawait db.query('begin');\nawait db.query(\"insert into orders (customer) "
+            "values ('ann@example.org')\");\n{};\n"
             "await db.query('commit');\nawait db.end();",
         ),
         "Perl (DBI)": (
@@ -130,7 +138,8 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         assert app.sql("select customer, count(*) from public.orders group by 1") == [("ann@example.org", 6)]
         role = app.env["PGUSER"]
         assert app.sql(
-            "select d.fn, params::jsonb, label, due_at > now() + interval '4 minutes', created_by from deferred.__deferred d"
+            "select d.fn, params::jsonb, label, due_at > now() + interval '4 minutes', created_by "
+            "from deferred.__deferred d"
             " join deferred.__deferred_hot using (id) order by id"
         ) == [
             (
@@ -171,10 +180,12 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
                 "MAKEFLAGS": "",
                 "MAKELEVEL": "",
             }
-            self.ahead = f"""make() {{ [ "$*" != install ] || {{ command make -s -C {pg.TOP} install DESTDIR={self.root} && ln -s {self.place}/libexec/deferred/* {self.place}/bin; }}; }}
+            self.ahead = f"""make() {{ [ "$*" != install ] || {{ command make -s -C {pg.TOP} install DESTDIR={self.root} &&
+                    ln -s {self.place}/libexec/deferred/* {self.place}/bin; }}; }}
                 ldconfig() {{ :; }}
                 useradd() {{ [ "$*" = "--system --create-home -d /var/lib/deferred deferred" ]; }}
-                pkg-config() {{ command pkg-config --define-variable=prefix={self.place} --define-variable=plugindir={self.place}/lib/deferred/plugins "$@"; }}
+                pkg-config() {{ command pkg-config --define-variable=prefix={self.place} \\
+                    --define-variable=plugindir={self.place}/lib/deferred/plugins "$@"; }}
                 """
 
         def named(self, text):
@@ -208,7 +219,8 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
 
     @pytest.mark.slow
     def test_it_is_installed_and_runs(typist):
-        """Installed, set up, and its jobs run by the lines of cron; with a program and a plugin, deferred from the shell and from C."""
+        """Installed, set up, and its jobs run by the lines of cron; with a program and a plugin,
+        deferred from the shell and from C."""
         t, db = typist, typist.db
         db.sql(f"create role {t.web} login")
         t(block("make install").replace('user = "deferred"', 'user = "nobody"'))
@@ -226,7 +238,8 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
             f"int rc = {with_conn};\nPQfinish(conn);\nreturn rc < 0 || {short} < 0;\n}}\n",
         )
         t(
-            "cc -Wall -Wextra -Werror -I/usr/include/postgresql -o app app.c $(pkg-config --cflags --libs libdeferred) -lpq"
+            "cc -Wall -Wextra -Werror -I/usr/include/postgresql -o app app.c $(pkg-config --cflags --libs "
+            "libdeferred) -lpq"
         )
         t("./app", PGUSER=t.web)
         (line,) = re.findall(r"\| shell \| `(.*?)` \|", read("README.md"))

@@ -29,7 +29,8 @@ def test_the_columns_of_my_job_are_listed(db):
     columns = [
         name
         for name, in db.sql(
-            "select attname from pg_attribute where attrelid = 'deferred.my_job'::regclass and attnum > 0 order by attnum"
+            "select attname from pg_attribute where attrelid = 'deferred.my_job'::regclass and attnum > 0 "
+            "order by attnum"
         )
     ]
     (listed,) = [b for b in BLOCKS if "progress_total" in b]

@@ -53,8 +53,9 @@ class Recorded:
         wait_for(drained, timeout, "all jobs are done")
 
     def assert_all_ok(self, jobs, lost=False):
-        """Every job has exactly one accepted success, was really executed, and never twice at once. lost: some executions counted for
-        nothing, for who had begun them was killed, or the server lost what it had said of them."""
+        """Every job has exactly one accepted success, was really executed, and never twice at once.
+        lost: some executions counted for nothing, for who had begun them was killed, or the server
+        lost what it had said of them."""
         assert (
             self.db.sql(
                 """select count(*), count(distinct job_id) from deferred.__deferred_log

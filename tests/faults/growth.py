@@ -1,7 +1,8 @@
-"""`make growth`: does anything grow? Four weeks by the clock of the server, set forward twelve hours at a time: in each such step jobs, messages
-and starts of check_deferred beside a service and an HTTP front that stay, then a purge. Partitions of the log begin and go by the week, those of
-the jobs as numbers are skipped. The first two weeks fill what is kept (--keep, five days); the greatest size of each thing in the third is
-held against that in the fourth. What has grown makes the exit status 1.
+"""`make growth`: does anything grow? Four weeks by the clock of the server, set forward twelve
+hours at a time: in each such step jobs, messages and starts of check_deferred beside a service and
+an HTTP front that stay, then a purge. Partitions of the log begin and go by the week, those of the
+jobs as numbers are skipped. The first two weeks fill what is kept (--keep, five days); the greatest
+size of each thing in the third is held against that in the fourth. What has grown makes the exit status 1.
 
     growth.py [--seed N] [--starts N] [--keep SPAN]
 """
@@ -29,8 +30,8 @@ from harness import wait_for  # noqa: E402
 
 STEP_H, WEEK, WEEKS = 12, 14, 4
 NUMBERS = 1_000_000  # skipped a step: a partition of jobs holds ten times as many
-# Of each thing how much more the last week may have than the two before had at most; and how much more than the second where it grew from week to
-# week, twice: a share, and so much beside it.
+# Of each thing how much more the last week may have than the two before had at most; and how much
+# more than the second where it grew from week to week, twice: a share, and so much beside it.
 JUMP, JUMP_SLACK = 0.1, {"kB": 256, "": 2}
 CREEP, CREEP_SLACK = 0.2, {"kB": 96, "": 2}
 TABLES = {
@@ -92,7 +93,10 @@ class Weeks:
 
     def measure(self):
         db = self.db
-        names = "select c.relname, pg_total_relation_size(c.oid) / 1024 from pg_class c where c.relnamespace = 'deferred'::regnamespace and c.relkind = 'r'"
+        names = (
+            "select c.relname, pg_total_relation_size(c.oid) / 1024 from pg_class c "
+            "where c.relnamespace = 'deferred'::regnamespace and c.relkind = 'r'"
+        )
         sizes = db.sql(names)
         left = sum(size for _, size in sizes)
         for name, pattern in TABLES.items():
@@ -109,7 +113,8 @@ class Weeks:
             "catalogue",
             "kB",
             db.one(
-                "select sum(pg_total_relation_size(c.oid))::int8 / 1024 from pg_class c where c.relnamespace = 'pg_catalog'::regnamespace and c.relkind = 'r'"
+                "select sum(pg_total_relation_size(c.oid))::int8 / 1024 from pg_class c "
+                "where c.relnamespace = 'pg_catalog'::regnamespace and c.relkind = 'r'"
             ),
         )
         self.note("WAL kept", "kB", db.one("select sum(size)::int8 / 1024 from pg_ls_waldir()"))
@@ -138,7 +143,8 @@ class Weeks:
         with open(db.config_file) as f:
             db.config(
                 f.read()
-                + 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "1ms"\n'
+                + 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = '
+                '"1ms"\n'
             )
         self.service = db.spawn(
             ["check_deferred", "--loop", "--listen", "--runners", "2", "--pidfile", f"{db.dir}/service"]
@@ -184,7 +190,8 @@ class Weeks:
             violations = self.db.sql("select * from deferred.check_ledger()")
             self.largest = self.db.sql(
                 """select c.relname, pg_relation_size(c.oid) / 1024 from pg_class c
-                                          where c.relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'i') order by 2 desc limit 15"""
+                                          where c.relnamespace = 'deferred'::regnamespace
+                                          and c.relkind in ('r', 'i') order by 2 desc limit 15"""
             )
             return self.told(violations)
         finally:
@@ -202,7 +209,8 @@ class Weeks:
                 continue
             grown += [] if flat else [name]
             print(
-                f"| {name}{', ' + unit if unit else ''} | {' | '.join(f'{w:,}' for w in weeks)} | {'flat' if flat else 'GROWS'} |"
+                f"| {name}{', ' + unit if unit else ''} | {' | '.join(f'{w:,}' for w in weeks)} | "
+                f"{'flat' if flat else 'GROWS'} |"
             )
         if grown:
             for name, kb in self.largest:

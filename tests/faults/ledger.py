@@ -1,6 +1,7 @@
-"""`make ledger`: what holds when everything dies, counted. Two campaigns (storm.py), with workers as cron starts them and as services, then
-the scenarios that chaos suites of queues use (scenarios.py), one fault each. All of it comes from one seed, which is printed; what was
-lost, accepted twice, at work twice at once, left over or stuck makes the exit status 1.
+"""`make ledger`: what holds when everything dies, counted. Two campaigns (storm.py), with workers
+as cron starts them and as services, then the scenarios that chaos suites of queues use
+(scenarios.py), one fault each. All of it comes from one seed, which is printed; what was lost,
+accepted twice, at work twice at once, left over or stuck makes the exit status 1.
 
     ledger.py [--seed N] [--jobs N] [--kills N] [--only NAME]... [--lines FILE] [--table FILE] [--sql FILE]
 
@@ -76,8 +77,10 @@ class Ledger:
             )
         total = verdict.counts["all"]
         self.say(
-            f"{mode}: {total['jobs']} jobs and {len(storm.faults)} faults in {storm.seconds:.0f} s, {storm.journal.unknown} transactions unanswered; "
-            f"lost {total['lost']}, never run {total['never run']}, accepted twice {total['accepted twice']}, overlapping {total['overlapping']}, "
+            f"{mode}: {total['jobs']} jobs and {len(storm.faults)} faults in {storm.seconds:.0f} s, "
+            f"{storm.journal.unknown} transactions unanswered; "
+            f"lost {total['lost']}, never run {total['never run']}, accepted twice {total['accepted twice']}, "
+            f"overlapping {total['overlapping']}, "
             f"orphans {total['orphans']}, stuck {total['stuck']}, contradictions {total['contradictions']}"
         )
         for violation in verdict.violations:
@@ -85,7 +88,8 @@ class Ledger:
         if verdict.wrong():
             self.wrong.append(mode)
         self.parts += [
-            f"## Campaign: {mode}\n\n{total['jobs']} jobs, {len(storm.faults)} faults, {storm.seconds:.0f} s; {storm.journal.unknown} transactions of producers got no answer. "
+            f"## Campaign: {mode}\n\n{total['jobs']} jobs, {len(storm.faults)} faults, {storm.seconds:.0f} s; "
+            f"{storm.journal.unknown} transactions of producers got no answer. "
             f"Orphans {total['orphans']}, contradictions between the tables {total['contradictions']}.\n",
             table(
                 ["kind", *SHOWN, "waited p50 s", "p99", "max"],
@@ -125,7 +129,8 @@ class Ledger:
                 self.say(f"{name}: broken off")
                 continue
             self.say(
-                f"{name}: {result.jobs} jobs, lost {result.lost}, run twice {result.twice}, recovered after {seconds(result.recovered)} s, "
+                f"{name}: {result.jobs} jobs, lost {result.lost}, run twice {result.twice}, recovered after "
+                f"{seconds(result.recovered)} s, "
                 f"longest pause {seconds(result.pause)} s; said: {result.said}"
             )
             for line in result.wrong:
@@ -170,10 +175,13 @@ class Ledger:
             text=True,
         )
         head = (
-            f"# Ledger\n\nWritten by `make ledger SEED={self.args.seed} LEDGER_JOBS={self.args.jobs} LEDGER_KILLS={self.args.kills}` at commit "
+            f"# Ledger\n\nWritten by `make ledger SEED={self.args.seed} LEDGER_JOBS={self.args.jobs} "
+            f"LEDGER_KILLS={self.args.kills}` at commit "
             f"{commit.stdout.strip() or 'unknown'}, {took:.0f} s, {len(os.sched_getaffinity(0))} processors. "
-            "Lost: acknowledged, and neither waiting nor ended. Never run: accepted though no function says that it ran. Accepted twice: two final results. Overlapping: of one job, or of one "
-            "concurrency key, two that were at work at once. Stuck: waiting after the end of all that disturbs. Run twice: came to its end more often than is recorded, which "
+            "Lost: acknowledged, and neither waiting nor ended. Never run: accepted though no function says that it "
+            "ran. Accepted twice: two final results. Overlapping: of one job, or of one "
+            "concurrency key, two that were at work at once. Stuck: waiting after the end of all that disturbs. Run "
+            "twice: came to its end more often than is recorded, which "
             "at least once allows. Waited: from when a job was due to the start of its first attempt.\n\n"
             + (f"**Wrong: {', '.join(self.wrong)}**\n\n" if self.wrong else "")
         )
@@ -208,7 +216,8 @@ def main():
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         signal.signal(number, lambda *_, status=status: sys.exit(status))  # so that it still comes to the sweep
     print(
-        f"seed {args.seed}: repeat with `make ledger SEED={args.seed} LEDGER_JOBS={args.jobs} LEDGER_KILLS={args.kills}`",
+        f"seed {args.seed}: repeat with `make ledger SEED={args.seed} LEDGER_JOBS={args.jobs} "
+        f"LEDGER_KILLS={args.kills}`",
         flush=True,
     )
     root = os.environ["DEFERRED_TEST_ROOT"] = pg.make_root("deferred-ledger.")

@@ -1,5 +1,5 @@
-"""One fault each: a queue at work, something that happens to it, and what became of the jobs. Pieces of the tests of tests/faults are used
-where these have the same fault."""
+"""One fault each: a queue at work, something that happens to it, and what became of the jobs.
+Pieces of the tests of tests/faults are used where these have the same fault."""
 
 import contextlib
 import json
@@ -34,7 +34,8 @@ class Result:
 
 
 class Stage:
-    """A server of its own with two services and a producer. way: how workers reach the server, where it is not straight."""
+    """A server of its own with two services and a producer. way: how workers reach the server,
+    where it is not straight."""
 
     def __init__(self, rng, settings=None, server_env=None, services=2, config=""):
         self.rng, self.services = rng, services
@@ -232,7 +233,8 @@ def sessions_terminated(stage):
     with stage.fault():
         for _ in range(8):
             stage.db.sql(
-                "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
+                "and pid <> pg_backend_pid()"
             )
             stage.go(0.5)
     stage.go(1)
@@ -266,7 +268,8 @@ def no_connections(stage):
             except psycopg2.OperationalError:
                 if not full:  # whoever had one has to get it again now
                     stage.db.sql(
-                        "select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('check_deferred', 'producer')"
+                        "select pg_terminate_backend(pid) from pg_stat_activity "
+                        "where application_name in ('check_deferred', 'producer')"
                     )
                 full = True
                 time.sleep(0.005)

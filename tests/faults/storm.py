@@ -1,5 +1,5 @@
-"""A campaign with kills: producers defer every kind of job, to a plugin and to a resident program. Workers run as cron or systemd starts
-them, and clients exchange messages over HTTP. All of it is drawn from a seed."""
+"""A campaign with kills: producers defer every kind of job, to a plugin and to a resident program.
+Workers run as cron or systemd starts them, and clients exchange messages over HTTP. All of it is drawn from a seed."""
 
 import contextlib
 import json
@@ -17,7 +17,8 @@ from verdict import Journal, Verdict, now_ms, recoveries
 
 SETTINGS = 'interval_floor = "50ms"\ninterval_ceiling = "200ms"\nbackoff_floor = "1ms"\nbackoff_ceiling = "20ms"\n'
 
-# Of each kind its share, what it takes at most in ms, and its options. "long" ones are begun less often the more jobs there are.
+# Of each kind its share, what it takes at most in ms, and its options. "long" ones are begun less
+# often the more jobs there are.
 KINDS = {
     "short": (60, 0, {}),
     "busy": (10, 30, {"queue": "busy"}),
@@ -176,7 +177,8 @@ class Consumer:
         stored = [
             t
             for t, in self.db.sql(
-                "select params #>> '{}' from deferred.__deferred_hot h join deferred.__deferred d using (id) where h.fn is null"
+                "select params #>> '{}' from deferred.__deferred_hot h join deferred.__deferred d using (id) "
+                "where h.fn is null"
             )
         ]
         return {
@@ -290,7 +292,8 @@ class Storm:
             with contextlib.suppress(psycopg2.Error):
                 self.db.sql(
                     """select pg_terminate_backend(pid) from (select pid from pg_stat_activity
-                               where datname = current_database() and pid <> pg_backend_pid() order by random() limit %s) x""",
+                               where datname = current_database() and pid <> pg_backend_pid()
+                               order by random() limit %s) x""",
                     self.rng.randrange(1, 4),
                 )
         elif what == "kill HTTP front":
@@ -317,7 +320,10 @@ class Storm:
             done = db.run(["deferred", "queue", "set", *queue.split(), "--create"])
             assert done.returncode == 0, done.stderr
         db.sql("create table public.todo (batch int, i int, primary key (batch, i))")
-        query = f"select 'todo ' || batch || '-' || i as key, '{self.record}' as file from public.todo where batch = (select max(batch) from public.todo)"
+        query = (
+            f"select 'todo ' || batch || '-' || i as key, '{self.record}' as file from public.todo "
+            f"where batch = (select max(batch) from public.todo)"
+        )
         done = db.run(["deferred", "rule", "add", "todo", "record", query, "--key", "key"])
         assert done.returncode == 0, done.stderr
         self.missing = 0
@@ -358,7 +364,8 @@ class Storm:
                     next_rule = time.monotonic() + 2
                 if now >= next_word:
                     self.say(
-                        f"{self.mode}: {now - began:.0f} s, {self.deferred} deferred, {self.ended} runs ended, {len(self.faults)} faults"
+                        f"{self.mode}: {now - began:.0f} s, {self.deferred} deferred, {self.ended} runs ended, "
+                        f"{len(self.faults)} faults"
                     )
                     next_word = now + 30
                 time.sleep(0.03)

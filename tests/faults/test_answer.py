@@ -21,7 +21,8 @@ def waiting(db, n):
     """So many sessions wait for that lock."""
     return wait_for(
         lambda: db.one(
-            "select count(*) from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())"
+            "select count(*) from pg_locks where not granted and database = (select oid from pg_database "
+            "where datname = current_database())"
         )
         == n
     )

@@ -13,8 +13,10 @@ import pytest
 
 ROWS = 3000
 RULES = {
-    "archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document where changed_at < now() - interval '3 years'",
-    "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task where done_at < now() - interval '3 years'",
+    "archive_documents": "select 'document' as \"table\", id, 'document-' || id as key from app.document "
+    "where changed_at < now() - interval '3 years'",
+    "archive_tasks": "select 'task' as \"table\", id, 'task-' || id as key from app.task "
+    "where done_at < now() - interval '3 years'",
 }
 
 
@@ -112,7 +114,8 @@ def stop_at_work(app, agents, rng):
 
 @pytest.mark.slow
 def test_the_number_of_agents_changes_and_some_are_killed(app, ledger, wait_for):
-    """1, 2, 8 of them, some ended, two killed by SIGKILL and their runners with them, one more told to end; then rules again."""
+    """1, 2, 8 of them, some ended, two killed by SIGKILL and their runners with them, one more told
+    to end; then rules again."""
     seed = int(os.environ.get("DEFERRED_TEST_SEED", "1"))
     rng = random.Random(seed)
     total = queue_all(app)

@@ -14,7 +14,8 @@ from harness import ledger, wait_for
 ROOT = os.geteuid() == 0
 AUTO, ON, OFF = "auto", "1", "0"
 
-# Starts a process that nothing tells from others but where it lives: a session of its own, no environment, another name.
+# Starts a process that nothing tells from others but where it lives: a session of its own, no
+# environment, another name.
 STRAY = """
 import os, time
 def stray():

@@ -1,5 +1,5 @@
-"""What the children of check_deferred are given and what they cannot do to it: signals before they are what they shall be, cores,
-descriptors, processes without end, and a child that cannot die."""
+"""What the children of check_deferred are given and what they cannot do to it: signals before they
+are what they shall be, cores, descriptors, processes without end, and a child that cannot die."""
 
 import contextlib
 import ctypes
@@ -98,7 +98,8 @@ if ROOT:  # others cannot trace what is kept from being looked into
 
     @contextlib.contextmanager
     def unreapable(pid):
-        """A zombie is its tracer's until that has waited for it: for its parent it does not die, like one that is stuck in the kernel."""
+        """A zombie is its tracer's until that has waited for it: for its parent it does not die,
+        like one that is stuck in the kernel."""
         ptrace(PTRACE_SEIZE, pid)
         yield
         with contextlib.suppress(ChildProcessError):

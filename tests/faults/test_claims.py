@@ -38,8 +38,8 @@ def killed_at_work(recorded, rng, kills, *args):
 
 @pytest.mark.slow
 def test_a_kill_counts_against_no_job_but_those_that_were_about_to_begin(recorded, rng):
-    """Of the batch nobody knows which had begun: it counts against none. What is then claimed one by one begins as soon as it is claimed, so
-    that of those that have not at most one a runner is on its way there."""
+    """Of the batch nobody knows which had begun: it counts against none. What is then claimed one
+    by one begins as soon as it is claimed, so that of those that have not at most one a runner is on its way there."""
     db = recorded.db
     db.config(QUICK)
     ids = recorded.defer(400, ms=1)
@@ -121,7 +121,8 @@ def test_takeovers_and_stops_use_up_no_attempt(recorded):
 @pytest.mark.slow
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_what_a_crash_of_the_server_makes_of_claims_is_all_or_nothing(own_server, recorded_on, rng, isolate):
-    """Claims commit asynchronously, outcomes do not. The server is stopped just after claims, in the middle of batches."""
+    """Claims commit asynchronously, outcomes do not. The server is stopped just after claims, in
+    the middle of batches."""
     db, recorded = own_server, recorded_on(own_server)
     db.sql("alter system set wal_writer_delay = '10s'")  # what nobody waits for is lost for long
     db.sql("select pg_reload_conf()")

@@ -172,7 +172,8 @@ def test_d15_a_worker_whose_clock_is_set_goes_on_as_if_nothing_were(recorded, ho
         recorded.assert_all_ok(ids)
         # Times in the database are the server's.
         assert db.one(
-            "select bool_and(started_at between %s and clock_timestamp() and finished_at between started_at and clock_timestamp()) "
+            "select bool_and(started_at between %s and clock_timestamp() and finished_at between started_at "
+            "and clock_timestamp()) "
             "from deferred.__deferred_log",
             began,
         )

@@ -225,9 +225,13 @@ def test_x5_what_a_function_logs_is_one_line_of_text(db):
 
 @pytest.mark.slow
 def test_no_raw_byte_of_what_a_function_prints_reaches_the_log(db):
-    """Of a plugin, of one in a process of its own, and of a command, whose words are stored and shown too: one line each, all of it text."""
+    """Of a plugin, of one in a process of its own, and of a command, whose words are stored and
+    shown too: one line each, all of it text."""
     db.plugins("unruly")
-    script = "import os\nfor fd in 1, 2: os.write(fd, bytes(range(256)) + b'\\n\\0error: forged\\r\\n\\xc3')\nraise SystemExit(1)"
+    script = (
+        "import os\nfor fd in 1, 2: os.write(fd, bytes(range(256)) + b'\\n\\0error: forged\\r\\n\\xc3')\nraise "
+        "SystemExit(1)"
+    )
     with open(os.path.join(db.dir, "bytes.py"), "w") as f:
         f.write(script)
     db.config(f'function "bytes" {{ command = {{"/usr/bin/python3", "{f.name}"}} }}')

@@ -128,7 +128,8 @@ def terminated_sessions(recorded, jobs, times):
         seen = len(recorded.lines())
         wait_for(lambda: len(recorded.lines()) > seen + 10 or not run.alive(), 30)
         db.sql(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
+            "and pid <> pg_backend_pid()"
         )
     assert run.wait(120) == 0, run.output()
     forget_leases(db)
@@ -223,7 +224,8 @@ def test_d6_a_statement_that_is_missing_in_housekeeping_is_sent_anew(db):
             execute 'deallocate session_setup';
             return new;
         end $$;
-        create trigger lose before update of ended_at on deferred.__deferred_worker for each row execute function public.lose()"""
+        create trigger lose before update of ended_at on deferred.__deferred_worker
+        for each row execute function public.lose()"""
     )
     run = db.spawn(["check_deferred", "--loop"])
     second = db.defer("noop")
@@ -330,7 +332,8 @@ def test_d11_a_statement_refused_for_the_moment_is_sent_again_and_costs_no_attem
         create sequence public.injected;
         create function public.inject() returns trigger language plpgsql security definer as $$
         begin
-            if nextval('public.injected') <= 3 then raise exception using errcode = '{sqlstate}', message = 'injected'; end if;
+            if nextval('public.injected') <= 3 then raise exception using errcode = '{sqlstate}',
+            message = 'injected'; end if;
             return new;
         end $$;
         create trigger inject before {event} on deferred.{table} for each row execute function public.inject()"""
@@ -354,7 +357,8 @@ def test_d11_results_are_kept_until_their_lease_ends(db):
         grant select on public.until to public;
         create function public.inject() returns trigger language plpgsql as $$
         begin
-            if clock_timestamp() < (select t from public.until) then raise exception using errcode = '53100', message = 'disk full'; end if;
+            if clock_timestamp() < (select t from public.until) then raise exception using errcode = '53100',
+            message = 'disk full'; end if;
             return new;
         end $$;
         create trigger inject before insert on deferred.__deferred_log for each row execute function public.inject()"""
@@ -429,7 +433,8 @@ def test_a_locked_job_that_is_to_be_given_back_costs_nobody_a_lease(db):
         r[0]
         for r in db.sql(
             """
-        select deferred.defer(case i when 0 then 'sleep' else 'noop' end, '{"ms": 5000}', json_build_object('priority', 10 - i))
+        select deferred.defer(case i when 0 then 'sleep' else 'noop' end, '{"ms": 5000}',
+        json_build_object('priority', 10 - i))
         from generate_series(0, 5) i"""
         )
     ]
@@ -511,7 +516,8 @@ def test_a_result_that_meets_a_lock_is_refused_when_its_lease_ends(db):
     assert db.log(job) == [(1, "ok")]
     assert (
         db.one(
-            "select count(*) from deferred.__deferred_worker w join deferred.__deferred_log l on l.worker = w.id where w.pid = %s",
+            "select count(*) from deferred.__deferred_worker w join deferred.__deferred_log l on l.worker = w.id "
+            "where w.pid = %s",
             run.pid,
         )
         == 0
@@ -622,16 +628,20 @@ def drain_noops(db, jobs):
     took = time.monotonic() - began
     assert db.hot() == 0
     assert db.sql(
-        "select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok' and job_id = any(%s)",
+        "select count(*), count(distinct job_id) from deferred.__deferred_log where outcome = 'ok' "
+        "and job_id = any(%s)",
         ids,
     ) == [(jobs, jobs)]
     return took
 
 
 def scan_until(db, enough, over, scans):
-    """Reads all hot jobs twice in each of its snapshots, and gives none back before so many jobs are done under it, each of which takes
-    100 bytes of the log and more."""
-    size = "select sum(pg_relation_size(inhrelid))::int8 from pg_inherits where inhparent = 'deferred.__deferred_log'::regclass"
+    """Reads all hot jobs twice in each of its snapshots, and gives none back before so many jobs
+    are done under it, each of which takes 100 bytes of the log and more."""
+    size = (
+        "select sum(pg_relation_size(inhrelid))::int8 from pg_inherits "
+        "where inhparent = 'deferred.__deferred_log'::regclass"
+    )
     reader, other = db.connect(), db.connect()
     reader.set_session(isolation_level="REPEATABLE READ")
     other.autocommit = True
@@ -655,7 +665,8 @@ def beside_scanners(db, jobs, enough):
         try:
             wait_for(
                 lambda: db.one(
-                    "select count(*) from pg_stat_activity where state = 'idle in transaction' and datname = current_database()"
+                    "select count(*) from pg_stat_activity where state = 'idle in transaction' "
+                    "and datname = current_database()"
                 )
                 == 4
             )
@@ -667,7 +678,8 @@ def beside_scanners(db, jobs, enough):
     assert all(scans) and len(scans) >= 4 * jobs // enough // 3
     ledger(db)
     print(
-        f"{jobs} jobs: {alone:.1f} s alone, {beside:.1f} s beside 4 scanners (ratio {alone / beside:.2f}), {len(scans)} snapshots"
+        f"{jobs} jobs: {alone:.1f} s alone, {beside:.1f} s beside 4 scanners (ratio {alone / beside:.2f}), "
+        f"{len(scans)} snapshots"
     )
 
 
@@ -759,7 +771,8 @@ def test_d22_claims_and_outcomes_use_their_indexes_whatever_the_statistics_say(d
 
 
 def test_a_claim_leaves_no_multixact_and_no_subtransaction(own_server):
-    """D21 in small: what the hot path does not make, wraparound cannot press. The number is that of the whole server, so nobody else may use it."""
+    """D21 in small: what the hot path does not make, wraparound cannot press. The number is that of
+    the whole server, so nobody else may use it."""
     db = own_server
     db.sql("select deferred.defer('noop') from generate_series(1, 500)")
     before = db.one("select next_multixact_id from pg_control_checkpoint()")

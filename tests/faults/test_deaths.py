@@ -188,7 +188,8 @@ def test_no_instance_that_a_login_makes_up_ends_a_lease_or_harms_who_looks(db):
     db.config(QUICK)
     names = (
         "fifo, folder, link, link on the way, own, own by another name, held, removed, terminal, device, descriptor, "
-        "other inode, other device, other boot, no boot, no mark, no path, mark first, nothing, longer, long path, long, free"
+        "other inode, other device, other boot, no boot, no mark, no path, mark first, nothing, longer, long path, "
+        "long, free"
     ).split(", ")
     jobs = {name: db.defer("noop") for name in names}
     for number, name in enumerate(names, 1000):
@@ -266,7 +267,8 @@ def test_no_instance_that_a_login_makes_up_ends_a_lease_or_harms_who_looks(db):
 
 
 def test_a_lock_that_could_not_be_taken_again_is_tried_for_again(db):
-    """Who waits for it has it the moment the service gives all of its session back; then its row must say so, or others would take it for dead."""
+    """Who waits for it has it the moment the service gives all of its session back; then its row
+    must say so, or others would take it for dead."""
     db.config(QUICK)
     run = service(db, "a", "--listen")
     waits = "select exists (select from pg_locks where classid = 1145390674)"
@@ -274,7 +276,8 @@ def test_a_lock_that_could_not_be_taken_again_is_tried_for_again(db):
     number = db.one("select watch from deferred.__deferred_worker")
     db.sql("create function public.no() returns trigger language plpgsql as $$ begin raise 'not now'; end $$")
     db.sql(
-        "create trigger no before update of watch on deferred.__deferred_worker for each row execute function public.no()"
+        "create trigger no before update of watch on deferred.__deferred_worker "
+        "for each row execute function public.no()"
     )
     with db.connect() as thief:
         cursor = thief.cursor()

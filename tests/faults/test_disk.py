@@ -1,4 +1,5 @@
-"""A disk that is full, under the data and under the write-ahead log: row D12 of the fault matrix. The disk is a small one in memory."""
+"""A disk that is full, under the data and under the write-ahead log: row D12 of the fault matrix.
+The disk is a small one in memory."""
 
 import contextlib
 import json
@@ -174,7 +175,8 @@ if ROOT:
         disk.fill()
         more, sqlstate = defer_until_refused(recorded)
         assert sqlstate == "53100"
-        # What was at work lapses; or there was room for all its results on pages that were there already, and then for no claim.
+        # What was at work lapses; or there was room for all its results on pages that were there
+        # already, and then for no claim.
         wait_for(
             lambda: "refused: the lease had ended" in run.output() or refusals(db) >= 10,
             60,
@@ -220,7 +222,8 @@ def test_d12_a_service_whose_claims_are_refused_goes_on_trying(db):
         """
         create function public.inject() returns trigger language plpgsql as $$
         begin raise exception using errcode = '53100', message = 'no space left on device'; end $$;
-        create trigger inject before insert on deferred.__deferred_lease for each row execute function public.inject()"""
+        create trigger inject before insert on deferred.__deferred_lease
+        for each row execute function public.inject()"""
     )
     run = db.spawn(["check_deferred", "--loop"])
     job = db.defer("noop")

@@ -1,5 +1,5 @@
-"""Two servers: a standby that lags behind and is promoted, an old primary that comes back, a wait for a synchronous standby that is
-cancelled. Rows D8 to D10 of the fault matrix; D7 is in test_restarts.py."""
+"""Two servers: a standby that lags behind and is promoted, an old primary that comes back, a wait
+for a synchronous standby that is cancelled. Rows D8 to D10 of the fault matrix; D7 is in test_restarts.py."""
 
 import contextlib
 import json
@@ -98,8 +98,9 @@ def labelled(db):
 
 
 def failover_that_loses(pair, recorded, old_ms):
-    """A worker `old` of the first server has a job in hand of which the second one knows nothing; that one gives its number, and
-    the worker's, to others. Returns the workers, the two jobs of the new one, the first with the number of the old, and its own number.
+    """A worker `old` of the first server has a job in hand of which the second one knows nothing;
+    that one gives its number, and the worker's, to others. Returns the workers, the two jobs of the
+    new one, the first with the number of the old, and its own number.
     """
     db = pair.db
     db.config(SETTINGS)
@@ -147,7 +148,8 @@ def test_d8_a_worker_of_a_lost_timeline_touches_nothing_of_who_has_its_numbers_n
     recorded = recorded_on(db)
     old, new, job, beside, number = failover_that_loses(pair, recorded, old_ms)
     claim = db.sql(
-        """select h.attempt, h.worker, l.receipt from deferred.__held h join deferred.__deferred_lease l on h.id = any(l.ids)
+        """select h.attempt, h.worker, l.receipt from deferred.__held h join deferred.__deferred_lease l
+            on h.id = any(l.ids)
                       where h.id = %s""",
         job,
     )
@@ -175,7 +177,8 @@ def test_d8_a_worker_of_a_lost_timeline_touches_nothing_of_who_has_its_numbers_n
 
 
 def came_back(pair, recorded, fenced):
-    """The old primary is killed, the standby promoted, and the old one started again, as one that takes writes unless it is fenced."""
+    """The old primary is killed, the standby promoted, and the old one started again, as one that
+    takes writes unless it is fenced."""
     db = pair.db
     db.config(SETTINGS)
     jobs = recorded.defer(10)

@@ -1,5 +1,6 @@
-"""Functions that lie to the parent: P13 with a function that writes the board, and its like. What a runner claims costs its own jobs at
-most. Each job comes to an end or can be claimed again, limits hold, the parent lives, its memory is bounded."""
+"""Functions that lie to the parent: P13 with a function that writes the board, and its like. What a
+runner claims costs its own jobs at most. Each job comes to an end or can be claimed again, limits
+hold, the parent lives, its memory is bounded."""
 
 import contextlib
 import json
@@ -20,7 +21,8 @@ def defer_many(db, fn, n, **opts):
 
 @contextlib.contextmanager
 def settled(db, *args, n=150, timeout=60):
-    """A run with two runners and n jobs of good will beside those of the test: all of them are done, and nothing is held."""
+    """A run with two runners and n jobs of good will beside those of the test: all of them are
+    done, and nothing is held."""
     db.plugins("forger", "unruly")
     db.config('kill_after = "200ms"\nbackoff_floor = "10ms"\nbackoff_ceiling = "20ms"\n')
     db.sql(
@@ -46,7 +48,8 @@ def test_p13_a_function_that_writes_the_board_has_no_more_time_for_it(db, fn):
     with settled(db):
         job = db.defer(fn, '{"ms": 8000}', timeout="1s", max_attempts=1)
     assert {outcome for _, outcome in db.log(job)} <= {"timeout", "interrupted", "failed"}
-    # 1 s, one more before it counts as begun, 200 ms to SIGKILL; the rest is the load of the machine, and less than it would have slept.
+    # 1 s, one more before it counts as begun, 200 ms to SIGKILL; the rest is the load of the
+    # machine, and less than it would have slept.
     assert db.one("select max(run_us) from deferred.__deferred_log where job_id = %s", job) < 6_000_000
 
 
@@ -66,9 +69,12 @@ def test_times_and_use_of_the_processor_that_cannot_be_are_not_recorded(db):
         jobs = defer_many(db, "times", 1, priority=2) + defer_many(db, "sleep", 60, params={"ms": 5}, priority=1)
     assert db.sql("select distinct outcome from deferred.__deferred_log where job_id = any(%s)", jobs) == [("ok",)]
     assert db.one(
-        """select bool_and(l.started_at >= d.created_at and l.finished_at >= l.started_at and l.finished_at <= clock_timestamp()
-                         and l.run_us between 0 and 60000000 and l.wait_us >= 0 and least(l.user_us, l.sys_us, l.max_rss_kb) >= 0)
-                     from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.id = any(%s)""",
+        """select bool_and(l.started_at >= d.created_at and l.finished_at >= l.started_at
+            and l.finished_at <= clock_timestamp()
+                         and l.run_us between 0 and 60000000 and l.wait_us >= 0
+                         and least(l.user_us, l.sys_us, l.max_rss_kb) >= 0)
+                     from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id
+                     where d.id = any(%s)""",
         jobs,
     )
 

@@ -1,4 +1,5 @@
-"""deferred_http and its server killed while stock clients work: what was answered is there afterwards, and what was deleted stays so."""
+"""deferred_http and its server killed while stock clients work: what was answered is there
+afterwards, and what was deleted stays so."""
 
 import json
 import signal

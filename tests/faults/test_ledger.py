@@ -14,13 +14,15 @@ from verdict import Execution, overlaps, recoveries
 BROKEN = """
 create function public.break_hot() returns trigger language plpgsql as $$
 begin delete from deferred.__deferred_hot h where h.id = new.id; return null; end $$;
-create trigger break after insert on deferred.__deferred_hot for each row when (new.id % 40 = 0 and new.fn is not null) execute function public.break_hot();
+create trigger break after insert on deferred.__deferred_hot for each row when (new.id % 40 = 0
+and new.fn is not null) execute function public.break_hot();
 create function public.break_log() returns trigger language plpgsql as $$
 begin
     insert into deferred.__deferred_log (job_id, attempt, outcome, final) values (new.job_id, 1000, 'ok', true);
     return null;
 end $$;
-create trigger break after insert on deferred.__deferred_log for each row when (new.job_id % 50 = 1 and new.outcome = 'ok' and new.attempt < 1000)
+create trigger break after insert on deferred.__deferred_log for each row when (new.job_id % 50 = 1
+and new.outcome = 'ok' and new.attempt < 1000)
     execute function public.break_log();
 """
 

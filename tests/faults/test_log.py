@@ -50,8 +50,8 @@ def test_a_full_pipe_for_a_log_holds_up_neither_jobs_nor_leases_nor_signals(reco
 
 
 def test_the_front_answers_while_nobody_reads_its_logs(db):
-    """Its log and its access log are one full pipe: no request waits for it, nor does its end. What was kept is written when somebody reads again, and how
-    much is missing is said."""
+    """Its log and its access log are one full pipe: no request waits for it, nor does its end. What
+    was kept is written when somebody reads again, and how much is missing is said."""
     front = Front(db, start=False)
     front.access_log = "-"
     front.write_config()

@@ -177,7 +177,8 @@ def test_x8_accepted_recipients_never_get_a_second_copy(post):
     for _ in range(12):
         post.check()
         db.sql(
-            "update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp() where due_at is not null"
+            "update deferred.__deferred_hot set due_at = clock_timestamp(), visible_at = clock_timestamp() "
+            "where due_at is not null"
         )
     copies = [r for to, _ in post.received() for r in to]
     assert sorted(copies) == sorted(good + ["grey@example.org"])
@@ -254,7 +255,8 @@ def test_defect_17_attachments_go_only_after_success(post):
 
 @pytest.mark.slow
 def test_a_producer_gets_no_file_of_the_functions_user_by_mail(post):
-    """Nor has one removed: not the worker's own .pgpass, not by way of a link, a folder above, another name, or /proc."""
+    """Nor has one removed: not the worker's own .pgpass, not by way of a link, a folder above,
+    another name, or /proc."""
     db, folder = post.db, post.db.dir + "/out"
     os.mkdir(folder)
     secret = db.dir + "/.pgpass"

@@ -1,4 +1,5 @@
-"""Memory runs out: in applications the library says so and nothing else happens; our programs end with 71 and a word about it."""
+"""Memory runs out: in applications the library says so and nothing else happens; our programs end
+with 71 and a word about it."""
 
 import os
 import re
@@ -42,7 +43,8 @@ if not harness.SAN:  # the sanitizer has an allocator, and an address space, of 
         ],
     )
     def test_an_application_lives_through_every_allocation_that_fails(configured, what, how, children):
-        """Whatever it does with SIGCHLD, it gets an error or what it asked for; it is not ended, does not hang, and has no child left."""
+        """Whatever it does with SIGCHLD, it gets an error or what it asked for; it is not ended,
+        does not hang, and has no child left."""
         done = configured.run(
             [os.path.join(harness.BUILD, "tests", "harness", "oom_call"), what, how, children], timeout=500
         )

@@ -1,4 +1,5 @@
-"""Copies of check_deferred in containers: one host name, one path of the pidfile, one kernel, but file systems and processes of their own."""
+"""Copies of check_deferred in containers: one host name, one path of the pidfile, one kernel, but
+file systems and processes of their own."""
 
 import os
 import signal
@@ -31,7 +32,8 @@ def contained(recorded):
     def start(name, text, *args):
         seen = os.path.join(db.dir, name)
         script = (
-            f"mount -t tmpfs none {run_dir} && umask 077 && printf '{text}' > {pidfile} && stat -c '%i %d' {pidfile} > {seen} && "
+            f"mount -t tmpfs none {run_dir} && umask 077 && printf '{text}' > {pidfile} && stat -c '%i %d' {pidfile} "
+            f"> {seen} && "
             f"exec {CHECK} --pidfile {pidfile} {' '.join(args)}"
         )
         return db.spawn(["unshare", "--mount", "--propagation", "private", "sh", "-c", script])

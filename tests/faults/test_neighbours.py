@@ -1,4 +1,5 @@
-"""Functions with a connection of their own that mean harm to the jobs of others: those that were claimed with theirs."""
+"""Functions with a connection of their own that mean harm to the jobs of others: those that were
+claimed with theirs."""
 
 import hashlib
 import os
@@ -49,7 +50,8 @@ def test_a_command_is_told_what_is_good_for_its_job_alone(db):
     jobs = [db.defer("tell") for _ in range(3)]
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     rows = db.sql(
-        "select job_id, receipt, result, deferred.__token(job_id, receipt, worker) from deferred.__deferred_log order by 1"
+        "select job_id, receipt, result, deferred.__token(job_id, receipt, worker) from deferred.__deferred_log "
+        "order by 1"
     )
     assert [r[0] for r in rows] == jobs
     for job, receipt, result, told in rows:
@@ -73,7 +75,8 @@ def test_nobody_but_a_worker_reads_receipts(db, role):
     """Views included: none has the column."""
     columns = db.sql(
         """select attrelid::regclass::text, attname from pg_attribute join pg_class c on c.oid = attrelid
-                        where relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'p', 'v', 'm') and attname in ('receipt', 'put_receipt')"""
+                        where relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'p', 'v', 'm')
+                        and attname in ('receipt', 'put_receipt')"""
     )
     assert len(columns) >= 5, "hot, log and its partitions"
     for table, column in columns:

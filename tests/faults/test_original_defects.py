@@ -120,8 +120,9 @@ def test_defect_07_two_instances_do_not_pick_the_same_job(recorded):
 
 
 def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
-    """The plan is held by test_database.py; here: the buffers a claim touches do not grow with the queue. The second claim of a
-    connection, for the first one reads the catalog; and not among so few jobs that the indexes have a level less."""
+    """The plan is held by test_database.py; here: the buffers a claim touches do not grow with the
+    queue. The second claim of a connection, for the first one reads the catalog; and not among so
+    few jobs that the indexes have a level less."""
 
     def buffers():
         connection = db.connect()
@@ -131,7 +132,8 @@ def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
             cursor.execute("prepare c as " + pg.source("job_claim"))
             for _ in range(2):
                 cursor.execute(
-                    "explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, 16777216, '{}', '{}', 1, 1000, null)"
+                    "explain (analyze, buffers, format json) execute c(null, 100, 100, 1, 60000, 3, null, 1, "
+                    "16777216, '{}', '{}', 1, 1000, null)"
                 )
                 plan = cursor.fetchone()[0][0]["Plan"]
         connection.rollback()
@@ -140,9 +142,8 @@ def test_defect_08_a_pick_counts_nothing_and_scans_nothing(db):
 
     def fill(n):
         db.sql(
-            f"select deferred.__enqueue_many(array_fill('noop'::text, array[{n}]), array_fill('{{}}'::json, array[{n}]),"
-            + ",".join(["null"] * 14)
-            + ")"
+            f"select deferred.__enqueue_many(array_fill('noop'::text, array[{n}]), array_fill('{{}}'::json, "
+            f"array[{n}])," + ",".join(["null"] * 14) + ")"
         )
 
     fill(3000)

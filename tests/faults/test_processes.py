@@ -1,6 +1,7 @@
 """Processes and plugins that die, hang, lie and escape: rows P1 to P24 of the fault matrix.
 
-P2, P8 and the quick half of P4 are also in tests/bin/test_check_deferred.py, where the pid file is tested as an interface.
+P2, P8 and the quick half of P4 are also in tests/bin/test_check_deferred.py, where the pid file is
+tested as an interface.
 """
 
 import contextlib
@@ -223,7 +224,9 @@ def test_p6_a_holder_that_is_no_check_deferred_is_ended_only_because_it_holds_th
         [
             "/usr/bin/python3",
             "-c",
-            f"import fcntl,time;f=open({db.pidfile!r},'r+');fcntl.lockf(f,fcntl.LOCK_EX);print('held',flush=True);time.sleep(1000)",
+            f"import "
+            f"fcntl,time;f=open({db.pidfile!r},'r+');fcntl.lockf(f,fcntl.LOCK_EX);"
+            "print('held',flush=True);time.sleep(1000)",
         ]
     )
     wait_for(lambda: "held" in holder.output())
@@ -338,7 +341,8 @@ def test_p11_p14_crashes_cost_the_one_attempt(db, isolate):
         assert outcome == "crashed" and number in expected
     # Its functions are found by the name of the plugin, for it is loaded by a descriptor.
     assert db.one(
-        "select bool_and(error ~ 'in plugin unruly 1.0[^\\n]*:\\n') from deferred.__deferred_log where outcome = 'crashed'"
+        "select bool_and(error ~ 'in plugin unruly 1.0[^\\n]*:\\n') from deferred.__deferred_log "
+        "where outcome = 'crashed'"
     )
     ledger(db)
 
@@ -702,7 +706,8 @@ def loaded(db):
 
 
 def at_first_job(db, run):
-    """A runner and the process of its job. A child of the runner, which loaded all plugins to see what is in them, is gone."""
+    """A runner and the process of its job. A child of the runner, which loaded all plugins to see
+    what is in them, is gone."""
     wait_for(
         lambda: len(db.orphans()) == 2 and loaded(db) == {"sample.so"} or not run.alive(), 20, "the first job runs"
     )
@@ -776,7 +781,8 @@ def test_a_limit_of_processor_time_below_a_second_is_kept(db):
     jobs = [db.defer(fn, max_attempts=1) for fn in ("spin", "burn", "noop")]
     check(db, "--cnt", "0", "--runners", "3", "--isolate=job", "--timeout=20s")
     rows = db.sql(
-        "select outcome, signal, split_part(error, chr(10), 1), user_us + sys_us < 900000 from deferred.__deferred_log order by job_id"
+        "select outcome, signal, split_part(error, chr(10), 1), user_us + sys_us < 900000 "
+        "from deferred.__deferred_log order by job_id"
     )
     assert rows == [("crashed", signal.SIGXCPU, "killed by signal 24 (CPU time limit exceeded)", True)] * 2 + [
         ("ok", None, None, True)

@@ -1,9 +1,11 @@
-"""The claim as a whole under random events, with a printed seed: many workers (tests/harness/claim_call: the store's own cycles, without
-runners), producers whose transactions stay open, roll back to savepoints or are prepared, operators who cancel, lock and retry, kills
-of workers and sessions at any moment, and immediate stops of the server.
+"""The claim as a whole under random events, with a printed seed: many workers
+(tests/harness/claim_call: the store's own cycles, without runners), producers whose transactions
+stay open, roll back to savepoints or are prepared, operators who cancel, lock and retry, kills of
+workers and sessions at any moment, and immediate stops of the server.
 
-tests/model explores every interleaving of a small model of the claim. This is the other half: the real statements, in as many orders as
-there is time for, held against what a worker may conclude from the answers it got.
+tests/model explores every interleaving of a small model of the claim. This is the other half: the
+real statements, in as many orders as there is time for, held against what a worker may conclude
+from the answers it got.
 """
 
 import json
@@ -250,10 +252,12 @@ class World:
                 for other in self.workers:
                     since = other.held.get(job)
                     if since is not None and job not in self.touched and other is not w and not other.is_giving_up(job):
-                        # Or what is heard now is the older one of the two, and its lease is over: a lease counts from when it was asked for.
+                        # Or what is heard now is the older one of the two, and its lease is over: a
+                        # lease counts from when it was asked for.
                         assert (
                             now >= min(since, w.asked_at) + LEASE_MS / 1000
-                        ), f"job {job} is leased twice: asked for {(now - since) * 1000:.0f} ms ago, and {(now - w.asked_at) * 1000:.0f} ms ago"
+                        ), f"job {job} is leased twice: asked for {(now - since) * 1000:.0f} ms ago, "
+                        f"and {(now - w.asked_at) * 1000:.0f} ms ago"
                 assert (
                     job not in self.accepted or job in self.touched
                 ), f"job {job} is claimed after its ok was accepted"
@@ -279,14 +283,16 @@ class World:
         elif what < 0.9 or not self.can_stop:
             self.count("terminated")
             self.db.sql(
-                """select pg_terminate_backend(pid) from (select pid from pg_stat_activity where application_name like '%claim_call%'
+                """select pg_terminate_backend(pid) from (select pid from pg_stat_activity
+                    where application_name like '%claim_call%'
                            and datname = current_database() order by random() limit 1) x"""
             )
         else:
             self.stop()
 
     def stop(self):
-        """Claims that were not flushed are lost; who has them is told so when it records. Prepared transactions are not."""
+        """Claims that were not flushed are lost; who has them is told so when it records. Prepared
+        transactions are not."""
         self.count("stopped")
         kept = [o for o in self.open if o[3]]
         for c in [o[0] for o in self.open] + self.locks:
@@ -347,7 +353,8 @@ class World:
         assert self.db.sql("select invariant, job_id, detail from deferred.check_ledger()") == []
         ends = dict(
             self.db.sql(
-                "select job_id, array_agg(outcome order by outcome) from deferred.__deferred_log where final group by job_id"
+                "select job_id, array_agg(outcome order by outcome) from deferred.__deferred_log where final "
+                "group by job_id"
             )
         )
         jobs = {r[0] for r in self.db.sql("select id from deferred.__deferred")}

@@ -1,5 +1,6 @@
-"""Random flows, run by real workers that are killed, stopped and lose their sessions, while operators cancel and purge: what becomes of each job is what the
-model of tests/harness/flow_model.py says, and none ends twice. DEFERRED_TEST_SEED repeats the draw."""
+"""Random flows, run by real workers that are killed, stopped and lose their sessions, while
+operators cancel and purge: what becomes of each job is what the model of
+tests/harness/flow_model.py says, and none ends twice. DEFERRED_TEST_SEED repeats the draw."""
 
 import random
 import signal
@@ -28,9 +29,11 @@ def seen(db, flow):
         row[0]
         for row in db.sql(
             """
-        select case when h.id is not null then 'hot' when l.outcome = 'ok' then 'ok' when l.error like 'skipped: %%' then 'skipped' else 'failed' end
+        select case when h.id is not null then 'hot' when l.outcome = 'ok' then 'ok' when l.error like
+        'skipped: %%' then 'skipped' else 'failed' end
         from unnest(%s) with ordinality u(id, n) left join deferred.__deferred_hot h using (id)
-        left join lateral (select * from app.ended x where x.job_id = u.id order by x.n desc limit 1) l on true order by u.n""",
+        left join lateral (select * from app.ended x where x.job_id = u.id order by x.n desc limit 1) l
+        on true order by u.n""",
             flow.jobs,
         )
     ]
@@ -43,14 +46,17 @@ def test_flows_end_as_the_model_says_whoever_dies(db, flows, purged, seed):
     rng = random.Random(seed)
     db.plugins("unruly")
     db.config(
-        'lease = "3s"\nbackoff_floor = "1ms"\nbackoff_ceiling = "10ms"\ninterval_floor = "10ms"\ninterval_ceiling = "100ms"\nmax_attempts = 50\nbreaker { crashes = 0 }\n'
-        'function "flaky" { command = {"/bin/sh", "-c", "[ $DEFERRED_JOB_ATTEMPT -gt 1 ]"} }\nfunction "slow" { command = {"/bin/sleep", "0.05"} }'
+        'lease = "3s"\nbackoff_floor = "1ms"\nbackoff_ceiling = "10ms"\ninterval_floor = "10ms"\ninterval_ceiling = '
+        '"100ms"\nmax_attempts = 50\nbreaker { crashes = 0 }\n'
+        'function "flaky" { command = {"/bin/sh", "-c", "[ $DEFERRED_JOB_ATTEMPT -gt 1 ]"} }\nfunction "slow" { '
+        'command = {"/bin/sleep", "0.05"} }'
     )
     db.sql(
         """create schema app;
         create table app.ended (n bigint generated always as identity, job_id bigint, outcome text, error text);
         create function app.note() returns trigger language plpgsql security definer as
-            $$begin if new.final then insert into app.ended (job_id, outcome, error) values (new.job_id, new.outcome, new.error); end if; return null; end$$;
+            $$begin if new.final then insert into app.ended (job_id, outcome, error)
+            values (new.job_id, new.outcome, new.error); end if; return null; end$$;
         create trigger note after insert on deferred.__deferred_log for each row execute function app.note()"""
     )
     drawn = [Flow(db, rng, lambda fate: dict(CALLS[fate]), FATES, 0 if purged else 0.5) for _ in range(flows)]
@@ -77,7 +83,8 @@ def test_flows_end_as_the_model_says_whoever_dies(db, flows, purged, seed):
             workers[n] = start(n)
         elif what == "terminate":
             db.sql(
-                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()"
+                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' "
+                "and datname = current_database()"
             )
         else:
             purged = db.run(["deferred", "purge", "--older-than", "0s", "--dead-older-than", "0s"])
@@ -94,7 +101,8 @@ def test_flows_end_as_the_model_says_whoever_dies(db, flows, purged, seed):
         stopped = {
             flow.jobs.index(row[0])
             for row in db.sql(
-                "select job_id from app.ended where job_id = any (%s) and error like 'cancelled: job %% of its flow failed'",
+                "select job_id from app.ended where job_id = any (%s) "
+                "and error like 'cancelled: job %% of its flow failed'",
                 flow.jobs,
             )
         }

@@ -215,7 +215,8 @@ class Silent:
 def hosts(db, *before):
     """A connection string with these hosts in front of the server's own."""
     return (
-        f"host={','.join(['127.0.0.1'] * len(before) + [db.cluster.folder])} port={','.join([str(h.port) for h in before] + [str(pg.PORT)])} "
+        f"host={','.join(['127.0.0.1'] * len(before) + [db.cluster.folder])} "
+        f"port={','.join([str(h.port) for h in before] + [str(pg.PORT)])} "
         f"user={pg.USER} dbname={db.name}"
     )
 
@@ -251,7 +252,8 @@ def test_a_service_gets_past_hosts_that_are_silent(db):
 def terminate_workers(db):
     # Of this database alone: other tests share the server.
     db.sql(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()"
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'check_deferred' "
+        "and datname = current_database()"
     )
 
 
@@ -323,7 +325,8 @@ def test_sigkill_of_the_service_frees_its_jobs_at_the_next_start(recorded):
 
 
 def test_who_is_not_let_in_again_says_so_when_a_restart_would_be_over(db):
-    """Why the connection was lost is one thing; why there is no other one, the second: no room left, a password, a database that is closed."""
+    """Why the connection was lost is one thing; why there is no other one, the second: no room
+    left, a password, a database that is closed."""
     db.config(SETTINGS)
     run = service(db)
     with contextlib.closing(psycopg2.connect(db.cluster.conninfo())) as c:
@@ -352,7 +355,8 @@ def test_sessions_terminated_again_and_again_are_opened_again(recorded):
         seen = len(recorded.lines())
         wait_for(lambda: len(recorded.lines()) > seen + 10 or db.hot() == 0, 30)
         db.sql(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
+            "and pid <> pg_backend_pid()"
         )
     drained(db)
     stop(run)

@@ -142,9 +142,11 @@ def test_one_that_does_not_stop_is_killed_after_the_grace(running):
 
 
 COMMANDS = '''
-function "polite" { command = {"/bin/sh", "-c", "trap 'echo asked >> %s; exit 0' TERM; echo begun >> %s; while :; do sleep 0.05; done"} }
+function "polite" { command = {"/bin/sh", "-c",
+    "trap 'echo asked >> %s; exit 0' TERM; echo begun >> %s; while :; do sleep 0.05; done"} }
 function "stubborn" { command = {"/bin/sh", "-c", "trap '' TERM; echo begun >> %s; sleep 100; sleep 100"} }
-function "quiet" { command = {"/bin/sh", "-c", "trap 'echo asked >> %s; exit 0' TERM; echo begun >> %s; exec >&- 2>&- 3>&-; while :; do sleep 0.05; done"} }
+function "quiet" { command = {"/bin/sh", "-c",
+    "trap 'echo asked >> %s; exit 0' TERM; echo begun >> %s; exec >&- 2>&- 3>&-; while :; do sleep 0.05; done"} }
 '''
 
 
@@ -189,7 +191,8 @@ def test_a_command_whose_time_is_up_may_clean_up(running, isolate):
     )
     reconfigure(
         running,
-        f'kill_after = "10s"\nisolate = "{isolate}"\nfunction "clean" {{ command = {{"/bin/sh", "-c", "{clean}"}} timeout = "300ms" }}\n',
+        f'kill_after = "10s"\nisolate = "{isolate}"\nfunction "clean" {{ command = {{"/bin/sh", "-c", "{clean}"}} '
+        f'timeout = "300ms" }}\n',
     )
     job = defer(running, "clean", max_attempts=1)
     done = running.run(["check_deferred"])
@@ -427,7 +430,8 @@ def test_work_and_success_are_committed_together(running):
     job, done = run_own(running, how="commit", cnt="0")
     assert effects(running) == [(job, 1)] and rows(running, job) == [(1, "ok", True)]
     assert running.sql(
-        "select result, run_us > 0, worker is not null, receipt is not null, started_at <= finished_at from deferred.__deferred_log"
+        "select result, run_us > 0, worker is not null, receipt is not null, started_at <= finished_at "
+        "from deferred.__deferred_log"
     ) == [("by itself", True, True, True, True)]
     assert "1 attempt, 1 ok" in done.stderr and "refused" not in done.stderr and "lost" not in done.stderr
     ledger(running)
@@ -553,7 +557,10 @@ def test_one_whose_claim_was_taken_over_cannot_commit(running):
     other = running.run(["check_deferred", "--cnt", "1", "--pidfile", running.pidfile + "2"])
     assert other.returncode == 0, other.stderr
     assert effects(running) == [(job, 1)] and rows(running, job) == [(1, "ok", True)]
-    sessions = "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in transaction%%'"
+    sessions = (
+        "select count(*) from pg_stat_activity where datname = current_database() "
+        "and state like 'idle in transaction%%'"
+    )
     assert running.one(sessions, None) == 1
     for pid in runners:
         os.kill(pid, signal.SIGCONT)
@@ -594,7 +601,8 @@ def kill_at_random(db, rng, n, kills):
     # The effect is that of the very attempt which is recorded as ok.
     assert (
         db.sql(
-            "select e.job from app.effect e join deferred.__deferred_log l on l.job_id = e.job and l.outcome = 'ok' and l.attempt <> e.attempt"
+            "select e.job from app.effect e join deferred.__deferred_log l on l.job_id = e.job and l.outcome = 'ok' "
+            "and l.attempt <> e.attempt"
         )
         == []
     )

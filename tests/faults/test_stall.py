@@ -26,7 +26,8 @@ def test_who_holds_what_is_to_be_recorded_and_why_a_session_ended(db):
     run = db.spawn(["check_deferred", "--loop"])
     pid = wait_for(
         lambda: db.sql(
-            "select pid from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()"
+            "select pid from pg_stat_activity where application_name = 'check_deferred' "
+            "and datname = current_database()"
         )
     )[0][0]
     noop = db.defer("noop")
@@ -40,7 +41,8 @@ def test_who_holds_what_is_to_be_recorded_and_why_a_session_ended(db):
     cursor.execute("select 1 from deferred.__deferred_hot where id = %s for update", (job,))
     told(
         run,
-        rf"its result \(ok\) waits to be recorded: another transaction holds a lock \(canceling statement due to lock timeout\): held by session {holder.info.backend_pid} of "
+        rf"its result \(ok\) waits to be recorded: another transaction holds a lock \(canceling statement due to lock "
+        rf"timeout\): held by session {holder.info.backend_pid} of "
         r"\w+ \(editor\), idle in transaction for \d+ s\n",
     )
     holder.close()
@@ -71,7 +73,8 @@ def test_a_standby_that_is_away_is_named_and_waited_for_no_longer_than_asked(own
     assert shown.returncode == 0 and json.loads(shown.stdout), shown
     told(
         run,
-        r"warning: the server has not answered for [2-5] s: it waits for a synchronous standby to confirm a commit, and none of 'nobody' does\n",
+        r"warning: the server has not answered for [2-5] s: it waits for a synchronous standby to confirm a commit, "
+        r"and none of 'nobody' does\n",
     )
     db.sql("alter system reset synchronous_standby_names")
     db.sql("select pg_reload_conf()")

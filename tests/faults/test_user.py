@@ -65,14 +65,16 @@ def test_a_service_keeps_its_word_when_settings_are_read_again(db):
 
 # What a function sees of its surroundings: a command tells.
 TELL = (
-    "import os, json; print(json.dumps({'uid': os.getuid(), 'groups': os.getgroups(), 'cwd': os.getcwd(), 'umask': os.umask(0), "
+    "import os, json; print(json.dumps({'uid': os.getuid(), 'groups': os.getgroups(), 'cwd': os.getcwd(), 'umask': "
+    "os.umask(0), "
     "'env': {k: os.environ.get(k) for k in ('HOME', 'USER', 'LOGNAME', 'SHELL')}}))"
 )
 
 
 @pytest.fixture
 def tell(db):
-    """The surroundings of a command under check_deferred, and under `deferred run`; its files are those anybody may read."""
+    """The surroundings of a command under check_deferred, and under `deferred run`; its files are
+    those anybody may read."""
     for folder in (harness.root(), db.dir):
         os.chmod(folder, 0o711)
 
@@ -200,7 +202,8 @@ while not os.path.exists("FOLDER/paying"):
 for folder in glob.glob("/proc/[0-9]*"):
     if os.path.basename(folder) == str(os.getpid()):
         continue
-    for name in "environ", "fd/0", "fd/4", "cwd/../../proc/self/environ", "task/" + os.path.basename(folder) + "/environ":
+    task = "task/" + os.path.basename(folder)
+    for name in "environ", "fd/0", "fd/4", "cwd/../../proc/self/environ", task + "/environ":
         text = look(f"{folder}/{name}")
         if b"DEFERRED_JOB_FN=pay" in text or b"4111-SECRET" in text:
             seen.append(name)
@@ -297,7 +300,8 @@ def test_beside_a_program_that_may_gain_rights_functions_are_outside_too(db):
 
 def test_in_its_namespace_a_function_sees_files_and_users_as_they_are(db):
     db.config(
-        'function "look" { command = {"/bin/sh", "-c", "stat -c %u:%g /etc/passwd; id -u; id -g; id -G; cat /proc/self/uid_map"} }\n'
+        'function "look" { command = {"/bin/sh", "-c", "stat -c %u:%g /etc/passwd; id -u; id -g; id -G; cat '
+        '/proc/self/uid_map"} }\n'
     )
     os.chmod(db.dir, 0o711)
     job = db.defer("look")

@@ -1,6 +1,6 @@
-"""What became of the jobs of a campaign: the promises held against three accounts that know nothing of each other. What producers were
-answered is in a Journal, what functions did in the record that they write outside of the database, what the database says of both in
-its log."""
+"""What became of the jobs of a campaign: the promises held against three accounts that know nothing
+of each other. What producers were answered is in a Journal, what functions did in the record that
+they write outside of the database, what the database says of both in its log."""
 
 import collections
 import json
@@ -70,8 +70,8 @@ def percentile(values, share):
 
 
 class Verdict:
-    """counts by kind of job, how long they waited, and a line for each job. may_lose: jobs that the server itself has lost, as one does
-    whose standby had not received them."""
+    """counts by kind of job, how long they waited, and a line for each job. may_lose: jobs that the
+    server itself has lost, as one does whose standby had not received them."""
 
     def __init__(self, db, journal, record, may_lose=frozenset()):
         self.db, self.journal = db, journal
@@ -89,13 +89,15 @@ class Verdict:
             r[0]: r[1:]
             for r in self.db.sql(
                 """
-            select id, fn, extract(epoch from greatest(created_at, coalesce(run_at, created_at)))::float8 from deferred.__deferred where fn is not null"""
+            select id, fn, extract(epoch from greatest(created_at, coalesce(run_at, created_at)))::float8
+            from deferred.__deferred where fn is not null"""
             )
         }
         self.log = collections.defaultdict(list)
         for job, *row in self.db.sql(
             """
-                select job_id, attempt, outcome, final, extract(epoch from started_at)::float8 from deferred.__deferred_log order by job_id, attempt"""
+                select job_id, attempt, outcome, final, extract(epoch from started_at)::float8
+                from deferred.__deferred_log order by job_id, attempt"""
         ):
             self.log[job].append(row)
         self.hot = {r[0] for r in self.db.sql("select id from deferred.__deferred_hot where fn is not null")}
@@ -182,8 +184,8 @@ class Verdict:
 
 
 def recoveries(faults, runs):
-    """Seconds by kind of fault, of (kind, at, pids): from the fault to the next beginning of each job that ended with these runners; where
-    no runner is known to have died, to the next end of any job."""
+    """Seconds by kind of fault, of (kind, at, pids): from the fault to the next beginning of each
+    job that ended with these runners; where no runner is known to have died, to the next end of any job."""
     begun, ends = collections.defaultdict(list), sorted(r.ended for r in runs if r.ended is not None)
     by_pid = collections.defaultdict(list)
     for run in runs:

@@ -1,4 +1,5 @@
-"""A cluster of pg_auto_failover on loopback, made by the commands that deferred(7) tells an administrator: there `$` stands before each."""
+"""A cluster of pg_auto_failover on loopback, made by the commands that deferred(7) tells an
+administrator: there `$` stands before each."""
 
 import contextlib
 import os
@@ -48,7 +49,8 @@ def send(pids, what):
 
 
 class Node:
-    """`data` stands in place of the folder of the page, and a port of its own beside it: there each is on a host of its own."""
+    """`data` stands in place of the folder of the page, and a port of its own beside it: there each
+    is on a host of its own."""
 
     def __init__(self, cluster, name, port):
         self.cluster, self.name, self.port = cluster, name, port
@@ -201,7 +203,8 @@ class Managed:
 
     def events(self):
         return self.ask(
-            "select to_char(eventtime, 'HH24:MI:SS.MS ') || nodename || ' ' || reportedstate || ' -> ' || goalstate || ': ' || description "
+            "select to_char(eventtime, 'HH24:MI:SS.MS ') || nodename || ' ' || reportedstate || ' -> ' || goalstate "
+            "|| ': ' || description "
             "from pgautofailover.event order by eventid"
         ).splitlines()
 

@@ -1,4 +1,5 @@
-"""`make check-ha`: a cluster that a failover manager keeps, jobs and messages deferred and run all the while, the primary switched, killed, and come back.
+"""`make check-ha`: a cluster that a failover manager keeps, jobs and messages deferred and run all
+the while, the primary switched, killed, and come back.
 
 What is lost, how long it took, and what was said: printed."""
 
@@ -57,15 +58,18 @@ def answers(port):
 
 @contextlib.contextmanager
 def poolers(cluster):
-    """One PgBouncer beside each server, in transaction mode, and programs connect to those: yields them by port of the server."""
+    """One PgBouncer beside each server, in transaction mode, and programs connect to those: yields
+    them by port of the server."""
     ports, started = free_ports(len(cluster.nodes)), []
     try:
         for node, port in zip(cluster.nodes, ports):
             path = os.path.join(cluster.folder, f"bouncer.{node.name}.ini")
             with open(path, "w") as f:
                 f.write(
-                    f"[pgbouncer]\nadmin_users = postgres\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n"
-                    "ignore_startup_parameters = extra_float_digits,options\nserver_login_retry = 1\nquery_wait_timeout = 5\nserver_connect_timeout = 2\n"
+                    f"[pgbouncer]\nadmin_users = postgres\nlisten_addr = 127.0.0.1\nlisten_port = "
+                    f"{port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n"
+                    "ignore_startup_parameters = extra_float_digits,options\nserver_login_retry = "
+                    "1\nquery_wait_timeout = 5\nserver_connect_timeout = 2\n"
                     f"[databases]\napp = host=127.0.0.1 port={node.port} dbname=app user=postgres\n"
                 )
             pg.give_to_server(path)
@@ -98,7 +102,8 @@ class Site(harness.Db):
         self.config(SETTINGS)
 
     def ask(self, query, *args):
-        """A server that is just being started again hangs up, and libpq then does not go on to the next one: what reads is asked again."""
+        """A server that is just being started again hangs up, and libpq then does not go on to the
+        next one: what reads is asked again."""
         end = time.monotonic() + 30
         while True:
             try:
@@ -142,7 +147,8 @@ def defer_job(worker, label, state, site):
         state["connection"] = connection
     with state["connection"].cursor() as cursor:
         cursor.execute(
-            "select current_setting('synchronous_standby_names') = '', current_setting('port') from deferred.defer('noop', '{}'::json, %s::json)",
+            "select current_setting('synchronous_standby_names') = '', current_setting('port') "
+            "from deferred.defer('noop', '{}'::json, %s::json)",
             (psycopg2.extras.Json({"label": label}),),
         )
         alone, worker.by[label] = cursor.fetchone()
@@ -198,7 +204,8 @@ class Load:
         return {label: at for p in self.producers for label, at in list(p.acknowledged.items())}
 
     def waited(self, labels):
-        """Those of them that were acknowledged by a server that waited for a standby: a session may see half a second late that it does no more."""
+        """Those of them that were acknowledged by a server that waited for a standby: a session may
+        see half a second late that it does no more."""
         alone = sorted(at for p in self.producers for at in p.alone)
         acknowledged = {**self.acknowledged(), **self.puts.acknowledged}
 
@@ -262,7 +269,8 @@ def taking_writes(nodes, limit_s=120):
             ) as connection, connection.cursor() as cursor:
                 # Between its promotion and the word of the monitor the manager has it read only.
                 cursor.execute(
-                    "select clock_timestamp(), pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool"
+                    "select clock_timestamp(), pg_is_in_recovery() "
+                    "or current_setting('default_transaction_read_only')::bool"
                 )
                 at, waits = cursor.fetchone()
                 if not waits:
@@ -286,7 +294,8 @@ def told(cluster, what, load, lost, site, at, began):
     )[0][0]
     commit = min(when for when in load.acknowledged().values() if when > at.timestamp()) - at.timestamp()
     print(
-        f"\n{what}, {len(cluster.nodes)} nodes: {len(load.acknowledged())} jobs and {len(load.puts.acknowledged)} messages acknowledged, {len(lost)} lost, "
+        f"\n{what}, {len(cluster.nodes)} nodes: {len(load.acknowledged())} jobs and {len(load.puts.acknowledged)} "
+        f"messages acknowledged, {len(lost)} lost, "
         f"{sum(w.unknown for w in load.threads)} calls without an answer; promoted {began:.1f} s after, first commit "
         f"acknowledged {commit:.2f} s and first job {after:.2f} s after the promotion"
     )
@@ -309,7 +318,8 @@ def nothing_is_wrong(site, load):
         row[0]
         for row in site.ask(
             """select d.label from deferred.__deferred d
-                                         where exists (select from deferred.__deferred_log l where l.job_id = d.id and l.outcome = 'ok')"""
+                                         where exists (select from deferred.__deferred_log l
+                                         where l.job_id = d.id and l.outcome = 'ok')"""
         )
     }
     assert (
@@ -376,8 +386,9 @@ def commits_wait(cluster):
 
 def given_up_while_alone(cluster, old):
     """
-    The standby is away for a while, so the manager has commits wait for nobody. It is there again, but before they wait for it the primary's host
-    is too busy for new connections and for the manager, while sessions go on: the standby is promoted as it is, and they are acknowledged yet.
+    The standby is away for a while, so the manager has commits wait for nobody. It is there again,
+    but before they wait for it the primary's host is too busy for new connections and for the
+    manager, while sessions go on: the standby is promoted as it is, and they are acknowledged yet.
     """
     (standby,) = [n for n in cluster.nodes if n is not old]
     away = standby.processes()
@@ -542,13 +553,15 @@ def test_an_old_primary_that_takes_writes_again_is_refused_by_who_runs_and_by_wh
                     psycopg2.connect(f"host=127.0.0.1 port={new.port} user=postgres dbname=app")
                 ) as connection, connection.cursor() as cursor:
                     cursor.execute(
-                        "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'check_deferred%' or application_name like 'deferred%'"
+                        "select pg_terminate_backend(pid) from pg_stat_activity "
+                        "where application_name like 'check_deferred%' or application_name like 'deferred%'"
                     )
                     connection.commit()
                 harness.wait_for(lambda: "old primary refused" in service.output(), 30, "the service says it")
                 with contextlib.closing(psycopg2.connect(first)) as connection, connection.cursor() as cursor:
                     cursor.execute(
-                        "select count(*) from deferred.__deferred_lease l join deferred.__deferred d on d.id = any (l.ids) where d.label = 'nobody'"
+                        "select count(*) from deferred.__deferred_lease l join deferred.__deferred d "
+                        "on d.id = any (l.ids) where d.label = 'nobody'"
                     )
                     assert cursor.fetchone() == (0,)
             finally:

@@ -1,12 +1,15 @@
 """Runs all tests of one or more builds and ends with the plain line `N passed, M failed`.
 
-    check.py [--faults] [--seed N] [--quick] [--threads BUILD] [--unit BUILD] [--shortened BUILD] [--server FOLDER] BUILD...
+    check.py [--faults] [--seed N] [--quick] [--threads BUILD] [--unit BUILD] [--shortened BUILD]
+    [--server FOLDER] BUILD...
              [-- ARGUMENT...]
 
 Per build: the unit tests (build/tests/lib/*_test and tests/lib/*_test.sh, through prove), then pytest.
-The build of --threads has unit tests only, those under ThreadSanitizer, which need no server; that of --unit unit tests only. Of that of
---shortened, run after the others, pytest runs each test once, with its first parameters, and none that is marked `slow`. With --quick no
-build's pytest runs those. With --faults only the tests marked `long`, with a seed that is printed.
+The build of --threads has unit tests only, those under ThreadSanitizer, which need no server; that
+of --unit unit tests only. Of that of
+--shortened, run after the others, pytest runs each test once, with its first parameters, and none
+that is marked `slow`. With --quick no build's pytest runs those. With --faults only the tests
+marked `long`, with a seed that is printed.
 
 Arguments after -- narrow the run. tests/lib/NAME_test.c or .sh names a unit test. All other arguments go to pytest,
 which then runs slow tests too. What no argument names does not run, and a line says so.
@@ -14,8 +17,8 @@ which then runs slow tests too. What no argument names does not run, and a line 
 --server names a folder with bin, lib and share of another PostgreSQL server. The host's clients are linked into a
 copy of it. Whatever happens, servers and folders made for the run are removed.
 
-A test that failed in parallel with others and then passed alone is named in the closing lines. More than ALONE_MAX such tests
-fail the run.
+A test that failed in parallel with others and then passed alone is named in the closing lines. More
+than ALONE_MAX such tests fail the run.
 """
 
 import argparse

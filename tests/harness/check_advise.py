@@ -1,6 +1,8 @@
-"""What `make check-advise` does: 20 workloads, four at a time, each advised, followed by the real check_deferred and measured; then one table of all, and one line.
+"""What `make check-advise` does: 20 workloads, four at a time, each advised, followed by the real
+check_deferred and measured; then one table of all, and one line.
 
-    check_advise.py [--seed N] [--workloads N]     exit status 1 if one is further off than 20 %, or has no result; seeds from N on (0)
+    check_advise.py [--seed N] [--workloads N]     exit status 1 if one is further off than 20 %, or
+    has no result; seeds from N on (0)
 
 A workload is one of tests/bin/test_advise.py: its test prints what came of it.
 """
@@ -15,7 +17,8 @@ import threading
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 AT_ONCE = 4
 SAID = re.compile(
-    r"seed (\d+): (\d+) s, (\S+) x (\S+), cnt (\S+); 1:\d+; (\d+) jobs: promised ([\d.]+) s, bound ([\d.]+) s, measured ([\d.]+) s \(([-+]\d+)%\); .*"
+    r"seed (\d+): (\d+) s, (\S+) x (\S+), cnt (\S+); 1:\d+; (\d+) jobs: promised ([\d.]+) s, bound ([\d.]+) s, "
+    r"measured ([\d.]+) s \(([-+]\d+)%\); .*"
     r"for which the promise is ([\d.]+) s \(([-+]\d+)%\)"
 )
 
@@ -87,14 +90,17 @@ def main():
     if none:
         print("\n".join(why))
     print(
-        f"\n{'SEED':>6} {'EVERY':>6} {'LINES':>9} {'CNT':>6} {'JOBS':>5} {'PROMISED':>9} {'BOUND':>7} {'MEASURED':>9} {'OFF':>6}"
+        f"\n{'SEED':>6} {'EVERY':>6} {'LINES':>9} {'CNT':>6} {'JOBS':>5} {'PROMISED':>9} {'BOUND':>7} {'MEASURED':>9} "
+        f"{'OFF':>6}"
     )
     for s in seeds:
         if s in results:
             r = results[s]
             print(
-                f"{s:>6} {r.interval + ' s' if r.interval != '0' else 'service':>6} {r.lines + ' x ' + r.runners:>9} {r.cnt:>6} {r.jobs:>5} {r.then:>9.1f} {r.bound:>7.1f} "
-                f"{r.measured:>9.1f} {r.off:>+6.0%}{'  too far' if s in far else ''}{'  above its bound' if s in over else ''}"
+                f"{s:>6} {r.interval + ' s' if r.interval != '0' else 'service':>6} {r.lines + ' x ' + r.runners:>9} "
+                f"{r.cnt:>6} {r.jobs:>5} {r.then:>9.1f} {r.bound:>7.1f} "
+                f"{r.measured:>9.1f} "
+                f"{r.off:>+6.0%}{'  too far' if s in far else ''}{'  above its bound' if s in over else ''}"
             )
         else:
             print(f"{s:>6} no result")

@@ -20,8 +20,8 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Floor: what it may include, beside itself and what others see (lib/include). port is the doors to foreign libraries, store the
-# statements, run the child processes; engine alone sees both. http is
+# Floor: what it may include, beside itself and what others see (lib/include). port is the doors to
+# foreign libraries, store the statements, run the child processes; engine alone sees both. http is
 # what programs that serve HTTP share, and in no library.
 LIB = {
     "base": (),
@@ -63,7 +63,8 @@ def wrong(folder, floors, names):
             for name in includes(path):
                 other = name.split("/")[0] if "/" in name else None
                 if other in names and other not in (floor, *lower):
-                    yield f"{os.path.relpath(path, TOP)}: includes {name}; {floor} may include {', '.join(lower) or 'nothing'}"
+                    may = ", ".join(lower) or "nothing"
+                    yield f"{os.path.relpath(path, TOP)}: includes {name}; {floor} may include {may}"
 
 
 def untested():
@@ -85,12 +86,14 @@ def untested():
         name, floor = os.path.basename(path)[: -len(".c")], os.path.basename(os.path.dirname(path))
         known = {f"{floor}_{name}", *([name] if names[name] == 1 else [])}
         if os.path.relpath(path, TOP) not in broken and not any({f"{n}_test.c", f"test_{n}.py"} & tests for n in known):
-            yield f"{os.path.relpath(path, TOP)}: no test names it: neither {' nor '.join(f'tests/lib/{n}_test.c' for n in sorted(known))}, nor a mutant"
+            named = " nor ".join(f"tests/lib/{n}_test.c" for n in sorted(known))
+            yield f"{os.path.relpath(path, TOP)}: no test names it: neither {named}, nor a mutant"
 
 
 def misnamed():
-    """Files that a comment of lib or bin names, and that are neither in the tree nor headers of others. A name without a
-    folder may lie in any; "*" and NAME stand for any name. An example that is compiled by "cc" need not be there."""
+    """Files that a comment of lib or bin names, and that are neither in the tree nor headers of
+    others. A name without a folder may lie in any; "*" and NAME stand for any name. An example that
+    is compiled by "cc" need not be there."""
     sources = [
         path
         for folder in ("lib", "bin")

@@ -1,7 +1,8 @@
 """Random flows, in the database and in a model of what must become of them.
 
-Parents are older, so the model goes through the jobs in order: one that waits for an end that cannot come any more is skipped, any other has its
-fate; a callback is run if no job of the flow failed, or if one did, or in any case. Where the first failure has the rest cancelled, whom it finds
+Parents are older, so the model goes through the jobs in order: one that waits for an end that
+cannot come any more is skipped, any other has its fate; a callback is run if no job of the flow
+failed, or if one did, or in any case. Where the first failure has the rest cancelled, whom it finds
 depends on what happens, but only where one failed, and only who is not to be spared."""
 
 import json
@@ -12,8 +13,9 @@ MET = {"ok": ("ok",), "failed": ("failed",), "ended": ("ok", "failed", "skipped"
 
 
 class Flow:
-    """One in the database and in the model. parents[n] are (job, condition) of job n. call: what of a fate that is drawn for it; opened: share of
-    flows that are opened and closed, and so have their callbacks wait for all of it by other means, with the same ends.
+    """One in the database and in the model. parents[n] are (job, condition) of job n. call: what of
+    a fate that is drawn for it; opened: share of flows that are opened and closed, and so have
+    their callbacks wait for all of it by other means, with the same ends.
     """
 
     def __init__(self, db, rng, call=lambda fate: {"fn": "a"}, fates=FATES, opened=0.4):
@@ -66,7 +68,8 @@ class Flow:
         jobs = [
             row[0]
             for row in db.sql(
-                "select job_id from deferred.__deferred_log where job_id = any (%s) and error = format('cancelled: job %%s of its flow failed', %s::bigint)",
+                "select job_id from deferred.__deferred_log where job_id = any (%s) "
+                "and error = format('cancelled: job %%s of its flow failed', %s::bigint)",
                 self.jobs,
                 failed,
             )
@@ -101,9 +104,11 @@ class Flow:
             row[0]
             for row in db.sql(
                 """
-            select case when h.id is not null then 'hot' when l.outcome = 'ok' then 'ok' when l.error like 'skipped: %%' then 'skipped' else 'failed' end
+            select case when h.id is not null then 'hot' when l.outcome = 'ok' then 'ok' when l.error like
+            'skipped: %%' then 'skipped' else 'failed' end
             from unnest(%s) with ordinality u(id, n) left join deferred.__deferred_hot h using (id)
-            left join lateral (select * from deferred.__deferred_log x where x.job_id = u.id and x.final order by x.finished_at desc limit 1) l on true
+            left join lateral (select * from deferred.__deferred_log x where x.job_id = u.id and x.final
+            order by x.finished_at desc limit 1) l on true
             order by u.n""",
                 self.jobs,
             )

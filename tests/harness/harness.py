@@ -90,7 +90,8 @@ def run(args, env=None, input=None, timeout=120, cwd=None, **kw):
 
 
 def json_once(text):
-    """What a JSON text says. A member that comes twice in an object, which each reader takes in its own way, is an error."""
+    """What a JSON text says. A member that comes twice in an object, which each reader takes in its
+    own way, is an error."""
 
     def members(pairs):
         twice = [name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i])]
@@ -179,8 +180,8 @@ class Db:
         return psycopg2.connect(self.conninfo, **kw)
 
     def sql(self, query, *args):
-        """Run a statement in a transaction of its own, with arguments in order, or by name in a dict; rows as a list of tuples, [] where
-        there are none."""
+        """Run a statement in a transaction of its own, with arguments in order, or by name in a
+        dict; rows as a list of tuples, [] where there are none."""
         if self.connection is None or self.connection.closed:
             self.connection = self.connect(application_name="test")
             self.connection.autocommit = True
@@ -211,25 +212,30 @@ class Db:
         )
 
     def hold(self, *jobs, worker=1, receipt=1, lease="1 minute", alone=False):
-        """Has a worker, that need not be there, hold these ready jobs, as if it had claimed them; their lanes are handed out up to here,
-        with the other ready jobs left over."""
+        """Has a worker, that need not be there, hold these ready jobs, as if it had claimed them;
+        their lanes are handed out up to here, with the other ready jobs left over."""
         self.sql(
             """
             with lease as (
                 insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
-                select h.queue, %(worker)s, %(receipt)s, array_agg(h.id order by h.id), int8range(min(h.id), max(h.id), '[]'), pg_current_snapshot(),
+                select h.queue, %(worker)s, %(receipt)s, array_agg(h.id
+                order by h.id), int8range(min(h.id), max(h.id), '[]'), pg_current_snapshot(),
                        %(alone)s, clock_timestamp() + %(lease)s::interval
                 from deferred.__deferred_hot h where h.id = any (%(jobs)s) group by h.queue),
             marked as (
-                update deferred.__deferred_hot h set receipt = %(receipt)s, worker = %(worker)s where h.id = any (%(jobs)s) and h.limited),
+                update deferred.__deferred_hot h set receipt = %(receipt)s, worker = %(worker)s
+                where h.id = any (%(jobs)s) and h.limited),
             place as (
                 delete from deferred.__deferred_cursor p
-                where exists (select from deferred.__deferred_hot h where h.id = any (%(jobs)s) and h.queue = p.queue and h.priority = p.priority)
+                where exists (select from deferred.__deferred_hot h where h.id = any (%(jobs)s)
+                and h.queue = p.queue and h.priority = p.priority)
                 returning p.queue, p.priority, p.seq)
             insert into deferred.__deferred_cursor (queue, priority, seq, done, cur, id, rest_xid, rest_id)
-            select h.queue, h.priority, coalesce((select max(p.seq) from place p where p.queue = h.queue and p.priority = h.priority), 0) + 1,
+            select h.queue, h.priority, coalesce((select max(p.seq) from place p where p.queue = h.queue
+            and p.priority = h.priority), 0) + 1,
                    pg_current_snapshot(), pg_current_snapshot(), 0,
-                   coalesce(array_agg(h.xid order by h.id) filter (where h.free), '{}'), coalesce(array_agg(h.id order by h.id) filter (where h.free), '{}')
+                   coalesce(array_agg(h.xid order by h.id) filter (where h.free), '{}'),
+                   coalesce(array_agg(h.id order by h.id) filter (where h.free), '{}')
             from (select x.*, x.id <> all (%(jobs)s) and x.due_at is null
                               and not exists (select from deferred.__held l where l.id = x.id) as free
                   from deferred.__deferred_hot x where not x.limited) h
@@ -300,8 +306,8 @@ class Db:
         return pg.processes_with("DEFERRED_INSTANCE", self.dir + "/")
 
     def of_orphans(self, look):
-        """What look(pid) returned for each of them, by pid. Some end by themselves, as the child does that tells a runner what is in
-        the plugins: one that has ended meanwhile is left out."""
+        """What look(pid) returned for each of them, by pid. Some end by themselves, as the child
+        does that tells a runner what is in the plugins: one that has ended meanwhile is left out."""
         found = {}
         for pid in self.orphans():
             try:
@@ -395,10 +401,14 @@ def ran_in_build(db, fn, plugin, n, ms, hours_ago, crashed=0):
     """Adds n attempts to the log, of half to one and a half times so many milliseconds, some of which crashed."""
     db.sql(
         """
-        with job as (insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), 'default', %s, '{}' from generate_series(1, %s) returning id),
+        with job as (insert into deferred.__deferred (id, queue, fn,
+        params) select nextval('deferred.__deferred_id_seq'), 'default', %s, '{}' from generate_series(1, %s)
+        returning id),
         one as (select id, row_number() over () as i from job)
-        insert into deferred.__deferred_log (job_id, attempt, outcome, final, plugin, started_at, finished_at, wait_us, run_us)
-        select id, 1, case when i <= %s then 'crashed' else 'ok' end, true, %s, at, at, 0, 1000 * %s * (0.5 + i * 1.0 / %s)
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, plugin, started_at, finished_at,
+        wait_us, run_us)
+        select id, 1, case when i <= %s then 'crashed' else 'ok' end, true, %s, at, at, 0,
+        1000 * %s * (0.5 + i * 1.0 / %s)
         from one, (select now() - %s * interval '1 hour' as at) t""",
         fn,
         n,
@@ -411,8 +421,8 @@ def ran_in_build(db, fn, plugin, n, ms, hours_ago, crashed=0):
 
 
 def read_times(path):
-    """Lines `start|end ID ATTEMPT PID MILLISECONDS` that the test plugin appended: the ledger outside the database. The time is that of
-    time.monotonic()."""
+    """Lines `start|end ID ATTEMPT PID MILLISECONDS` that the test plugin appended: the ledger
+    outside the database. The time is that of time.monotonic()."""
     if not os.path.exists(path):
         return []
     with open(path) as f:
@@ -428,7 +438,8 @@ def read_record(path):
 
 
 def unforeseeable(numbers):
-    """Do these, of 64 bits, look as if drawn? All differ, and each bit is sometimes set and sometimes not, also from each to the next."""
+    """Do these, of 64 bits, look as if drawn? All differ, and each bit is sometimes set and
+    sometimes not, also from each to the next."""
 
     def both(values):
         return all({v >> bit & 1 for v in values} == {0, 1} for bit in range(64))

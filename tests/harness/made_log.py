@@ -10,9 +10,12 @@ def write_log(db, jobs, queue="default", now="now()"):
             select nextval('deferred.__deferred_id_seq') as id, {now} - r * interval '1 second' as ready, w, x
             from unnest(%(ready)s::float8[], %(wait)s::float8[], %(run)s::float8[]) j(r, w, x)),
         call as (
-            insert into deferred.__deferred (id, queue, fn, params, created_at) select id, %(queue)s, 'sleep', '{{}}', ready from job)
-        insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, wait_us, run_us, user_us, sys_us)
-        select id, 1, 'ok', true, ready + w * interval '1 second', ready + (w + x) * interval '1 second', w * 1e6, x * 1e6, x * 1e5, 0 from job""",
+            insert into deferred.__deferred (id, queue, fn, params, created_at) select id, %(queue)s, 'sleep',
+            '{{}}', ready from job)
+        insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at,
+        wait_us, run_us, user_us, sys_us)
+        select id, 1, 'ok', true, ready + w * interval '1 second', ready + (w + x) * interval '1 second',
+        w * 1e6, x * 1e6, x * 1e5, 0 from job""",
         {"queue": queue, "ready": [j[0] for j in jobs], "wait": [j[1] for j in jobs], "run": [j[2] for j in jobs]},
     )
 
@@ -46,7 +49,8 @@ def starts(db, host, pidfile, ago_min, until_min, every_s=60, mode="run", queues
         return
     db.sql(
         """
-        insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, mode, queues)
+        insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at,
+        mode, queues)
         select %(name)s, %(host)s, 1, '1', t, t, t + interval '5 s', 'run', %(queues)s
         from generate_series(now() - %(ago)s * interval '1 min', now() - %(until)s * interval '1 min' - interval '1 s',
                              %(every)s * interval '1 s') t

@@ -1,5 +1,6 @@
-"""Programs for Node.js, with the packages they need. npm installs those below build/ at the versions of a lock file, once;
-scripts run from there too, since modules are looked for beside the script that names them.
+"""Programs for Node.js, with the packages they need. npm installs those below build/ at the
+versions of a lock file, once; scripts run from there too, since modules are looked for beside the
+script that names them.
 """
 
 import fcntl
@@ -59,7 +60,8 @@ def install(name, source):
         )
         if done.returncode != 0:
             raise NodeError(
-                f"npm cannot install what {os.path.relpath(files[1], pg.TOP)} names; is a registry in reach (npm ping)?\n{done.stdout}"
+                f"npm cannot install what {os.path.relpath(files[1], pg.TOP)} names; is a registry in reach (npm "
+                f"ping)?\n{done.stdout}"
             )
         with open(stamp, "w") as f:
             f.write(wanted.hexdigest())

@@ -108,8 +108,8 @@ def call(args, more_env=None, **kw):
 
 
 def make_root(prefix):
-    """A folder for a run of tests: in memory where there is plenty, for a database a test, made of hundreds of files each,
-    is more than a third of all the work on a disk. $DEFERRED_TEST_TMP names another place."""
+    """A folder for a run of tests: in memory where there is plenty, for a database a test, made of
+    hundreds of files each, is more than a third of all the work on a disk. $DEFERRED_TEST_TMP names another place."""
     place = os.environ.get("DEFERRED_TEST_TMP")
     if not place and os.access("/dev/shm", os.W_OK):
         room = os.statvfs("/dev/shm")
@@ -261,8 +261,8 @@ class Cluster:
                 os.unlink(name)
 
     def standby(self, folder, conninfo=None):
-        """A streaming standby of this server, started. It calls itself `second`, for synchronous_standby_names. conninfo is another way
-        to this server, which may be cut."""
+        """A streaming standby of this server, started. It calls itself `second`, for
+        synchronous_standby_names. conninfo is another way to this server, which may be cut."""
         os.mkdir(folder, 0o700)
         give_to_server(folder)
         standby = Cluster(folder)
@@ -394,7 +394,8 @@ def unmount_below(root):
 
 
 def environment_of(pid):
-    """As the process was given it; empty when there is no such process. Each test asks this of every process there is."""
+    """As the process was given it; empty when there is no such process. Each test asks this of
+    every process there is."""
     try:
         fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
     except OSError:

@@ -103,7 +103,8 @@ class Proxy:
         asked, answered = 0, False
         try:
             while pair in self.open:
-                # The end of a doomed connection comes when the server has had its say. One that begins, or waits for a slow answer, is not idle.
+                # The end of a doomed connection comes when the server has had its say. One that
+                # begins, or waits for a slow answer, is not idle.
                 ready, _, _ = select.select(
                     [client, server], [], [], 0.2 if doomed else self.idle_s if asked > 1 and answered else None
                 )

@@ -4,10 +4,11 @@
     smtpd.py [--port 0] --dir DIR [--tls starttls|tls --cert FILE --key FILE] [--auth USER:PASSWORD]
              [--slow SECONDS] [--max-size BYTES] [--utf8] [--seven-bit]
 
---utf8: SMTPUTF8 is offered. --seven-bit: 8BITMIME is not. Bytes above 127 that were not announced are refused: in headers
-without SMTPUTF8, elsewhere without BODY=8BITMIME. Prints "PORT n" once it is ready. Message n is kept as DIR/n.eml with its envelope in DIR/n.json:
-{"from": ..., "to": [...], "tls": bool, "auth": user or null, "peer_port": n}. Every command line received
-goes to DIR/commands.log. Names before the @ that mean something:
+--utf8: SMTPUTF8 is offered. --seven-bit: 8BITMIME is not. Bytes above 127 that were not announced
+are refused: in headers without SMTPUTF8, elsewhere without BODY=8BITMIME. Prints "PORT n" once it
+is ready. Message n is kept as DIR/n.eml with its envelope in DIR/n.json: {"from": ..., "to": [...],
+"tls": bool, "auth": user or null, "peer_port": n}. Every command line received goes to
+DIR/commands.log. Names before the @ that mean something:
 
     NNN  (450 to 559)   answered so at RCPT          dataNNN    answered so after the final dot
     fromNNN             as sender: so at MAIL        grey       451 at the first try, then accepted

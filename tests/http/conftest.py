@@ -7,7 +7,8 @@ import front
 
 @pytest.fixture
 def f(db):
-    """It has to end well too: under the sanitizers an exit code of 0 means that nothing was found, and nothing leaked."""
+    """It has to end well too: under the sanitizers an exit code of 0 means that nothing was found,
+    and nothing leaked."""
     started = front.Front(db)
     yield started
     if started.program.process.returncode is None:

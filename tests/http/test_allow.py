@@ -179,7 +179,8 @@ def test_the_role_of_the_front_does_not_get_around_it_by_sql(db):
             # A function in somebody's search path decides nothing.
             with pytest.raises(psycopg2.Error):
                 ask(
-                    "create function deferred.__account_may(queue text, fn text) returns boolean language sql as 'select true'"
+                    "create function deferred.__account_may(queue text, fn text) returns boolean "
+                    "language sql as 'select true'"
                 )
         assert (
             db.sql("select fn from deferred.__deferred_queue where fn is not null order by 1")

@@ -1,4 +1,5 @@
-"""What strangers and bad neighbours can take of deferred_http: memory for bodies and answers, and the room of the others."""
+"""What strangers and bad neighbours can take of deferred_http: memory for bodies and answers, and
+the room of the others."""
 
 import contextlib
 import re

@@ -1,4 +1,5 @@
-"""Where a request ends: what two servers could read in two ways is refused, whole, before anything behind it is read."""
+"""Where a request ends: what two servers could read in two ways is refused, whole, before anything
+behind it is read."""
 
 import contextlib
 import re

@@ -1,10 +1,12 @@
 """deferred_http driven by the stock client for Node.js, and what such a client shares with C and SQL.
 
-AZURITE=1 points operations.mjs at the emulator (npm installs it below build/bench/azurite) instead of at deferred_http, to see
-where the two differ; this is not part of `make check`. At azurite 3.37.0 these fail, for the reasons given:
+AZURITE=1 points operations.mjs at the emulator (npm installs it below build/bench/azurite) instead
+of at deferred_http, to see where the two differ; this is not part of `make check`. At azurite
+3.37.0 these fail, for the reasons given:
 
     service properties          takes six rules for cross-origin requests; the protocol allows five
-    queues are listed           names queues in byte order but pages by creation: names are repeated, without end where they were not
+    queues are listed           names queues in byte order but pages by creation: names are
+    repeated, without end where they were not
                                 made in that order
     names that no queue can     takes "b|ar"
     metadata is replaced        takes names that are no identifiers and values beyond 8 KiB
@@ -12,8 +14,8 @@ where the two differ; this is not part of `make check`. At azurite 3.37.0 these 
     signature for an account    never looks at sip: a token for other addresses opens the account
     messages are taken          numofmessages=0 is a 400 without a code
     any text                    takes U+0001, and then fails each get and peek that meets it with 500
-    a text of 64 KiB            counts characters that straddle two network buffers wrongly and refuses texts that are short enough
-    a time to live              answers a time below -1 with a 400 without a code
+    a text of 64 KiB            counts characters that straddle two network buffers wrongly and
+    refuses texts that are short enough a time to live              answers a time below -1 with a 400 without a code
 """
 
 import json
@@ -65,7 +67,8 @@ def scripts(db):
     return front.Node(db)
 
 
-# Section 1.3 of the protocol, as the access log calls the operations, without the key for bearer tokens, which are refused.
+# Section 1.3 of the protocol, as the access log calls the operations, without the key for bearer
+# tokens, which are refused.
 OPERATIONS = {
     "ListQueues",
     "GetServiceProperties",
@@ -134,7 +137,8 @@ def test_what_node_puts_a_plugin_runs(db, f, scripts):
     done = db.run(["check_deferred", "--cnt", "0"])
     assert done.returncode == 0, done.stderr
     assert db.sql(
-        "select d.queue, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id order by d.id"
+        "select d.queue, l.outcome, l.result from deferred.__deferred_log l join deferred.__deferred d "
+        "on d.id = l.job_id order by d.id"
     ) == [
         (QUEUE + "by-metadata", "ok", texts[0]),
         (QUEUE + "by-metadata", "ok", json.dumps(texts[1])),

@@ -21,7 +21,8 @@ error_log {dir}/error.log;
 events {{ }}
 http {{
 	access_log off;
-	client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+	client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+	uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
 	server {{
 		listen 127.0.0.1:{port};
 		location / {{ proxy_pass http://127.0.0.1:{behind}; }}
@@ -79,7 +80,8 @@ def proxy(db, f):
 
 
 def test_a_queue_is_bound_to_a_function_through_nginx_by_a_name_without_underscore(db, f, proxy):
-    """What the README shows: nginx drops headers with an underscore, so that the signature was no longer that of the request."""
+    """What the README shows: nginx drops headers with an underscore, so that the signature was no
+    longer that of the request."""
     assert db.run(["deferred", "account", "allow", f.ACCOUNT, "echo"]).returncode == 0
     scripts = front.Node(db)
     scripts.worker(proxy, "create", "calls", '{"deferredfunction": "echo", "deferredMaxDequeue": "3"}')

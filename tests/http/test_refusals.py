@@ -1,4 +1,5 @@
-"""What deferred_http says, and where, when it lets nobody in: to its operator, to who was refused, and nothing to strangers."""
+"""What deferred_http says, and where, when it lets nobody in: to its operator, to who was refused,
+and nothing to strangers."""
 
 import base64
 import os
@@ -202,7 +203,8 @@ def test_a_refusal_tells_what_is_wrong_with_header_or_token(f, c):
 
 @pytest.mark.slow
 def test_a_refusal_tells_strangers_nothing_but_what_they_sent(f, c, db):
-    """An account that is unknown, one that is disabled and a wrong key look the same; the log tells them apart. The right signature is nowhere."""
+    """An account that is unknown, one that is disabled and a wrong key look the same; the log tells
+    them apart. The right signature is nowhere."""
     f.add_account("disabled")
     assert db.run(["deferred", "account", "disable", "disabled"]).returncode == 0
     date, seen = now(), set()

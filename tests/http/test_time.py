@@ -85,7 +85,8 @@ def test_a_thousand_idle_connections_cost_little_and_slow_nobody_down(db):
             )
         cost, beside = rss(f.program.pid) - before, median()
         print(
-            f"1,000 idle connections: {cost / 2**20:.1f} MiB; a put {alone * 1000:.2f} ms alone, {beside * 1000:.2f} ms beside them"
+            f"1,000 idle connections: {cost / 2**20:.1f} MiB; a put {alone * 1000:.2f} ms alone, {beside * 1000:.2f} "
+            f"ms beside them"
         )
         if not harness.SAN:
             assert cost < 64 * 2**20

@@ -18,8 +18,9 @@ PAIRS_AT_ONCE = 50
 def race(f, raws, kinds, rounds):
     """How often the first kind was refused later than the second, of PAIRS_AT_ONCE pairs a round.
 
-    A pair is sent at the same moment, one of each kind, and a coin says which goes first. Where the two take the same time the
-    coin alone decides who is later, whatever else slows the machine: so the count is binomial with p = 1/2."""
+    A pair is sent at the same moment, one of each kind, and a coin says which goes first. Where the
+    two take the same time the coin alone decides who is later, whatever else slows the machine: so
+    the count is binomial with p = 1/2."""
     later = 0
     for _ in range(rounds):
         requests = [kind() for kind in kinds]

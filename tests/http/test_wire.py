@@ -246,7 +246,8 @@ GOOD_XML = [
     "<QueueMessage><MessageText>x</MessageText></QueueMessage>",
     "\ufeff<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage>\n  <MessageText>x</MessageText>\n</QueueMessage>\n",
     '<?xml version="1.0" encoding="utf-16"?><QueueMessage><MessageText>x</MessageText></QueueMessage>',
-    '<QueueMessage xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><!-- c --><MessageText i:nil="false">x</MessageText></QueueMessage>',
+    '<QueueMessage xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><!-- c --><MessageText '
+    'i:nil="false">x</MessageText></QueueMessage>',
     "<QueueMessage><MessageText><![CDATA[x]]></MessageText></QueueMessage>",
     "<QueueMessage><MessageText>&#120;</MessageText></QueueMessage>",
     "<QueueMessage><Other>1</Other><MessageText>x</MessageText></QueueMessage>",
@@ -550,7 +551,8 @@ def test_messages_of_a_queue_with_a_function_are_calls_of_it(c, db):
     done = db.run(["check_deferred", "--cnt", "0"])
     assert done.returncode == 0, done.stderr
     assert db.sql(
-        "select fn, params::text, outcome, result::text from deferred.__deferred join deferred.__deferred_log on job_id = id order by id"
+        "select fn, params::text, outcome, result::text from deferred.__deferred join deferred.__deferred_log "
+        "on job_id = id order by id"
     ) == [
         ("echo", '{"to": "a@example.org"}', "ok", '{"to": "a@example.org"}'),
         ("echo", '"plain words"', "ok", '"plain words"'),
@@ -873,12 +875,16 @@ def test_a_token_of_a_queue_takes_the_rest_from_a_stored_policy(c):
 
 
 PROPERTIES = (
-    "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete><Read>true</Read><Write>false</Write><RetentionPolicy><Enabled>true</Enabled>"
-    "<Days>5</Days></RetentionPolicy></Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs><RetentionPolicy>"
-    "<Enabled>false</Enabled></RetentionPolicy></HourMetrics><MinuteMetrics><Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy>"
-    "<Enabled>false</Enabled></RetentionPolicy></MinuteMetrics><Cors><CorsRule><AllowedOrigins>http://a.example,http://b.example</AllowedOrigins><AllowedMethods>"
-    "GET,PUT</AllowedMethods><AllowedHeaders>x-ms-*</AllowedHeaders><ExposedHeaders>x-ms-*,x-own</ExposedHeaders><MaxAgeInSeconds>200</MaxAgeInSeconds></CorsRule>"
-    "</Cors></StorageServiceProperties>"
+    "<StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete><Read>true</Read>"
+    "<Write>false</Write><RetentionPolicy><Enabled>true</Enabled><Days>5</Days></RetentionPolicy>"
+    "</Logging><HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>"
+    "<RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics><MinuteMetrics>"
+    "<Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>false</Enabled>"
+    "</RetentionPolicy></MinuteMetrics><Cors><CorsRule>"
+    "<AllowedOrigins>http://a.example,http://b.example</AllowedOrigins>"
+    "<AllowedMethods>GET,PUT</AllowedMethods><AllowedHeaders>x-ms-*</AllowedHeaders>"
+    "<ExposedHeaders>x-ms-*,x-own</ExposedHeaders><MaxAgeInSeconds>200</MaxAgeInSeconds></CorsRule></Cors>"
+    "</StorageServiceProperties>"
 )
 
 
@@ -1227,7 +1233,10 @@ def test_sigterm_finishes_what_is_in_hand(f, c, db):
     got = []
     waiting = threading.Thread(target=lambda: got.append(c.put("mail", "in hand")))
     waiting.start()
-    waits = "select 1 from pg_stat_activity where application_name = 'deferred_http' and wait_event_type = 'Lock' and datname = current_database()"
+    waits = (
+        "select 1 from pg_stat_activity where application_name = 'deferred_http' and wait_event_type = 'Lock' "
+        "and datname = current_database()"
+    )
     harness.wait_for(lambda: db.sql(waits), what="the put waits")
     idle = f.connect()
     f.program.signal(signal.SIGTERM)
@@ -1504,7 +1513,8 @@ def test_a_database_without_the_schema_is_not_ready_and_becomes_so(cluster, db):
 
 @pytest.mark.slow
 def test_everything_at_once_for_a_while(db):
-    """Each kind of request by several clients, while settings are read anew, keys exchanged and connections to the database cut."""
+    """Each kind of request by several clients, while settings are read anew, keys exchanged and
+    connections to the database cut."""
     f = front.Front(db, "--threads", "2", "--db-connections", "3")
     f.add_account("turner")
     f.client().create("mail")
@@ -1577,7 +1587,8 @@ def test_everything_at_once_for_a_while(db):
             assert db.run(["deferred", "account", "rotate", "turner", "--key", "1"]).returncode == 0
         before = set(seen)
         db.sql(
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred_http' and datname = current_database()"
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred_http' "
+            "and datname = current_database()"
         )
         for r in running:
             r.result()

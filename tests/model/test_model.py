@@ -1,6 +1,7 @@
 """The model of the claim (claim_model.c) keeps its promises, and finds each error that is made in it on purpose.
 
-`build/tests/model/claim_model CONFIGURATION [--broken NAME]` is the same by hand, and prints the way to a broken promise.
+`build/tests/model/claim_model CONFIGURATION [--broken NAME]` is the same by hand, and prints the
+way to a broken promise.
 """
 
 import os

@@ -1,7 +1,9 @@
-"""The Debian packages (cron/debian), made by `make deb`, in a small Debian of their own: installed, used, upgraded, removed, purged.
+"""The Debian packages (cron/debian), made by `make deb`, in a small Debian of their own: installed,
+used, upgraded, removed, purged.
 
-`make check-packages` runs this, as root: it takes minutes and is no part of `make check`. The small Debian has what the packages
-depend on, is made by mmdebstrap from the machine's own package sources, and kept below build/.
+`make check-packages` runs this, as root: it takes minutes and is no part of `make check`. The small
+Debian has what the packages depend on, is made by mmdebstrap from the machine's own package
+sources, and kept below build/.
 """
 
 import glob
@@ -103,7 +105,10 @@ class Debian:
 
     def run(self, *args, env=None, ok=True):
         """Run a program inside. Returns what it said on both outputs."""
-        script = 'mount --bind "$1" "$0$2" && mount --bind /proc "$0/proc" && mount --bind /dev "$0/dev" && root=$0 && shift 2 && exec chroot "$root" "$@"'
+        script = (
+            'mount --bind "$1" "$0$2" && mount --bind /proc "$0/proc" && mount --bind /dev "$0/dev" && root=$0 '
+            '&& shift 2 && exec chroot "$root" "$@"'
+        )
         done = subprocess.run(
             [
                 "unshare",
@@ -179,7 +184,8 @@ def debian(packages, cluster, tmp_path_factory):
 def install(debian, packages, *options):
     for name in NAMES:
         call(["cp", packages[name], debian.path("/root")])
-    # Development is the business of who has the compiler: its package is unpacked, but not asked for what it depends on.
+    # Development is the business of who has the compiler: its package is unpacked, but not asked
+    # for what it depends on.
     return debian.run(
         "dpkg",
         *options,

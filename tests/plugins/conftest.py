@@ -86,7 +86,8 @@ def certificates(tmp_path_factory):
 
 
 class Outcome:
-    """What a call came to: returned (ok, failed, later, dead, unready, cancel, snooze), result, error, retry_after_ms, deferred, removed, log."""
+    """What a call came to: returned (ok, failed, later, dead, unready, cancel, snooze), result,
+    error, retry_after_ms, deferred, removed, log."""
 
     def __init__(self, line):
         self.retry_after_ms = self.result = self.error = None

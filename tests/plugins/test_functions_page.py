@@ -1,4 +1,5 @@
-"""deferred_functions(7), and deferred.send_mail() in deferred_sql(3), name the params that the functions take, no more and no less; its example goes out."""
+"""deferred_functions(7), and deferred.send_mail() in deferred_sql(3), name the params that the
+functions take, no more and no less; its example goes out."""
 
 import os
 import re

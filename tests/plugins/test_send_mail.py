@@ -44,7 +44,8 @@ ADDRESSES = [
 
 @pytest.fixture
 def send(call, smtpd, tmp_path):
-    """send(mail, ..., settings={}): through one server of the test's own, which is send.server. Files may be sent from tmp_path."""
+    """send(mail, ..., settings={}): through one server of the test's own, which is send.server.
+    Files may be sent from tmp_path."""
 
     def send(*mails, settings=None, **kw):
         return call(

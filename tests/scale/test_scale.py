@@ -1,5 +1,6 @@
-"""`make check-scale`: jobs spread over several servers, under kills; a shard that is down, one that is added, one that is drained; what is lost, over all of
-them. And one entry point in SQL, by PL/Proxy. Figures are printed; throughput and processor time are those of `make bench-shards`."""
+"""`make check-scale`: jobs spread over several servers, under kills; a shard that is down, one that
+is added, one that is drained; what is lost, over all of them. And one entry point in SQL, by
+PL/Proxy. Figures are printed; throughput and processor time are those of `make bench-shards`."""
 
 import os
 import random
@@ -70,7 +71,8 @@ class Shards:
         self.home.config(
             SETTINGS
             + "".join(
-                f'shard "{n}" {{ number = {self.number(n)} conninfo = "{s.conninfo}" accepting = {int(n in self.accepting)} }}\n'
+                f'shard "{n}" {{ number = {self.number(n)} conninfo = "{s.conninfo}" accepting = '
+                f'{int(n in self.accepting)} }}\n'
                 for n, s in self.servers.items()
             )
         )
@@ -153,7 +155,8 @@ class Producer(threading.Thread):
 
 
 def test_a_campaign_over_three_servers_and_one_more(capsys):
-    """Twenty seconds of producers; one server is killed and stays away for five, a service is killed, a shard is added, another one is drained."""
+    """Twenty seconds of producers; one server is killed and stays away for five, a service is
+    killed, a shard is added, another one is drained."""
     seed = int(os.environ.get("SEED") or random.randrange(10**9))
     rng = random.Random(seed)
     shards = Shards("abc")
@@ -225,7 +228,8 @@ def test_a_campaign_over_three_servers_and_one_more(capsys):
             print(
                 f"{victim} killed and away for 5 s: jobs taken meanwhile "
                 + ", ".join(f"{n} {v}" for n, v in while_away.items() if n != "d")
-                + f"; longest without a job that has no key: {longest:.2f} s; calls without an answer {sum(j.unknown for j in journals.values())}"
+                + f"; longest without a job that has no key: {longest:.2f} s; calls without an answer "
+                f"{sum(j.unknown for j in journals.values())}"
             )
             print(f"d added: {len(moved)} of {len(routes)} routes moved to it, none between others; {drained} drained")
             print(f"lost 0, never run 0, accepted twice 0, overlapping 0, stuck 0 in each; with a key: {keyed}")
@@ -263,7 +267,8 @@ def test_one_entry_point_by_plproxy(tmp_path):
             )
             ids = [r for r, in cursor.fetchall()]
             cursor.execute(
-                "select defer('noop', '{}', '{\"key\": \"k\", \"delay\": \"1h\"}', 'customer-1') from generate_series(1, 5)"
+                "select defer('noop', '{}', '{\"key\": \"k\", \"delay\": \"1h\"}', 'customer-1') "
+                "from generate_series(1, 5)"
             )
             same = {r for r, in cursor.fetchall()}
             connection.rollback()

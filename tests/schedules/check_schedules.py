@@ -1,5 +1,6 @@
-"""The whole of what tests/sql/test_cron.py takes samples of: 200 time zones over 30 years, each change of their clocks, against a clock
-that is watched minute by minute; and rules against what croniter and systemd say, where these two agree. `make check-schedules`.
+"""The whole of what tests/sql/test_cron.py takes samples of: 200 time zones over 30 years, each
+change of their clocks, against a clock that is watched minute by minute; and rules against what
+croniter and systemd say, where these two agree. `make check-schedules`.
 
     check_schedules.py [--seed N] [--zones N] [--first YEAR] [--last YEAR] [--rules N] [--others N]
 """
@@ -42,11 +43,13 @@ def check_watched(db, args):
             wrong += case.differs(db)
         if n % 20 == 19:
             print(
-                f"{n + 1} zones, {cases} spans of days, {ticks} ticks, {len(wrong)} differ, {time.time() - begun:.0f} s",
+                f"{n + 1} zones, {cases} spans of days, {ticks} ticks, {len(wrong)} differ, {time.time() - begun:.0f} "
+                f"s",
                 flush=True,
             )
     print(
-        f"watched clocks: {len(zones)} zones, {args.first} to {args.last}: {cases} spans of 3 days, {cases * args.rules} rules, {ticks} ticks, {len(wrong)} rules differ"
+        f"watched clocks: {len(zones)} zones, {args.first} to {args.last}: {cases} spans of 3 days, "
+        f"{cases * args.rules} rules, {ticks} ticks, {len(wrong)} rules differ"
     )
     return wrong
 
@@ -69,7 +72,10 @@ def on_calendar(rule, zone):
         )
         + " "
     )
-    return f"{days}*-{words(month, 1, 12, cron_reference.MONTHS)}-{words(day, 1, 31)} {words(hour, 0, 23)}:{words(minute, 0, 59)}:00 {zone}"
+    return (
+        f"{days}*-{words(month, 1, 12, cron_reference.MONTHS)}-{words(day, 1, 31)} "
+        f"{words(hour, 0, 23)}:{words(minute, 0, 59)}:00 {zone}"
+    )
 
 
 def by_systemd(rule, zone, base, n):
@@ -108,8 +114,8 @@ def by_croniter(rule, zone, base, n):
 
 
 def put_forward(rule, zone, t):
-    """A tick of a time that the clocks of that moment skipped. We let it come when they have been put forward, as Debian's cron does and as
-    the watched clocks hold us to; croniter and systemd leave it out."""
+    """A tick of a time that the clocks of that moment skipped. We let it come when they have been
+    put forward, as Debian's cron does and as the watched clocks hold us to; croniter and systemd leave it out."""
     before, after = (
         (t + d).astimezone(zoneinfo.ZoneInfo(zone)).replace(tzinfo=None)
         for d in (-cron_reference.MINUTE, cron_reference.MINUTE * 0)
@@ -137,10 +143,12 @@ def check_others(db, args):
         skipped += shown[:5] == theirs != ours[:5]
         if shown[:5] != theirs:
             wrong.append(
-                f"{rule!r} in {zone} from {base}: {[str(t) for t in ours]}, croniter and systemd say {[str(t) for t in theirs]}"
+                f"{rule!r} in {zone} from {base}: {[str(t) for t in ours]}, croniter and systemd say "
+                f"{[str(t) for t in theirs]}"
             )
     print(
-        f"croniter and systemd: {asked} rules, they agree on {agreed}, of these {len(wrong)} differ, beside {skipped} whose time was skipped"
+        f"croniter and systemd: {asked} rules, they agree on {agreed}, of these {len(wrong)} differ, beside {skipped} "
+        f"whose time was skipped"
     )
     return wrong
 

@@ -1,7 +1,8 @@
 """The meaning of a rule, computed in another way than in sql/functions/schedule/__cron_next.sql: a clock is watched
 minute by minute.
 
-A rule is read here too, by its own few lines. zoneinfo knows the zones, which are those of the server where both use the system's.
+A rule is read here too, by its own few lines. zoneinfo knows the zones, which are those of the
+server where both use the system's.
 """
 
 import calendar
@@ -69,7 +70,8 @@ def watch(zone, start, minutes):
 
 
 def ticks(rule, shown, skip):
-    """The ticks of a rule among the minutes watched, of which the first are there only to know what the clocks have shown before."""
+    """The ticks of a rule among the minutes watched, of which the first are there only to know what
+    the clocks have shown before."""
     found, highest = [], shown[0][1]
     for n, (moment, local) in enumerate(shown):
         if not rule.fixed:
@@ -157,7 +159,8 @@ class Case:
         for text, expected, answered in zip(self.rules, self.expected, self.answered(db)):
             if expected != answered:
                 odd = sorted(set(expected) ^ set(answered))[:3]
-                yield f"{text!r} in {self.zone}, first difference at {[str(t) for t in odd]}, {'wanted' if odd[0] in expected else 'not wanted'}"
+                yield f"{text!r} in {self.zone}, first difference at {[str(t) for t in odd]}, "
+                f"{'wanted' if odd[0] in expected else 'not wanted'}"
 
 
 def cases(seed, zones, first, last, rules, days=3, most=None):

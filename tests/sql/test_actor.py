@@ -78,7 +78,8 @@ def of_jobs(db, fn):
     jobs = [db.defer(fn, max_attempts=1) for _ in range(2)]
     flow = db.one("select deferred.defer_flow(%s)", json.dumps({"jobs": [{"fn": fn}]}))
     db.sql(
-        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
+        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, "
+        "attempt, outcome, final, error) "
         "select id, 1, 'failed', true, 'x' from h"
     )
     delayed = db.defer(fn, delay="1h")

@@ -1,4 +1,5 @@
-"""What is told, and that it is told once: each cause brought about in the sums that it is found by. Runs of programs are in tests/bin/test_alerting.py."""
+"""What is told, and that it is told once: each cause brought about in the sums that it is found by.
+Runs of programs are in tests/bin/test_alerting.py."""
 
 import json
 import os
@@ -46,7 +47,8 @@ class Told:
         """Those that are told, {(cause, name): sentence}, by a look that comes a while after the last one."""
         if later:
             self.db.sql(
-                f"update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '{later}', breakers_at = breakers_at - interval '{later}', "
+                f"update deferred.__deferred_upkeep set alerts_at = alerts_at - interval '{later}', "
+                f"breakers_at = breakers_at - interval '{later}', "
                 f"builds_at = builds_at - interval '{later}'"
             )
         asked = {k: v for k, v in {**SETTINGS, **settings}.items() if v is not None}
@@ -78,9 +80,12 @@ class Told:
     def sums(self, fn, ago, span=1, run="{}", rss_kb=0, queue="*", plugin="*", **outcomes):
         """Attempts of a minute or an hour so long ago; since ever, where span is 0."""
         self.db.sql(
-            f"insert into deferred.__deferred_sum (span, at, series, {', '.join(OUTCOMES)}, wait_us, run_us, cpu_us, max_rss_kb, wait, run) "
-            f"values (%s, case when %s = 0 then '-infinity' else date_bin('1 minute', now() - %s::interval, '2000-01-01 00:00+00') end, %s, "
-            f"{', '.join(['%s'] * len(OUTCOMES))}, 0, 0, 0, %s, '{{}}', %s) on conflict (span, series, at) do update set dead = excluded.dead",
+            f"insert into deferred.__deferred_sum (span, at, series, {', '.join(OUTCOMES)}, wait_us, run_us, cpu_us, "
+            f"max_rss_kb, wait, run) "
+            f"values (%s, case when %s = 0 then '-infinity' else date_bin('1 minute', now() - %s::interval, "
+            f"'2000-01-01 00:00+00') end, %s, "
+            f"{', '.join(['%s'] * len(OUTCOMES))}, 0, 0, 0, %s, '{{}}', %s) on conflict (span, series, at) do update "
+            f"set dead = excluded.dead",
             span,
             span,
             ago,
@@ -93,7 +98,8 @@ class Told:
     def jobs(self):
         """What is waiting to be told, each once: [(function, label)]"""
         return self.db.sql(
-            "select d.fn, d.label from deferred.__deferred d join deferred.__deferred_hot h on h.id = d.id where d.queue = 'alert' and d.fn <> 'noop' order by d.id"
+            "select d.fn, d.label from deferred.__deferred d join deferred.__deferred_hot h on h.id = d.id "
+            "where d.queue = 'alert' and d.fn <> 'noop' order by d.id"
         )
 
 
@@ -138,7 +144,8 @@ def test_each_death_is_told_and_no_more_than_once_an_hour(db, told):
     assert told.look() == {}
     db.sql("update deferred.__deferred_sum set dead = 1 where span = 0")  # the sums were made anew
     assert told.look() == {} and db.one("select counted from deferred.__deferred_alert where name = 'import'") == 1
-    # What is about mail is not told by mail, and what is about the hook not at all; nobody's name makes another message.
+    # What is about mail is not told by mail, and what is about the hook not at all; nobody's name
+    # makes another message.
     told.sums("send_mail", "1 min", span=0, dead=1)
     told.sums("deferred-alert", "1 min", span=0, dead=1)
     assert set(told.look()) == {("dead", "send_mail")}
@@ -155,7 +162,8 @@ def test_each_death_is_told_and_no_more_than_once_an_hour(db, told):
     assert told.look() == {}
     assert (
         db.one(
-            "select count(*) from deferred.__deferred_alert where cause = 'dead' and name ~ '^f' and reported_at is null"
+            "select count(*) from deferred.__deferred_alert where cause = 'dead' and name ~ '^f' "
+            "and reported_at is null"
         )
         == 0
     )
@@ -171,7 +179,8 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
             creator,
         )
         db.sql(
-            "insert into deferred.__deferred_depth select f.sampled_at, %s, 1, 0, 0, false, %s, false from deferred.__deferred_folded f",
+            "insert into deferred.__deferred_depth select f.sampled_at, %s, 1, 0, 0, false, %s, false "
+            "from deferred.__deferred_folded f",
             queue,
             oldest,
         )
@@ -204,7 +213,8 @@ def test_no_role_uses_up_the_messages_of_others_or_has_many_sent(db, told):
         (
             "late",
             "junk33",
-        ): "queue junk33 is late: 1 job waits in it, the first for 3h; the same of 1 other: images; deferred alert --list"
+        ): "queue junk33 is late: 1 job waits in it, the first for 3h; the same of 1 other: images; deferred alert "
+        "--list"
     }
     for i in range(34, 44):
         late(f"junk{i}", 9999, "mallory")
@@ -249,12 +259,14 @@ def test_a_queue_that_is_late_and_one_that_nobody_serves(db, told):
     for queue, oldest in (("mail", 1000), ("slow", 9999), ("quick", 60), ("alert", 5000), ("held", 5000)):
         db.defer("noop", queue=queue)
         db.sql(
-            "insert into deferred.__deferred_depth select f.sampled_at, %s, 3, 0, 0, false, %s, false from deferred.__deferred_folded f",
+            "insert into deferred.__deferred_depth select f.sampled_at, %s, 3, 0, 0, false, %s, false "
+            "from deferred.__deferred_folded f",
             queue,
             oldest,
         )
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version, queues) values ('h:/p#1.1@b', 'h', 1, 't', '{mail,quick}')"
+        "insert into deferred.__deferred_worker (instance, host, pid, version, queues) "
+        "values ('h:/p#1.1@b', 'h', 1, 't', '{mail,quick}')"
     )
     db.sql("update deferred.__deferred_queue set paused = true where name = 'held'")
     died, other = db.connect(), db.connect()
@@ -270,14 +282,16 @@ def test_a_queue_that_is_late_and_one_that_nobody_serves(db, told):
     other.rollback()
     assert [fn for fn, _ in told.jobs()] == ["deferred-alert", "send_mail"]
     db.sql(
-        "update deferred.__deferred_worker set started_at = now() - interval '2 hours', seen_at = now() - interval '2 hours'"
+        "update deferred.__deferred_worker set started_at = now() - interval '2 hours', "
+        "seen_at = now() - interval '2 hours'"
     )
     assert told.look() == {("unserved", "mail"): "no worker serves queue mail: 3 jobs wait in it, the first for 17min"}
     assert db.sql("select cause from deferred.__deferred_alert where ended_at is null") == [("unserved",)]
     # One whose run takes long, and holds a lease, serves it.
     db.sql(
         "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at) "
-        "select 'other', w.id, 1, '{}', 'empty', pg_current_snapshot(), false, now() + interval '1 minute' from deferred.__deferred_worker w"
+        "select 'other', w.id, 1, '{}', 'empty', pg_current_snapshot(), false, now() + interval '1 minute' "
+        "from deferred.__deferred_worker w"
     )
     assert told.look() == {} and db.sql("select cause from deferred.__deferred_alert where ended_at is null") == [
         ("late",)
@@ -364,7 +378,8 @@ def test_a_function_that_crashes_each_time_is_paused_and_tried_now_and_then(db, 
         for fn in ("mad", "wild")
     }
     assert db.sql(
-        "select name, max_running, round(1 / rate), burst, own_max_running, own_rate, own_burst, broken_at is not null from deferred.__deferred_function order by 1"
+        "select name, max_running, round(1 / rate), burst, own_max_running, own_rate, own_burst, "
+        "broken_at is not null from deferred.__deferred_function order by 1"
     ) == [("mad", 1, 300, None, None, 5, 9, True), ("wild", 1, 300, None, None, None, None, True)]
     db.sql(
         "select deferred.__function_set('mad', '{\"max_running\": 2}')"
@@ -404,7 +419,8 @@ def test_crashes_of_one_role_do_not_pause_a_function_that_others_use(db, told):
         job = db.one("select deferred.defer('shared', '{}')")
         db.sql("update deferred.__deferred set created_by = %s where id = %s", role, job)
         db.sql(
-            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) select %s, n, %s, true, now() - %s::interval from generate_series(1, 20) n",
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) select %s, n, %s, "
+            "true, now() - %s::interval from generate_series(1, 20) n",
             job,
             outcome,
             ago,

@@ -270,7 +270,8 @@ def stale(job):
 def lapse(db, *jobs):
     """Have the leases of claimed jobs end now, and with them those of all that were claimed together."""
     db.sql(
-        "update deferred.__deferred_lease set expires_at = clock_timestamp() - interval '1 ms' where receipt = any (%s)",
+        "update deferred.__deferred_lease set expires_at = clock_timestamp() - interval '1 ms' "
+        "where receipt = any (%s)",
         receipts(jobs),
     )
 
@@ -328,7 +329,8 @@ def test_who_waits_for_a_claim_gets_what_it_left(db, worker):
             waiting = pool.submit(b.claim)
             wait_for(
                 lambda: db.one(
-                    "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+                    "select count(*) from pg_stat_activity where datname = current_database() "
+                    "and wait_event_type = 'Lock'"
                 )
                 == 1
             )
@@ -462,10 +464,12 @@ def rest(db):
 
 @pytest.mark.parametrize("n, window", [(500, 100), (20, 100)])
 def test_what_needs_a_lease_of_its_own_does_not_pile_up(db, worker, n, window):
-    """Of these few can begin at a time. What is left of them is looked at by each claim, so it must not become more with each."""
+    """Of these few can begin at a time. What is left of them is looked at by each claim, so it must
+    not become more with each."""
     w = worker()
     db.sql(
-        "select deferred.defer_many((select json_agg(case when n % 2 = 0 then '{\"fn\": \"f\", \"max_attempts\": 1}'::json else '{\"fn\": \"f\"}' end)"
+        "select deferred.defer_many((select json_agg(case when n % 2 = 0 then '{\"fn\": \"f\", "
+        "\"max_attempts\": 1}'::json else '{\"fn\": \"f\"}' end)"
         " from generate_series(1, 4000) n))"
     )
     taken, seq = [], lambda: db.one("select max(seq) from deferred.__deferred_cursor")  # moves on with each look
@@ -483,7 +487,8 @@ def test_what_needs_a_lease_of_its_own_does_not_pile_up(db, worker, n, window):
 
 @pytest.mark.parametrize("n, window", [(500, 100), (3, 100)])
 def test_behind_many_that_are_put_aside_the_window_is_no_wider(db, worker, n, window):
-    """Those that nobody here can run are put apart by the thousand, so that a claim finds what is behind them; of that it takes a window, no more."""
+    """Those that nobody here can run are put apart by the thousand, so that a claim finds what is
+    behind them; of that it takes a window, no more."""
     w = worker()
     many(db, 3000, "g")
     all_ids = list(range(3001, 8001))
@@ -557,7 +562,8 @@ def test_what_a_claim_hands_out(db, worker):
 def test_each_job_comes_with_its_own_call(db, worker, n, between):
     """Many, with most ids between: their calls are found in one walk. Few, or far apart: each by its id."""
     db.sql(
-        "select deferred.defer('f' || i %% 3, json_build_object('n', i), json_build_object('label', 'job ' || i, 'queue', case when i %% %s = 0 then 'default' else 'other' end))"
+        "select deferred.defer('f' || i %% 3, json_build_object('n', i), json_build_object('label', 'job ' || i, "
+        "'queue', case when i %% %s = 0 then 'default' else 'other' end))"
         " from generate_series(0, %s) i",
         between + 1,
         n * (between + 1) - 1,
@@ -804,7 +810,8 @@ def test_a_job_past_its_expiry_is_not_started(db, worker):
     assert ids(w.claim()) == [fresh]
     w.commit()
     assert db.sql(
-        "select job_id, attempt, outcome, final, started_at, error ~ '^not started before 2020-01-01' from deferred.__deferred_log"
+        "select job_id, attempt, outcome, final, started_at, error ~ '^not started before 2020-01-01' "
+        "from deferred.__deferred_log"
     ) == [(expired, 0, "expired", True, None, True)]
     assert row(db, expired) is None
 
@@ -953,8 +960,14 @@ def test_what_an_attempt_leaves_in_the_log(db, worker):
     } == {job}
     assert w.retry(other, delay_ms=1000) == {again}
     w.commit()
-    columns = "attempt, outcome, final, error, exit_code, signal, worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb, result"
-    log = f"select {columns}, finished_at - started_at = interval '2 ms', finished_at < clock_timestamp() from deferred.__deferred_log where job_id = %s"
+    columns = (
+        "attempt, outcome, final, error, exit_code, signal, worker, receipt, plugin, wait_us, run_us, user_us, "
+        "sys_us, max_rss_kb, result"
+    )
+    log = (
+        f"select {columns}, finished_at - started_at = interval '2 ms', finished_at < clock_timestamp() "
+        f"from deferred.__deferred_log where job_id = %s"
+    )
     assert db.sql(log, job) == [
         (1, "crashed", True, "boom", None, 11, w.id, first.receipt, None, 5, 2000, 6, 7, 8, "res", True, True)
     ]
@@ -1152,7 +1165,8 @@ def test_a_successor_takes_back_what_the_run_before_held(db, worker, outcome, er
     w = worker()
     assert recover(w, outcome=outcome) == [(job, "f", 1, False, False), (last, "g", 1, final, True)]
     assert db.sql(
-        "select job_id, attempt, outcome, final, error, worker, receipt, started_at is not null from deferred.__deferred_log "
+        "select job_id, attempt, outcome, final, error, worker, receipt, started_at is not null "
+        "from deferred.__deferred_log "
         "where job_id <> %s order by 1",
         done,
     ) == [(last, 1, outcome, final, error, dead.id, held[last].receipt, True)]
@@ -1306,8 +1320,8 @@ def test_what_somebody_has_locked_is_left_to_the_end_of_its_lease(db, worker):
 
 
 def statements(w):
-    """Every statement of a worker with plausible arguments; which tables it may read through which index. What a function does is
-    planned in there: see test_plans.py."""
+    """Every statement of a worker with plausible arguments; which tables it may read through which
+    index. What a function does is planned in there: see test_plans.py."""
     n = [1, 2, 3]
     columns = (n, n, ["ok"] * 3, None, None, None, n, n, None, n, n, n, n, None)
     moment = [datetime.timedelta(0)] * 3
@@ -1394,9 +1408,8 @@ def test_d22_every_statement_of_a_worker_goes_by_index_whatever_the_statistics(d
         "analyse": lambda: [db.sql(f"vacuum analyze deferred.{table}") for table in tables],
         "add": lambda: db.defer("f"),
         "fill": lambda: db.sql(
-            "select count(*) from deferred.__enqueue_many(array_fill('f'::text, array[20000]), array_fill('{}'::json, array[20000]), "
-            + ", ".join(["null"] * 14)
-            + ")"
+            "select count(*) from deferred.__enqueue_many(array_fill('f'::text, array[20000]), array_fill('{}'::json, "
+            "array[20000]), " + ", ".join(["null"] * 14) + ")"
         ),
         "empty": lambda: db.sql("delete from deferred.__deferred_hot; truncate deferred.__deferred"),
     }
@@ -1438,14 +1451,16 @@ def test_a_claim_does_not_touch_the_jobs(db, worker):
     w.commit()
     db.sql("select pg_stat_force_next_flush(), pg_stat_clear_snapshot()")
     assert db.sql(
-        "select n_tup_ins, n_tup_upd, n_tup_del from pg_stat_user_tables where relid = 'deferred.__deferred_hot'::regclass"
+        "select n_tup_ins, n_tup_upd, n_tup_del from pg_stat_user_tables "
+        "where relid = 'deferred.__deferred_hot'::regclass"
     ) == [(1000, 0, 0)]
     w.finish(*jobs)
     w.commit()
 
 
 def test_a_run_makes_no_multixact(own_server):
-    """Several lockers of one row would: their members are written to disk, and clean-up is a burden for the whole server."""
+    """Several lockers of one row would: their members are written to disk, and clean-up is a burden
+    for the whole server."""
     db = own_server
     many(db, 300, fn="noop")
     many(db, 20, fn="fail", max_attempts=2, backoff_floor="1ms")
@@ -1545,7 +1560,8 @@ def test_a_claim_does_not_read_the_params_it_leaves(db, worker):
         db.sql("select pg_stat_clear_snapshot()")
         return db.one(
             """select heap_blks_hit + heap_blks_read from pg_statio_all_tables
-                         where relid = (select reltoastrelid from pg_class where oid = 'deferred.__deferred_0'::regclass)"""
+                         where relid = (select reltoastrelid from pg_class
+                         where oid = 'deferred.__deferred_0'::regclass)"""
         )
 
     before = read()

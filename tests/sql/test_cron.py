@@ -1,4 +1,5 @@
-"""Rules of schedules: when the next tick is, whatever clocks do. The whole of it, all zones and 40 years, is `make check-schedules`."""
+"""Rules of schedules: when the next tick is, whatever clocks do. The whole of it, all zones and 40
+years, is `make check-schedules`."""
 
 import datetime
 import random
@@ -10,8 +11,9 @@ import cron_reference
 
 UTC = datetime.timezone.utc
 # Gaps of half an hour and of a day, three hours at once, changes at midnight, changes twice in a spring.
-ODD = """Europe/Berlin America/New_York Australia/Lord_Howe Pacific/Chatham America/St_Johns Antarctica/Troll Africa/Casablanca Pacific/Apia
-    Asia/Tehran America/Sao_Paulo Asia/Pyongyang Antarctica/Casey Europe/Dublin Asia/Gaza America/Caracas Asia/Beirut""".split()
+ODD = """Europe/Berlin America/New_York Australia/Lord_Howe Pacific/Chatham America/St_Johns Antarctica/Troll
+    Africa/Casablanca Pacific/Apia Asia/Tehran America/Sao_Paulo Asia/Pyongyang Antarctica/Casey
+    Europe/Dublin Asia/Gaza America/Caracas Asia/Beirut""".split()
 
 
 def test_ticks_are_those_of_a_clock_that_is_watched_minute_by_minute(db):

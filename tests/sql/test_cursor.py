@@ -1,8 +1,8 @@
-"""What has been handed out of a lane, and what not: a claim finds what a full scan finds, whatever transactions did before, and
-reads little for it. The words are those of sql/functions/claim/__claim.sql.
+"""What has been handed out of a lane, and what not: a claim finds what a full scan finds, whatever
+transactions did before, and reads little for it. The words are those of sql/functions/claim/__claim.sql.
 
-Claims are stepped as in test_claim.py. After each step same() has workers claim all there is, in a transaction that is rolled back, and compares
-that with a sequential scan of jobs and leases.
+Claims are stepped as in test_claim.py. After each step same() has workers claim all there is, in a
+transaction that is rolled back, and compares that with a sequential scan of jobs and leases.
 """
 
 import json
@@ -73,9 +73,11 @@ def full_scan(db):
     return {
         i
         for i, in db.sql(
-            """select h.id from deferred.__deferred_hot h join deferred.__deferred_queue q on q.name = h.queue and not q.paused
+            """select h.id from deferred.__deferred_hot h join deferred.__deferred_queue q on q.name = h.queue
+                and not q.paused
         where h.due_at is null and not h.limited and h.fn is not null
-          and not exists (select from deferred.__deferred_lease l where h.id = any (l.ids) and pg_visible_in_snapshot(h.xid, l.snap))"""
+          and not exists (select from deferred.__deferred_lease l where h.id = any (l.ids)
+          and pg_visible_in_snapshot(h.xid, l.snap))"""
         )
     }
 
@@ -839,7 +841,8 @@ def spend_xids(db, n):
 
 
 def restore_as_the_overview_says(server, target):
-    """Of a database "own" in its own cluster and in a new one; out of order in the new one, migrate says what is missing."""
+    """Of a database "own" in its own cluster and in a new one; out of order in the new one, migrate
+    says what is missing."""
 
     def shell(cluster, *lines, code=0):
         env = {
@@ -864,14 +867,16 @@ def restore_as_the_overview_says(server, target):
     shell(target, restore.replace("-1 -v ON_ERROR_STOP=1", "-q"))
     says(
         78,
-        "roles: no role deferred_http, deferred_operator, deferred_owner, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
+        "roles: no role deferred_http, deferred_operator, deferred_owner, deferred_producer, deferred_purger, "
+        "deferred_reader, deferred_viewer, deferred_worker; ",
         "tables, views and functions are not deferred_owner's",
         "hint: make the roles",
     )
     shell(target, roles)
     says(
         78,
-        "roles: nothing is granted to deferred_http, deferred_operator, deferred_producer, deferred_purger, deferred_reader, deferred_viewer, deferred_worker; ",
+        "roles: nothing is granted to deferred_http, deferred_operator, deferred_producer, deferred_purger, "
+        "deferred_reader, deferred_viewer, deferred_worker; ",
         "are not deferred_owner's",
     )
     shell(
@@ -882,12 +887,14 @@ def restore_as_the_overview_says(server, target):
     says(78, "roles: 1 functions may be called by everybody\n")
     shell(
         target,
-        "psql -qc 'revoke execute on function deferred.maintain() from public; revoke deferred_producer from deferred_worker' restored",
+        "psql -qc 'revoke execute on function deferred.maintain() from public; revoke deferred_producer from "
+        "deferred_worker' restored",
     )
     says(78, "roles: deferred_producer is not granted to deferred_worker\n")
     shell(
         target,
-        "psql -qc 'grant deferred_producer to deferred_worker; drop function deferred.release; drop view deferred.my_job' restored",
+        "psql -qc 'grant deferred_producer to deferred_worker; drop function deferred.release; "
+        "drop view deferred.my_job' restored",
     )
     says(0, "2 functions and views\n")
     assert "nothing to do" in shell(target, migrate)
@@ -966,7 +973,8 @@ def test_a_dump_restored_into_a_fresh_cluster(own_server):
 @pytest.mark.skipif(not pg.can_dump(), reason="pg_dump is older than the server")
 @pytest.mark.parametrize("migrated", [True, False], ids=["migrated", "not migrated"])
 def test_jobs_of_a_dump_with_high_transaction_ids_are_run_at_once(own_server, migrated):
-    """In lanes that were claimed from and in new ones, limited and not. Housekeeping had been done just before the dump."""
+    """In lanes that were claimed from and in new ones, limited and not. Housekeeping had been done
+    just before the dump."""
     server = own_server
     server.stop()
     pg.call(pg.as_server([os.path.join(pg.bindir(), "pg_resetwal"), "-e", "1", "-D", server.cluster.data]))
@@ -989,7 +997,8 @@ def test_jobs_of_a_dump_with_high_transaction_ids_are_run_at_once(own_server, mi
             [
                 "bash",
                 "-c",
-                f"pg_dumpall --roles-only -d '{server.conninfo}'; echo '\\connect restored'; pg_dump -d '{server.conninfo}'",
+                f"pg_dumpall --roles-only -d '{server.conninfo}'; echo '\\connect restored'; pg_dump -d "
+                f"'{server.conninfo}'",
             ],
             env={**os.environ, "PATH": f"{pg.bindir()}:/usr/bin:/bin"},
         ).stdout

@@ -54,7 +54,8 @@ def finish(db, job, outcome="ok", error=None, result=None):
     """What a worker does at the end of an attempt."""
     db.sql(
         "with h as (delete from deferred.__deferred_hot where id = %s returning id)"
-        " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, result) select id, 1, %s, true, %s, %s from h",
+        " insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, result) select id, 1, %s, "
+        "true, %s, %s from h",
         job,
         outcome,
         error,
@@ -72,7 +73,8 @@ def clean(db):
 def test_defaults(db):
     job = db.one("select deferred.defer('noop')")
     assert db.sql(
-        "select queue, fn, params::text, label, key, priority, run_at, expires_at, max_attempts, created_by = session_user"
+        "select queue, fn, params::text, label, key, priority, run_at, expires_at, max_attempts, "
+        "created_by = session_user"
         " from deferred.__deferred where id = %s",
         job,
     ) == [("default", "noop", "{}", None, None, 0, None, None, None, True)]
@@ -90,7 +92,8 @@ def test_the_short_way_stores_what_the_long_way_does(db):
     short = db.one("""select deferred.defer('f', '{"a": 1}', queue => 'q')""")
     long = db.one("""select deferred.defer('f', '{"a": 1}', '{"queue": "q", "priority": 0}')""")
     hot = db.sql(
-        "select to_jsonb(h) - '{id,xid,visible_at}'::text[] from deferred.__deferred_hot h where id in (%s, %s) order by id",
+        "select to_jsonb(h) - '{id,xid,visible_at}'::text[] from deferred.__deferred_hot h where id in (%s, %s) "
+        "order by id",
         short,
         long,
     )
@@ -102,7 +105,8 @@ def test_the_short_way_stores_what_the_long_way_does(db):
     assert len(hot) == len(job) == 2 and hot[0] == hot[1] and job[0] == job[1]
     assert (
         db.one(
-            "select count(*) from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id and d.created_at = h.visible_at"
+            "select count(*) from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id "
+            "and d.created_at = h.visible_at"
         )
         == 2
     )
@@ -137,7 +141,8 @@ def test_the_short_way_is_for_queues_without_settings_about_a_new_job(db, settin
 
 
 def test_the_short_way_is_shut_while_somebody_or_something_is_limited(db):
-    """From the first row on, before its transaction has committed, and until none is left and no transaction may be adding one."""
+    """From the first row on, before its transaction has committed, and until none is left and no
+    transaction may be adding one."""
 
     def open_way():
         return db.one("select last_value = 1 from deferred.__deferred_unrestricted")
@@ -158,7 +163,8 @@ def test_the_short_way_is_shut_while_somebody_or_something_is_limited(db):
         db.sql("select deferred.maintain()")
         assert not open_way()
         db.sql(
-            "alter sequence deferred.__deferred_unrestricted restart 1; select nextval('deferred.__deferred_unrestricted')"
+            "alter sequence deferred.__deferred_unrestricted restart 1; "
+            "select nextval('deferred.__deferred_unrestricted')"
         )
         assert open_way()
         db.sql("select deferred.maintain()")
@@ -176,7 +182,8 @@ def test_the_short_way_is_shut_while_somebody_or_something_is_limited(db):
 def test_one_index_finds_the_jobs_with_a_key_and_those_that_count_for_a_max_length(db):
     db.sql(
         """insert into deferred.__deferred_hot (id, queue, fn, visible_at, key, bounded)
-              select i, 'q', 'f', now(), case when i % 10 = 0 then 'k' || i end, i % 10 = 1 from generate_series(1, 5000) i;
+              select i, 'q', 'f', now(), case when i % 10 = 0 then 'k' || i end, i % 10 = 1
+              from generate_series(1, 5000) i;
               analyze deferred.__deferred_hot"""
     )
     for query, parameters in (
@@ -216,13 +223,15 @@ def test_a_queue_is_named_once(db):
 def test_every_option_lands_in_the_row(db):
     job = defer(db, "f", "[1]", **OPTIONS)
     assert db.sql(
-        "select queue, label, priority, key, max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent,"
+        "select queue, label, priority, key, max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms, "
+        "backoff_exponent,"
         " extract(epoch from run_at - created_at)::int, extract(epoch from expires_at - created_at)::int"
         " from deferred.__deferred where id = %s",
         job,
     ) == [("q-1", "für Leute", -7, "k 1", 3, 200, 5000, 86400000, 1.5, 90, 7200)]
     assert db.sql(
-        "select h.queue, h.priority, h.key = '8:deferred:' || d.key, h.due_at = d.run_at, h.visible_at = d.run_at, h.expires_at = d.expires_at"
+        "select h.queue, h.priority, h.key = '8:deferred:' || d.key, h.due_at = d.run_at, h.visible_at = d.run_at, "
+        "h.expires_at = d.expires_at"
         " from deferred.__deferred_hot h join deferred.__deferred d using (id) where id = %s",
         job,
     ) == [("q-1", -7, True, True, True, True)]
@@ -270,7 +279,8 @@ def test_time_spans_are_read_as_in_c(db):
     db.sql(
         """create function pg_temp.refusal(span text) returns text language plpgsql as $$
         declare h text; begin return deferred.__ms('delay', span);
-        exception when invalid_parameter_value then get stacked diagnostics h = pg_exception_hint; return sqlerrm || ' ' || h; end $$"""
+        exception when invalid_parameter_value then get stacked diagnostics h = pg_exception_hint;
+        return sqlerrm || ' ' || h; end $$"""
     )
     bad = [text for text, ms in spans if ms == "none"]
     said = db.sql("select s, pg_temp.refusal(s) from unnest(%s) s", bad)
@@ -284,7 +294,8 @@ def test_time_spans_are_read_as_in_c(db):
     ]
     job = db.one("""select deferred.defer('f', '{}', '{"delay": "1 day 02:00:00", "timeout": "5 minutes"}')""")
     assert db.one(
-        "select run_at between created_at + '26 h' and created_at + '26 h 1 s' and timeout_ms = 300000 from deferred.__deferred where id = %s",
+        "select run_at between created_at + '26 h' and created_at + '26 h 1 s' and timeout_ms = 300000 "
+        "from deferred.__deferred where id = %s",
         job,
     )
     # What the server writes of any interval below a month is understood.
@@ -298,7 +309,8 @@ def test_time_spans_are_read_as_in_c(db):
 
 
 def test_a_call_takes_jsonb_and_literals_go_where_they_went(db):
-    """Of the functions that take jsonb none makes a call ambiguous that has literals, parameters without a type, or other strings."""
+    """Of the functions that take jsonb none makes a call ambiguous that has literals, parameters
+    without a type, or other strings."""
 
     how = [
         ("'f', to_jsonb(1)", '1'),
@@ -594,7 +606,8 @@ def test_params_are_kept_byte_for_byte(db):
         part = texts[start : start + 1000]
         many = ask(
             connection,
-            "select * from deferred.__enqueue_many(array_fill('f'::text, array[%s]), %s::json[], null, null, null, null,"
+            "select * from deferred.__enqueue_many(array_fill('f'::text, array[%s]), %s::json[], null, null, null, "
+            "null,"
             " null, null, null, null, null, null, null, null, null, null)",
             len(part),
             part,
@@ -630,7 +643,8 @@ def test_many_keep_their_order_and_options(db):
     assert [rows[i] for i in ids] == [(f"f{i}", i, "q-1" if i == 250 else "default") for i in range(500)]
     assert (
         db.one(
-            "select concat_ws('|', label, max_attempts, timeout_ms, run_at - created_at) from deferred.__deferred where id = %s",
+            "select concat_ws('|', label, max_attempts, timeout_ms, run_at - created_at) from deferred.__deferred "
+            "where id = %s",
             ids[250],
         )
         == "für Leute|3|200|00:01:30"
@@ -705,7 +719,8 @@ def test_nobody_else_defers(db):
 def test_grants_limit_a_role_to_functions_and_queues(db):
     producer = as_role(db, "deferred_producer")
     db.sql(
-        "insert into deferred.__deferred_grant values ('deferred_producer', 'mail', 'send_mail'), ('deferred_producer', null, 'noop'),"
+        "insert into deferred.__deferred_grant values ('deferred_producer', 'mail', 'send_mail'), "
+        "('deferred_producer', null, 'noop'),"
         " ('deferred_producer', 'free', null)"
     )
     ask(producer, "select deferred.defer('send_mail', '{}', '{\"queue\": \"mail\"}')")
@@ -729,7 +744,8 @@ def test_a_hostile_search_path_changes_nothing(db):
     db.sql(
         """create schema evil;
         create function evil.format(text, variadic text[]) returns text language sql as 'select (1 / 0)::text';
-        create function evil.clock_timestamp() returns timestamptz language sql as $$ select '1970-01-01'::timestamptz $$;
+        create function evil.clock_timestamp() returns timestamptz
+        language sql as $$ select '1970-01-01'::timestamptz $$;
         create table evil.__deferred_hot (id int);
         grant usage on schema evil to public"""
     )
@@ -740,8 +756,9 @@ def test_a_hostile_search_path_changes_nothing(db):
     assert db.one("select created_at > now() - interval '1 hour' from deferred.__deferred") is True
 
 
-# A schema with a function, operator, type and collation of each name in pg_catalog that a statement may well use, and temporary types:
-# whatever is looked up in the search_path is found here first, and fails.
+# A schema with a function, operator, type and collation of each name in pg_catalog that a statement
+# may well use, and temporary types: whatever is looked up in the search_path is found here first,
+# and fails.
 FORGERY = """
 create schema evil; grant usage on schema evil to public;
 do $forge$
@@ -753,23 +770,28 @@ begin
              from pg_proc p where p.pronamespace = 'pg_catalog'::regnamespace and p.prokind = 'f' and not p.proretset
                and p.proname = any (%s) and 'internal'::regtype <> all (p.proargtypes) loop
         begin
-            execute format('create function evil.%%I(%%s) returns %%s language plpgsql as %%L', f.proname, f.args, f.result, body);
+            execute format('create function evil.%%I(%%s) returns %%s language plpgsql as %%L', f.proname,
+            f.args, f.result, body);
         exception when others then
         end;
     end loop;
     for f in select o.oprname, o.oid, o.oprleft::regtype as l, o.oprright::regtype as r, o.oprresult::regtype as result
              from pg_operator o where o.oprnamespace = 'pg_catalog'::regnamespace and o.oprleft <> 0 loop
         begin
-            execute format('create function evil.o%%s(%%s, %%s) returns %%s language plpgsql as %%L', f.oid, f.l, f.r, f.result, body);
-            execute format('create operator evil.%%s (leftarg = %%s, rightarg = %%s, function = evil.o%%s)', f.oprname, f.l, f.r, f.oid);
+            execute format('create function evil.o%%s(%%s, %%s) returns %%s language plpgsql as %%L', f.oid,
+            f.l, f.r, f.result, body);
+            execute format('create operator evil.%%s (leftarg = %%s, rightarg = %%s, function = evil.o%%s)',
+            f.oprname, f.l, f.r, f.oid);
         exception when others then
         end;
     end loop;
 end
 $forge$;
 create collation evil."C" (provider = icu, locale = 'und', deterministic = false);
-create type pg_temp.text as enum ('forged'); create type pg_temp.json as enum ('forged'); create type pg_temp.name as enum ('forged');
-create type evil.text as enum ('forged'); create type evil.json as enum ('forged'); create type evil.name as enum ('forged');
+create type pg_temp.text as enum ('forged'); create type pg_temp.json as enum ('forged');
+create type pg_temp.name as enum ('forged');
+create type evil.text as enum ('forged'); create type evil.json as enum ('forged');
+create type evil.name as enum ('forged');
 create table evil.__deferred_hot (id int); create table pg_temp.__deferred_queue (id int);
 """
 
@@ -866,15 +888,20 @@ def test_a_producer_sees_its_own_jobs_and_nothing_of_others(db):
         finish(db, mine, "failed", "at smtp.internal")
         db.sql("update deferred.__deferred_log set final = false where job_id = %s", mine)
         db.sql(
-            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, result) values (%s, 2, 'ok', true, 'a-1')",
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, result) "
+            "values (%s, 2, 'ok', true, 'a-1')",
             mine,
         )
         db.hold(running, theirs)
         db.sql(
-            "insert into deferred.__deferred_progress (job_id, attempt, done, total, text, reported_at) select id, 1, id, 9, 'at ' || id, now() from deferred.__deferred"
+            "insert into deferred.__deferred_progress (job_id, attempt, done, total, text, reported_at) select id, 1, "
+            "id, 9, 'at ' || id, now() from deferred.__deferred"
         )
         finish(db, theirs, result="secret")
-        query = "select id, state, attempt, last_outcome, progress_done, progress_text, result from deferred.my_job order by id"
+        query = (
+            "select id, state, attempt, last_outcome, progress_done, progress_text, result from deferred.my_job "
+            "order by id"
+        )
         assert ask(shop, query) == [
             (mine, "done", 2, "ok", None, None, "a-1"),
             (running, "claimed", 1, None, running, f"at {running}", None),
@@ -898,7 +925,8 @@ def test_a_producer_sees_its_own_jobs_and_nothing_of_others(db):
         # One job is found by its id; what comes from the table is not read through.
         plan = "\n".join(r[0] for r in ask(shop, f"explain select * from deferred.my_job where id = {mine}"))
         assert "Seq Scan on __deferred_0" not in plan and "Index" in plan
-        # Who acts counts, not who logged in; a role that defers nothing sees nothing, and is told nothing that it may not see.
+        # Who acts counts, not who logged in; a role that defers nothing sees nothing, and is told
+        # nothing that it may not see.
         worker = as_role(db, "deferred_worker")
         assert ask(worker, "select count(*) from deferred.my_job") == [(0,)]
         worker.close()
@@ -1018,17 +1046,20 @@ def test_a_job_whose_attempts_were_purged_is_not_taken_for_a_dead_one(db):
         ("delete from deferred.__deferred_hot", "I1"),
         ("delete from deferred.__deferred", "I1"),
         (
-            "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, n, 'ok', false from deferred.__deferred_hot,"
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, n, 'ok', false "
+            "from deferred.__deferred_hot,"
             " generate_series(1, 2) n",
             "I2",
         ),
         (
-            "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 2, 'failed', false from deferred.__deferred_hot",
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 2, 'failed', false "
+            "from deferred.__deferred_hot",
             "I3",
         ),
         ("update deferred.__deferred_hot set attempt = 1", "I3"),
         (
-            "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'ok', true from deferred.__deferred_hot",
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'ok', true "
+            "from deferred.__deferred_hot",
             "I6",
         ),
         ("update deferred.__deferred_hot set receipt = 1", "I7"),
@@ -1068,7 +1099,8 @@ def test_maintain_adds_partitions_once_and_empties_the_net(db):
 
 def partitions(db):
     return db.sql(
-        "select first::bigint / 1000000, past::bigint / 1000000 from deferred.__partitions('deferred.__deferred') order by first::bigint"
+        "select first::bigint / 1000000, past::bigint / 1000000 from deferred.__partitions('deferred.__deferred') "
+        "order by first::bigint"
     )
 
 
@@ -1112,13 +1144,15 @@ def test_a_partition_is_as_wide_as_a_day_of_jobs(db):
 
 
 def test_those_that_fell_into_the_net_find_a_place_between_others(db):
-    """Ids ran ahead, fell back as after a standby took over, and ran on: nothing is left in the net, and nothing is made for ids nobody had."""
+    """Ids ran ahead, fell back as after a standby took over, and ran on: nothing is left in the
+    net, and nothing is made for ids nobody had."""
     low = ids_from(db, 60000001)
     assert db.one("select deferred.maintain()") == 1 and partitions(db) == [(0, 10), (60, 70)]
     between = [ids_from(db, n) for n in (12345678, 29999999, 31000000)]
     assert db.one("select count(*) from deferred.__deferred_default") == 3
     db.sql(
-        "select setval('deferred.__deferred_id_seq', 64000000); update deferred.__deferred_upkeep set repaired_at = '-infinity'"
+        "select setval('deferred.__deferred_id_seq', 64000000); update deferred.__deferred_upkeep "
+        "set repaired_at = '-infinity'"
     )
     assert db.one("select deferred.maintain()") == 3
     assert partitions(db)[1:4] == [(10, 20), (20, 30), (30, 40)]
@@ -1212,10 +1246,12 @@ def old_job(db, age="40 days"):
     name = f"__deferred_log_{week:%Y%m%d}"
     if db.one("select to_regclass(%s)::text", "deferred." + name) is None:
         db.sql(
-            f"select deferred.__add_partition('__deferred_log', '{name}', 'finished_at', '{week} 00:00:00+00', ('{week}'::date + 7) || ' 00:00:00+00')"
+            f"select deferred.__add_partition('__deferred_log', '{name}', 'finished_at', '{week} 00:00:00+00', "
+            f"('{week}'::date + 7) || ' 00:00:00+00')"
         )
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (%s, 1, 'ok', true, now() - %s::interval)",
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+        "values (%s, 1, 'ok', true, now() - %s::interval)",
         job,
         age,
     )
@@ -1307,14 +1343,16 @@ def test_purging_works_in_steps_and_spares_hot_jobs(db):
 
 
 def test_purge_and_the_ledger_agree(db):
-    """Attempts past the limit go while the last ones of the same job stay, and jobs after their attempts; what is gone within the limit is found."""
+    """Attempts past the limit go while the last ones of the same job stay, and jobs after their
+    attempts; what is gone within the limit is found."""
 
     def attempts(job, *ages):
         """Each ended that many hours ago; the last is the final one."""
         db.sql("delete from deferred.__deferred_hot where id = %s", job)
         db.sql(
             """insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at)
-                  select %s, n, 'failed', n = %s, now() - h * interval '1 hour' from unnest(%s) with ordinality x(h, n)""",
+                  select %s, n, 'failed', n = %s, now() - h * interval '1 hour' from unnest(%s)
+                  with ordinality x(h, n)""",
             job,
             len(ages),
             list(ages),

@@ -194,7 +194,8 @@ def test_of_the_callbacks_of_success_and_of_failure_one_runs(db):
         texts = [
             r[0]
             for r in db.sql(
-                "select error from deferred.__deferred_log where job_id = any (%s) and error is not null order by job_id",
+                "select error from deferred.__deferred_log where job_id = any (%s) and error is not null "
+                "order by job_id",
                 jobs + then,
             )
         ]
@@ -238,7 +239,8 @@ def step(name, *after, **more):
 
 
 def test_the_first_that_fails_has_the_rest_cancelled(db):
-    """But not undo steps, callbacks, nor what ended before; once, and without waiting for rows that others have locked."""
+    """But not undo steps, callbacks, nor what ended before; once, and without waiting for rows that
+    others have locked."""
     jobs = [
         step("a"),
         step("b"),
@@ -402,8 +404,10 @@ def test_a_batch_has_callbacks_and_is_cancelled_from_its_end(db):
     flow = defer_flow(db, {"jobs": [{"fn": "a"}] * 2500, "then": [{"fn": "all", "on": "ended"}, {"fn": "well"}]})
     jobs = members(db, flow)
     db.sql(
-        "with h as (delete from deferred.__deferred_hot where id = any (%s) returning deferred.__note_end(id, 1, case when id = %s then 'failed' else 'ok' end), id)"
-        " insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, case when id = %s then 'failed' else 'ok' end, true from h",
+        "with h as (delete from deferred.__deferred_hot where id = any (%s) "
+        "returning deferred.__note_end(id, 1, case when id = %s then 'failed' else 'ok' end), id)"
+        " insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, "
+        "case when id = %s then 'failed' else 'ok' end, true from h",
         jobs[:-2],
         jobs[1000],
         jobs[1000],

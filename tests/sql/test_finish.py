@@ -30,7 +30,8 @@ def job(db):
 def claim(db, job, receipt=RECEIPT, lease="1 min"):
     db.sql(
         "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at)"
-        " values ('default', 7, %s, array[%s::bigint], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() - interval '2 s', now() + %s::interval)",
+        " values ('default', 7, %s, array[%s::bigint], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() - "
+        "interval '2 s', now() + %s::interval)",
         receipt,
         job,
         job,
@@ -117,7 +118,8 @@ def test_finish_writes_the_log_row_of_the_attempt(db, job, ledger):
     db.sql("insert into deferred.__deferred_progress values (%s, 1, 2, 3, 'x', now())", job)
     assert db.one("select deferred.finish(%s, %s, %s)", job, told(job), "x" * 8192) == ""
     assert db.sql(
-        "select attempt, outcome, final, worker, receipt, run_us between 2e6 and 9e6, length(result), finished_at >= started_at"
+        "select attempt, outcome, final, worker, receipt, run_us between 2e6 "
+        "and 9e6, length(result), finished_at >= started_at"
         " from deferred.__deferred_log"
     ) == [(1, "ok", True, 7, RECEIPT, True, 8192, True)]
     assert db.hot() == 0 and db.sql("select * from deferred.__deferred_progress") == []
@@ -177,7 +179,8 @@ def test_what_was_extended_outlives_the_lease_it_was_claimed_with(db, job, ledge
     """And that alone: others of the batch are ready when their lease has ended."""
     other = db.defer("noop")
     db.sql(
-        "update deferred.__deferred_lease set ids = ids || %s::bigint, span = int8range(%s, %s, '[]'), snap = pg_current_snapshot()",
+        "update deferred.__deferred_lease set ids = ids || %s::bigint, span = int8range(%s, %s, '[]'), "
+        "snap = pg_current_snapshot()",
         other,
         job,
         other,

@@ -1,7 +1,9 @@
 """Random flows and random events, beside a model of what must become of them.
 
-Each job has a fate that is drawn when it is deferred. Notes are told by calls with tiny budgets, some of which are rolled back, and those who
-end jobs roll back too. tests/faults/test_random_flows.py has them run by workers. DEFERRED_TEST_SEED repeats a run, DEFERRED_TEST_FLOWS is how many flows there are.
+Each job has a fate that is drawn when it is deferred. Notes are told by calls with tiny budgets,
+some of which are rolled back, and those who end jobs roll back too.
+tests/faults/test_random_flows.py has them run by workers. DEFERRED_TEST_SEED repeats a run,
+DEFERRED_TEST_FLOWS is how many flows there are.
 """
 
 import os
@@ -32,7 +34,8 @@ def retry_to_the_end(db):
 
 
 def retry_whole(db, rng, flows):
-    """Flows are retried, some of it rolled back, while jobs end and notes are told; then each job ends well, until nothing is left to retry.
+    """Flows are retried, some of it rolled back, while jobs end and notes are told; then each job
+    ends well, until nothing is left to retry.
 
     What was ready by then is run; no other member is, as long as one it waits for is still to be run."""
     before = set()
@@ -60,7 +63,8 @@ def retry_whole(db, rng, flows):
             db.sql("rollback")
         clean(db)
         early = db.sql(
-            """select e.child, e.parent from deferred.__deferred_edge e join deferred.__deferred_hot c on c.id = e.child and c.due_at is null
+            """select e.child, e.parent from deferred.__deferred_edge e join deferred.__deferred_hot c
+                on c.id = e.child and c.due_at is null
                           join deferred.__deferred_hot p on p.id = e.parent
                           join deferred.__deferred_member m on m.job = e.child where e.child <> all (%s)""",
             list(before),

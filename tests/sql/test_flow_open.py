@@ -1,6 +1,7 @@
 """Flows to which jobs are added until they have ended: deferred.flow_open(), option "flow", deferred.flow_close().
 
-At the end random ones, from several sessions whose transactions stay open, beside a model. DEFERRED_TEST_SEED repeats a run."""
+At the end random ones, from several sessions whose transactions stay open, beside a model.
+DEFERRED_TEST_SEED repeats a run."""
 
 import json
 import os
@@ -30,7 +31,8 @@ def callbacks(db, flow):
     """The state of each by the name of its function."""
     return dict(
         db.sql(
-            "select j.fn, j.state from deferred.__deferred_member m join deferred.job j on j.id = m.job where m.flow = %s and m.part = 't'",
+            "select j.fn, j.state from deferred.__deferred_member m join deferred.job j on j.id = m.job "
+            "where m.flow = %s and m.part = 't'",
             flow,
         )
     )
@@ -70,7 +72,8 @@ def test_a_flow_ends_when_it_is_closed_and_its_jobs_have_ended(db):
     assert callbacks(db, flow) == {"ok": "ready", "failed": "cancelled", "ended": "ready"}
     assert (
         db.one(
-            "select error from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'failed'"
+            "select error from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id "
+            "where d.fn = 'failed'"
         )
         == "skipped: not needed, for no job of its flow failed"
     )
@@ -103,7 +106,8 @@ def test_a_failure_is_known_at_the_end(db, how):
     assert callbacks(db, flow) == {"ok": "cancelled", "failed": "ready", "ended": "ready"}
     assert (
         db.one(
-            "select error from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id where d.fn = 'ok'"
+            "select error from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id "
+            "where d.fn = 'ok'"
         )
         == f"skipped: job {first}, for which it waited, did not end as it must have"
     )
@@ -434,7 +438,8 @@ def test_purge_leaves_it_as_long_as_any_other(db):
 
 
 def test_random_ones_end_once_when_all_of_them_have(db, seed):
-    """Jobs are added by three sessions whose transactions stay open or are rolled back, while others end and notes are told by tiny budgets."""
+    """Jobs are added by three sessions whose transactions stay open or are rolled back, while
+    others end and notes are told by tiny budgets."""
     rng = random.Random(seed)
     sessions = [db.connect() for _ in range(3)]
     for _ in range(int(os.environ.get("DEFERRED_TEST_FLOWS", "4"))):

@@ -9,7 +9,8 @@ from test_waits import clean, end, settle, states
 
 def told(db, flow):
     return db.sql(
-        "select ready::int, waiting::int, refused::int, why from deferred.__deferred_flow_retry where flow = %s order by n desc limit 1",
+        "select ready::int, waiting::int, refused::int, why from deferred.__deferred_flow_retry where flow = %s "
+        "order by n desc limit 1",
         flow,
     )[0]
 
@@ -244,7 +245,8 @@ def test_who_asks_holds_up_nobody_and_who_does_it_only_for_that_moment(db):
         cursor.execute("lock table deferred.__deferred_ended_cursor in row share mode")
         assert db.one("select deferred.__flow_retry_some()") == 0
         assert db.one(
-            "select not_before between clock_timestamp() and clock_timestamp() + interval '500 ms' from deferred.__deferred_flow_retry where ended_at is null"
+            "select not_before between clock_timestamp() and clock_timestamp() + interval '500 ms' "
+            "from deferred.__deferred_flow_retry where ended_at is null"
         )
         one.rollback()
     clean(db)
@@ -260,7 +262,8 @@ def test_a_start_sees_that_a_flow_is_to_be_retried_and_purge_forgets_it(db):
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.log(job)[-1] == (2, "ok") and told(db, flow) == (1, 0, 0, None)
     db.sql(
-        "update deferred.__deferred_log set finished_at = now() - interval '9 days'; update deferred.__deferred set created_at = now() - interval '9 days'"
+        "update deferred.__deferred_log set finished_at = now() - interval '9 days'; update deferred.__deferred "
+        "set created_at = now() - interval '9 days'"
     )
     db.sql("update deferred.__deferred_flow set created_at = now() - interval '9 days'")
     for _ in range(3):

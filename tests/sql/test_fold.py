@@ -22,24 +22,31 @@ OUTCOMES = [
 ]
 QUEUES, FUNCTIONS, PLUGINS = ["mail", "images", "default"], ["a", "b", None], ["p 1", "p 2", None]
 
-# By span and series, as the log and the jobs themselves say it. Bucket is an answer of another kind: the bounds, one by one.
+# By span and series, as the log and the jobs themselves say it. Bucket is an answer of another
+# kind: the bounds, one by one.
 COUNTED = (
     """
     with kinds as (
-        select l.finished_at as at, d.queue, coalesce(d.fn, '') as fn, coalesce(l.plugin, '') as plugin, l.outcome, l.final, 0 as arrived,
-               coalesce(l.wait_us::bigint, 0) as wait_us, coalesce(l.run_us::bigint, 0) as run_us, coalesce(l.user_us::bigint, 0) + coalesce(l.sys_us::bigint, 0) as cpu_us, l.max_rss_kb::bigint,
+        select l.finished_at as at, d.queue, coalesce(d.fn, '') as fn, coalesce(l.plugin, '') as plugin,
+        l.outcome, l.final, 0 as arrived,
+               coalesce(l.wait_us::bigint, 0) as wait_us, coalesce(l.run_us::bigint, 0) as run_us,
+               coalesce(l.user_us::bigint, 0) + coalesce(l.sys_us::bigint, 0) as cpu_us, l.max_rss_kb::bigint,
                l.wait_us is not null as waited, l.run_us is not null as ran
         from deferred.__deferred_log l join deferred.__deferred d on d.id = l.job_id
         union all
-        select d.created_at, d.queue, coalesce(d.fn, ''), '', null, false, 1, 0, 0, 0, 0, false, false from deferred.__deferred d where %(arrivals)s)
+        select d.created_at, d.queue, coalesce(d.fn, ''), '', null, false, 1, 0, 0, 0, 0, false, false
+        from deferred.__deferred d where %(arrivals)s)
     select v.span, v.at, s.queue, s.fn, s.plugin, """
     + ", ".join(f"count(*) filter (where k.outcome = '{o}')" for o in OUTCOMES)
     + """,
            count(*) filter (where k.final and k.outcome not in ('ok', 'cancelled', 'expired')), sum(k.arrived),
-           sum(k.wait_us), sum(k.run_us), sum(k.cpu_us), coalesce(max(k.max_rss_kb), 0), count(*) filter (where k.waited), count(*) filter (where k.ran)
+           sum(k.wait_us), sum(k.run_us), sum(k.cpu_us), coalesce(max(k.max_rss_kb), 0), count(*) filter (where k.waited),
+           count(*) filter (where k.ran)
     from kinds k
-    cross join lateral (values (1, date_trunc('minute', k.at)), (60, date_trunc('hour', k.at)), (0, '-infinity')) v (span, at)
-    cross join lateral (values (k.queue, k.fn, k.plugin), (k.queue, '*', '*'), ('*', k.fn, '*'), ('*', '*', '*')) s (queue, fn, plugin)
+    cross join lateral (values (1, date_trunc('minute', k.at)), (60, date_trunc('hour', k.at)),
+                        (0, '-infinity')) v (span, at)
+    cross join lateral (values (k.queue, k.fn, k.plugin), (k.queue, '*', '*'), ('*', k.fn, '*'),
+                        ('*', '*', '*')) s (queue, fn, plugin)
     group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5"""
 )
 SUMMED = (
@@ -47,7 +54,8 @@ SUMMED = (
     select x.span, x.at, s.queue, s.fn, s.plugin, """
     + ", ".join("x." + o for o in OUTCOMES)
     + """, x.dead, x.arrived, x.wait_us, x.run_us, x.cpu_us, x.max_rss_kb,
-           (select coalesce(sum(x.wait[i][2]), 0) from generate_subscripts(x.wait, 1) i), (select coalesce(sum(x.run[i][2]), 0) from generate_subscripts(x.run, 1) i)
+           (select coalesce(sum(x.wait[i][2]), 0) from generate_subscripts(x.wait, 1) i),
+           (select coalesce(sum(x.run[i][2]), 0) from generate_subscripts(x.run, 1) i)
     from deferred.__deferred_sum x join deferred.__deferred_series s on s.id = x.series
     order by 1, 2, 3, 4, 5"""
 )
@@ -57,7 +65,8 @@ def jobs(db, n):
     """Deferred some time in the last two hours; by id in the order of time."""
     db.sql(
         """insert into deferred.__deferred (id, queue, fn, params, created_at)
-              select nextval('deferred.__deferred_id_seq'), (%s::text[])[1 + trunc(random() * 3)], (%s::text[])[1 + trunc(random() * 3)], '{}',
+              select nextval('deferred.__deferred_id_seq'), (%s::text[])[1 + trunc(random() * 3)],
+              (%s::text[])[1 + trunc(random() * 3)], '{}',
                      now() - interval '2 hours' + n * interval '2 hours' / %s
               from generate_series(0, %s - 1) n""",
         QUEUES,
@@ -70,10 +79,13 @@ def jobs(db, n):
 def attempts(db, n, first="2 hours", last="3 seconds"):
     """Ended at random in between."""
     db.sql(
-        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
-              select (select max(id) from deferred.__deferred) - n %% 100, n, (%s::text[])[1 + trunc(random() * 10)], random() < 0.5,
+        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, plugin, wait_us,
+            run_us, user_us, sys_us, max_rss_kb)
+              select (select max(id) from deferred.__deferred) - n %% 100, n,
+              (%s::text[])[1 + trunc(random() * 10)], random() < 0.5,
                      now() - %s::interval + random() * (%s::interval - %s::interval),
-                     (%s::text[])[1 + trunc(random() * 3)], case when random() < 0.9 then 10 ^ (random() * 12) end, case when random() < 0.9 then 10 ^ (random() * 9) end,
+                     (%s::text[])[1 + trunc(random() * 3)], case when random() < 0.9 then 10 ^ (random() * 12)
+                     end, case when random() < 0.9 then 10 ^ (random() * 9) end,
                      random() * 1000, random() * 1000, random() * 100000
               from generate_series(1, %s) n""",
         OUTCOMES,
@@ -111,7 +123,8 @@ def test_sums_are_what_one_gets_by_counting(db):
     attempts(db, 300)
     back(db)
     db.sql(
-        "update deferred.__deferred_folded set slice = '31 minutes', exact_to = date_bin('1 minute', now() - interval '70 minutes', '2000-01-01')"
+        "update deferred.__deferred_folded set slice = '31 minutes', exact_to = date_bin('1 minute', "
+        "now() - interval '70 minutes', '2000-01-01')"
     )
     # The first session to fold is cut off before its transaction ends; another one meanwhile leaves it to that one.
     first = db.connect()
@@ -160,7 +173,8 @@ def test_sums_are_what_one_gets_by_counting(db):
 def test_a_histogram_has_each_time_in_the_bucket_of_its_bounds(db):
     """And C has the same bounds: tests/lib/histogram_test.c looks for these."""
     assert db.sql(
-        "select us, deferred.__bucket(us) from unnest(array[-5, 0, 10, 11, 12, 13, 25, 26, 1000, 1001, 1000000000000, 1000000000001, null]::bigint[]) us"
+        "select us, deferred.__bucket(us) from unnest(array[-5, 0, 10, 11, 12, 13, 25, 26, 1000, 1001, 1000000000000, "
+        "1000000000001, null]::bigint[]) us"
     ) == [
         (-5, 0),
         (0, 0),
@@ -185,28 +199,33 @@ def test_a_histogram_has_each_time_in_the_bucket_of_its_bounds(db):
 def test_series_are_bounded_and_old_sums_go(db):
     jobs(db, 10)
     db.sql(
-        "insert into deferred.__deferred_series (queue, fn, plugin) select 'q', 'f' || n, '' from generate_series(1, 20000) n"
+        "insert into deferred.__deferred_series (queue, fn, plugin) select 'q', 'f' || n, '' "
+        "from generate_series(1, 20000) n"
     )
     attempts(db, 100)
     back(db)
     db.sql(
-        """insert into deferred.__deferred_sum select span, now() - '9 days'::interval * case span when 60 then 50 else 1 end, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}', '{}'
+        """insert into deferred.__deferred_sum select span, now() - '9 days'::interval * case span when 60
+            then 50 else 1 end, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}', '{}'
               from unnest(array[1, 60]) span"""
     )
     db.sql(
-        "insert into deferred.__deferred_depth values (now() - interval '9 days', 'default', 0, 0, 0, false, null, false)"
+        "insert into deferred.__deferred_depth values (now() - interval '9 days', 'default', 0, 0, 0, false, null, "
+        "false)"
     )
     fold(db)
     assert {r[0] for r in db.sql("select fn from deferred.__deferred_series where id > 20000")} == {"+", "*"}
     assert (
         db.one(
-            "select x.arrived from deferred.__deferred_sum x join deferred.__deferred_series s on s.id = x.series where span = 0 and (queue, fn) = ('*', '+')"
+            "select x.arrived from deferred.__deferred_sum x join deferred.__deferred_series s on s.id = x.series "
+            "where span = 0 and (queue, fn) = ('*', '+')"
         )
         == 10
     )
     assert (
         db.one(
-            "select count(*) from deferred.__deferred_sum where at between '-1000000 days'::interval + now() and now() - interval '8 days' and at > '2000-01-01'"
+            "select count(*) from deferred.__deferred_sum where at between '-1000000 days'::interval + now() "
+            "and now() - interval '8 days' and at > '2000-01-01'"
         )
         == 0
     )
@@ -237,21 +256,25 @@ def test_attempts_of_the_last_hour_are_found_by_time_and_counted_so_far(db):
     db.sql("delete from deferred.__deferred_log where attempt <= 20")  # there is room on the first pages now
     db.sql("vacuum deferred.__deferred_log")
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select 1, n, 'failed', n = 3 from generate_series(1, 3) n"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final) select 1, n, 'failed', n = 3 "
+        "from generate_series(1, 3) n"
     )
     assert db.sql("select * from deferred.__recent_outcomes(3)") == [("failed", 3, 1, False)]
     assert [r[3] for r in db.sql("select * from deferred.__recent_outcomes(2)")] == [True]
     assert db.sql(
-        "select queue in ('mail', 'images', 'default'), fn, outcome from deferred.attempt where final and finished_at > now() - interval '1 minute'"
+        "select queue in ('mail', 'images', 'default'), fn, outcome from deferred.attempt where final "
+        "and finished_at > now() - interval '1 minute'"
     ) == [(True, db.one("select fn from deferred.__deferred where id = 1"), "failed")]
 
 
 def test_who_has_a_second_is_not_stopped_in_the_same_slice_each_time(db):
-    """However many ended in a moment after a time in which few did, a transaction adds some thousands; and a minute of very many is counted again by who has no limit."""
+    """However many ended in a moment after a time in which few did, a transaction adds some
+    thousands; and a minute of very many is counted again by who has no limit."""
     jobs(db, 200)
     attempts(db, 90000, "110 minutes 30 seconds", "110 minutes 29 seconds")
     db.sql(
-        "update deferred.__deferred_folded set slice = '1 day', exact_to = date_bin('1 minute', now() - interval '111 minutes', '2000-01-01')"
+        "update deferred.__deferred_folded set slice = '1 day', exact_to = date_bin('1 minute', "
+        "now() - interval '111 minutes', '2000-01-01')"
     )
     back(db)
     added = []

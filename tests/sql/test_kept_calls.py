@@ -1,4 +1,5 @@
-"""What is opened to hand out a job must not grow with the calls that are kept: each partition more would be opened, and closed, by every claim."""
+"""What is opened to hand out a job must not grow with the calls that are kept: each partition more
+would be opened, and closed, by every claim."""
 
 import pytest
 
@@ -25,7 +26,8 @@ def opened(connection):
     """Partitions of calls whose indexes the transaction has opened."""
     with connection.cursor() as cursor:
         cursor.execute(
-            """select distinct c.relname from pg_locks l join pg_index i on i.indexrelid = l.relation join pg_class c on c.oid = i.indrelid
+            """select distinct c.relname from pg_locks l join pg_index i on i.indexrelid = l.relation
+                join pg_class c on c.oid = i.indrelid
                           where l.pid = pg_backend_pid() and c.relname like '\\_\\_deferred\\_%' and c.oid in (
                               select inhrelid from pg_inherits where inhparent = 'deferred.__deferred'::regclass)"""
         )
@@ -79,7 +81,8 @@ def test_calls_of_one_claim_lie_in_a_partition_and_on_both_sides_of_it_in_the_ne
     )
     for first, n in ((past, 40), (past + 10, 60), (past - 20, 40)):
         db.sql(
-            "delete from deferred.__deferred; delete from deferred.__deferred_hot; delete from deferred.__deferred_lease"
+            "delete from deferred.__deferred; delete from deferred.__deferred_hot; delete "
+            "from deferred.__deferred_lease"
         )
         db.sql("select setval('deferred.__deferred_id_seq', %s, false)", first)
         jobs = many(db, n)

@@ -163,7 +163,8 @@ def test_the_longest_key_of_the_longest_names_fits_the_index(db, roles):
     db.sql(f"drop role if exists {role}")
     db.sql(f"create role {role} in role deferred_producer")
     key = db.one(
-        """select substr(string_agg(md5(i::text), ''), 1, 250) || (select string_agg(chr(19968 + (i * 7919) % 20000), '')
+        """select substr(string_agg(md5(i::text), ''), 1, 250) || (select string_agg(chr(19968 + (i * 7919) %
+            20000), '')
                     from generate_series(1, 750) i) from generate_series(1, 10) i"""
     )
     assert (len(role), len(key), len(key.encode())) == (63, 1000, 2500)

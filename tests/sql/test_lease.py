@@ -1,4 +1,5 @@
-"""What the rules of sql/functions/claim/__claim.sql keep from happening, one by one: where each is broken, a test here fails."""
+"""What the rules of sql/functions/claim/__claim.sql keep from happening, one by one: where each is
+broken, a test here fails."""
 
 import concurrent.futures
 
@@ -60,7 +61,8 @@ def test_a_snapshot_taken_before_the_lock_of_a_lane_is_not_used(db, worker):  # 
             == 1
         )
         db.sql(
-            "update deferred.__deferred_hot set due_at = null, visible_at = now(), xid = pg_current_xact_id() where due_at is not null"
+            "update deferred.__deferred_hot set due_at = null, visible_at = now(), xid = pg_current_xact_id() "
+            "where due_at is not null"
         )
         first = a.take(1, window=5)
         second = waiting.result()
@@ -76,7 +78,8 @@ def test_a_place_of_another_cluster_begins_anew(db, worker):  # noqa: F811
     jobs, w = many(db, 3), worker()
     w.take(1, window=2)
     db.sql(
-        "update deferred.__deferred_cursor set done = '900000000:900000000:', cur = '900000000:900000000:', xid = null, rest_id = '{}', rest_xid = '{}'"
+        "update deferred.__deferred_cursor set done = '900000000:900000000:', cur = '900000000:900000000:', "
+        "xid = null, rest_id = '{}', rest_xid = '{}'"
     )
     db.sql("delete from deferred.__deferred_lease")
     assert sorted(ids(w.take())) == jobs
@@ -105,7 +108,8 @@ def test_a_lease_lasts_until_the_last_of_its_jobs_has_ended(db):
     assert [outcome for _, _, outcome in db.log()] == ["ok"] * 100 and db.hot() == 0
     assert (
         db.one(
-            "select count(*) from (select from deferred.__deferred_log group by receipt having count(distinct xmin::text) > 1) l"
+            "select count(*) from (select from deferred.__deferred_log "
+            "group by receipt having count(distinct xmin::text) > 1) l"
         )
         > 0
     )
@@ -162,7 +166,8 @@ def test_a_mark_set_or_taken_leaves_a_job_to_who_holds_it(db, worker):  # noqa: 
 
 
 def test_a_claim_under_limits_leaves_what_a_lease_holds_though_its_row_does_not_say_so(db, worker):  # noqa: F811
-    """A job put under a limit, for its function is unknown to another worker say, while it was being claimed from its lane."""
+    """A job put under a limit, for its function is unknown to another worker say, while it was
+    being claimed from its lane."""
     many(db, 1)
     a, b = worker(), worker()
     held = a.take()

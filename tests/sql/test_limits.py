@@ -540,7 +540,8 @@ def test_a_message_to_a_bound_queue_is_a_call(db, worker):
     more = [
         r[0]
         for r in db.sql(
-            """select deferred.defer_many('[{"queue": "bound"}, {"queue": "plain"}, {"queue": "bound", "fn": "own"}]')"""
+            """select deferred.defer_many('[{"queue": "bound"}, {"queue": "plain"},
+            {"queue": "bound", "fn": "own"}]')"""
         )
     ]
     fns = dict(db.sql("select id, fn from deferred.__deferred"))
@@ -708,7 +709,8 @@ def reads(db):
     """(sequential scans, rows fetched by index) of the hot table so far."""
     db.sql("select pg_stat_force_next_flush()")
     return db.sql(
-        "select seq_scan, coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid = 'deferred.__deferred_hot'::regclass"
+        "select seq_scan, coalesce(idx_tup_fetch, 0) from pg_stat_user_tables "
+        "where relid = 'deferred.__deferred_hot'::regclass"
     )[0]
 
 
@@ -726,7 +728,8 @@ def test_a_claim_under_limits_goes_by_index_and_reads_what_it_takes(db, worker, 
         "'queue', 'default'",
     ):
         db.sql(
-            f"select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f', {options})) from generate_series(1, 5000) i))"
+            f"select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f', {options})) "
+            f"from generate_series(1, 5000) i))"
         )
     w = worker()
     for one in ("m", "r", "k"):
@@ -896,7 +899,8 @@ def test_the_trial_of_a_paused_function_is_of_a_random_role_whatever_the_priorit
     other = db.defer("shared", queue="q", priority=-5)
     db.sql("update deferred.__deferred set created_by = case when id = %s then 'prod2' else 'prod1' end", other)
     db.sql(
-        "insert into deferred.__deferred_function (name, max_running, rate, broken_at) values ('shared', 1, 0.001, now())"
+        "insert into deferred.__deferred_function (name, max_running, rate, broken_at) "
+        "values ('shared', 1, 0.001, now())"
     )
     db.sql("select deferred.__mark(0, 1000)")
     w, tried = worker(), []

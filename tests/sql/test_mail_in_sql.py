@@ -16,14 +16,17 @@ def test_a_mail_is_deferred_with_the_rights_and_in_the_transaction_of_the_caller
     ask(
         producer,
         CALL
-        + """array['ann@x.org', 'bob@x.org'], 'all', html => '<p>', "from" => 'app@x.org', cc => array['c@x.org'], bcc => '{d@x.org}',
+        + """array['ann@x.org', 'bob@x.org'], 'all', html => '<p>', "from" => 'app@x.org',
+        cc => array['c@x.org'], bcc => '{d@x.org}',
         reply_to => 'Help <help@x.org>', headers => '{"Auto-Submitted": "auto-generated", "X-Ours": "ü"}',
-        attachments => '[{"name": "a", "content": "x"}]', message_id => 'a@b', opts => '{"queue": "mail", "delay": "1h", "label": "mine"}')""",
+        attachments => '[{"name": "a", "content": "x"}]', message_id => 'a@b',
+        opts => '{"queue": "mail", "delay": "1h", "label": "mine"}')""",
     )
     ask(producer, "begin; " + CALL + "null, 'none', 't', cc => array['c@x.org']); rollback; select 1")
     producer.close()
     assert db.sql(
-        "select id, fn, queue, label, created_by::text, params::text::jsonb, run_at is not null from deferred.__deferred order by id"
+        "select id, fn, queue, label, created_by::text, params::text::jsonb, run_at is not null "
+        "from deferred.__deferred order by id"
     ) == [
         (
             job,
@@ -113,7 +116,8 @@ def test_a_mail_deferred_by_sql_has_its_subject_as_label(db):
         ),
     )
     db.sql(
-        """select deferred.__rule_add('mails', $$select 'k' as k, 'ann@x.org' as to, 'by rule' as subject$$, 'send_mail', '{}', 'k', null, null, '{}',
+        """select deferred.__rule_add('mails', $$select 'k' as k, 'ann@x.org' as to, 'by rule' as subject$$,
+            'send_mail', '{}', 'k', null, null, '{}',
         60000, '')"""
     )
     assert db.run(["deferred", "rule", "run", "mails"]).returncode == 0

@@ -17,7 +17,8 @@ def text(name):
 
 def add_queues(db, n, removed="null"):
     db.sql(
-        f"insert into deferred.__deferred_queue (name, removed_at) select 'q' || i, {removed} from generate_series(1, {n}) i on conflict do nothing"
+        f"insert into deferred.__deferred_queue (name, removed_at) select 'q' || i, {removed} "
+        f"from generate_series(1, {n}) i on conflict do nothing"
     )
 
 
@@ -55,7 +56,8 @@ def test_a_claim_reads_no_more_beside_many_queues_without_jobs(db, kind, jobs):
     few = {name: pages(db, name, arguments) for name, arguments in STATEMENTS.items()}
     add_queues(db, MANY, removed)
     many = {name: pages(db, name, arguments) for name, arguments in STATEMENTS.items()}
-    # The index of the queues is one or two levels deeper: so many pages more for each queue that is looked up, and for each job of it.
+    # The index of the queues is one or two levels deeper: so many pages more for each queue that is
+    # looked up, and for each job of it.
     assert all(many[name] <= few[name] + 60 for name in STATEMENTS), (few, many)
 
 
@@ -86,12 +88,14 @@ def test_a_claim_planned_beside_few_queues_reads_no_more_when_there_are_many(db)
 
 
 def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
-    """Each claim leaves a dead place. The first look for lanes comes past all of them, if it comes from the wrong side; so does a claim that
-    passes over the newest, for another claim is at it. And each batch leaves a dead lease, with an end that is still to come; and later on one that is long over.
+    """Each claim leaves a dead place. The first look for lanes comes past all of them, if it comes
+    from the wrong side; so does a claim that passes over the newest, for another claim is at it.
+    And each batch leaves a dead lease, with an end that is still to come; and later on one that is long over.
     """
     db.sql("select deferred.defer('f'), deferred.defer('f', opts => '{\"queue\": \"other\"}')")
     db.sql(
-        "insert into deferred.__deferred_cursor (queue, priority, seq, done, cur, id, rest_xid, rest_id) values ('default', 0, 1, '1:1:', '1:1:', 0, '{}', '{}')"
+        "insert into deferred.__deferred_cursor (queue, priority, seq, done, cur, id, rest_xid, rest_id) "
+        "values ('default', 0, 1, '1:1:', '1:1:', 0, '{}', '{}')"
     )
     close = "array[7]"
     holder, other = db.connect(), db.connect()
@@ -103,7 +107,8 @@ def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
         free = pages(db, "job_claim", STATEMENTS["job_claim"])
         with other.cursor() as cursor:
             cursor.execute(
-                "select from deferred.__deferred_cursor p where p.queue = 'default' order by p.seq desc limit 1 for update"
+                "select from deferred.__deferred_cursor p where p.queue = 'default' order by p.seq desc limit 1 "
+                "for update"
             )
             locked = pages(db, "job_claim", STATEMENTS["job_claim"])
         other.rollback()
@@ -113,10 +118,12 @@ def test_a_claim_reads_no_places_and_no_leases_that_a_held_snapshot_keeps(db):
     db.sql(
         """do $$ begin for i in 2 .. 2000 loop
                   insert into deferred.__deferred_cursor (queue, priority, seq, done, cur, id, rest_xid, rest_id)
-                  select p.queue, p.priority, i, p.done, p.cur, p.id, p.rest_xid, p.rest_id from deferred.__deferred_cursor p;
+                  select p.queue, p.priority, i, p.done, p.cur, p.id, p.rest_xid, p.rest_id
+                  from deferred.__deferred_cursor p;
                   delete from deferred.__deferred_cursor p where p.seq < i;
                   insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
-                  values ('default', 1, i, array[i], int8range(i, i, '[]'), pg_current_snapshot(), false, now() + (i % 2 - 0.5) * interval '1 hour');
+                  values ('default', 1, i, array[i], int8range(i, i, '[]'), pg_current_snapshot(), false,
+                  now() + (i % 2 - 0.5) * interval '1 hour');
                   delete from deferred.__deferred_lease;
               end loop; end $$"""
     )
@@ -139,7 +146,8 @@ def test_a_run_reads_no_more_beside_many_queues_without_jobs(db, jobs):
         assert done.returncode == 0, done.stderr
         wait_for(
             lambda: db.one(
-                "select count(*) from pg_stat_activity where application_name = 'check_deferred' and datname = current_database()"
+                "select count(*) from pg_stat_activity where application_name = 'check_deferred' "
+                "and datname = current_database()"
             )
             == 0
         )
@@ -155,8 +163,9 @@ def test_a_run_reads_no_more_beside_many_queues_without_jobs(db, jobs):
         db.sql("alter system reset autovacuum")
         db.sql("select pg_reload_conf()")
     print(f"{few} entries of indexes and rows read beside {FEW} queues, {many} beside {MANY}")
-    # How many claims a run makes is a matter of time, seven or some more, and each reads as many jobs as are left. One that read all queues
-    # would read 5,000 entries more, and so would the question whether there is anything to do.
+    # How many claims a run makes is a matter of time, seven or some more, and each reads as many
+    # jobs as are left. One that read all queues would read 5,000 entries more, and so would the
+    # question whether there is anything to do.
     assert few >= (jobs > 0) and many <= few + (3 * MANY if jobs else MANY / 2)
     # Nor does a claim come past all that is ready, or was, for each job that the claim before it passed over.
     assert many <= 40 * jobs + MANY / 2
@@ -164,13 +173,16 @@ def test_a_run_reads_no_more_beside_many_queues_without_jobs(db, jobs):
 
 
 def read(db):
-    """Entries of indexes and rows that have been read of the table of queues and of that of ready jobs; sessions tell when they end."""
+    """Entries of indexes and rows that have been read of the table of queues and of that of ready
+    jobs; sessions tell when they end."""
     db.sql("select pg_stat_force_next_flush()")
     db.sql("select pg_stat_clear_snapshot()")
     return int(
         db.one(
-            """select (select sum(idx_tup_read) from pg_stat_user_indexes where relname in ('__deferred_queue', '__deferred_hot'))
-                              + (select sum(seq_tup_read) from pg_stat_user_tables where relname in ('__deferred_queue', '__deferred_hot'))"""
+            """select (select sum(idx_tup_read) from pg_stat_user_indexes
+                where relname in ('__deferred_queue', '__deferred_hot'))
+                              + (select sum(seq_tup_read) from pg_stat_user_tables
+                              where relname in ('__deferred_queue', '__deferred_hot'))"""
         )
     )
 

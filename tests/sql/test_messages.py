@@ -89,7 +89,8 @@ class Consumer:
     def updates(self, *items):
         """Each item: (queue, id, receipt, visibility_s, text or None)."""
         return self.ask(
-            "select * from deferred.__message_update(%s, %s::bigint[], %s::bigint[], %s::bigint[], %s::text[]) order by item",
+            "select * from deferred.__message_update(%s, %s::bigint[], %s::bigint[], %s::bigint[], %s::text[]) "
+            "order by item",
             *map(list, zip(*items)),
         )
 
@@ -145,8 +146,10 @@ def c(consumer):
 def pass_time(db, seconds, where="true"):
     """Have all times of messages lie further back, which is what waiting would do."""
     db.sql(
-        f"""update deferred.__deferred_hot set visible_at = visible_at - %s * interval '1 s', due_at = due_at - %s * interval '1 s',
-               started_at = started_at - %s * interval '1 s', expires_at = expires_at - %s * interval '1 s' where {where}""",
+        f"""update deferred.__deferred_hot set visible_at = visible_at - %s * interval '1 s',
+            due_at = due_at - %s * interval '1 s',
+               started_at = started_at - %s * interval '1 s', expires_at = expires_at - %s * interval '1 s'
+               where {where}""",
         *[seconds] * 4,
     )
 
@@ -592,7 +595,8 @@ def test_a_put_of_a_call_wakes_a_sleeping_service_and_a_message_does_not(db, c):
     give(db, "noop")
     c.create("acct.calls", deferred_function="noop")
     service = db.spawn(["check_deferred", "--loop", "--listen", "--interval-floor", "1h", "--interval-ceiling", "1h"])
-    asleep = """select count(*) from pg_locks where locktype = 'advisory' and objid = hashtext('*')::bigint & 4294967295 and granted
+    asleep = """select count(*) from pg_locks where locktype = 'advisory'
+        and objid = hashtext('*')::bigint & 4294967295 and granted
                 and database = (select oid from pg_database where datname = current_database())"""
     wait_for(lambda: db.one(asleep) > 0, 20, "the service sleeps")
     time.sleep(0.3)
@@ -851,7 +855,8 @@ def test_policies_are_kept_as_they_were_set(c):
     assert c.ask("select deferred.__message_queue_acl(%s, %s::json) as status", Q, text) == [{"status": OK}]
     assert acl() == {"status": OK, "acl": text}
     assert c.ask(
-        "select deferred.__message_queue_acl('acct.none', null) as status, (deferred.__message_queue_acl('acct.none')).status as s2"
+        "select deferred.__message_queue_acl('acct.none', null) as status, "
+        "(deferred.__message_queue_acl('acct.none')).status as s2"
     ) == [{"status": NO_QUEUE, "s2": NO_QUEUE}]
 
 
@@ -1007,7 +1012,8 @@ def test_messages_are_purged_like_other_jobs(db, c):
     (m,) = c.get()
     c.delete(m)
     db.sql(
-        "update deferred.__deferred set created_at = created_at - interval '9 d'; update deferred.__deferred_log set finished_at = finished_at - interval '9 d'"
+        "update deferred.__deferred set created_at = created_at - interval '9 d'; update deferred.__deferred_log "
+        "set finished_at = finished_at - interval '9 d'"
     )
     assert db.run(["deferred", "purge", "--older-than", "7d"]).returncode == 0
     assert db.sql(
@@ -1055,12 +1061,14 @@ def test_a_consumer_in_sql_extends_and_finishes_what_it_claimed_or_took_over_htt
 def test_a_worker_cannot_be_fooled_with_release(db, c):
     job = db.defer("noop")
     db.sql(
-        "update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = 1, started_at = now(), visible_at = now() + interval '1 h'"
+        "update deferred.__deferred_hot set receipt = 5, worker = 1, attempt = 1, started_at = now(), "
+        "visible_at = now() + interval '1 h'"
     )
     with pytest.raises(psycopg2.Error, match=f"job {job}: the receipt is not of its current claim"):
         db.sql("select deferred.release(%s, 5)", job)
     db.sql(
-        "update deferred.__deferred_hot set receipt = null, worker = null, attempt = 0, started_at = null, visible_at = now()"
+        "update deferred.__deferred_hot set receipt = null, worker = null, attempt = 0, started_at = null, "
+        "visible_at = now()"
     )
 
 
@@ -1110,7 +1118,8 @@ def test_limits_of_the_role_of_the_front_hold(db, consumer, c):
         give(db, "send_mail", "noop")
         c.create("acct.mail", deferred_function="send_mail")
         db.sql(
-            """insert into deferred.__deferred_grant (role, queue, fn) values ('narrow_login', 'acct.q', null), ('narrow_login', null, 'send_mail')"""
+            """insert into deferred.__deferred_grant (role, queue, fn)
+                values ('narrow_login', 'acct.q', null), ('narrow_login', null, 'send_mail')"""
         )
         narrow = consumer(user="narrow_login")
         assert narrow.put(queue="acct.q")["status"] == OK and narrow.put("{}", queue="acct.mail")["status"] == OK
@@ -1235,17 +1244,21 @@ def buffers(c, query, *args):
 
 def test_a_take_costs_the_same_however_many_are_hidden_at_the_head_or_lie_behind(db, c):
     c.ask(
-        "set enable_seqscan = off; set enable_hashjoin = off; set enable_bitmapscan = off; set enable_mergejoin = off; select 1"
+        "set enable_seqscan = off; set enable_hashjoin = off; set enable_bitmapscan = off; "
+        "set enable_mergejoin = off; select 1"
     )
     get = ("select * from deferred.__message_get(%s, %s, '{600000}')", [Q], [1])
     c.puts(*[(Q, "m", 0, 600)] * 100)
     few = min(buffers(c, *get) for _ in range(3))
     db.sql(
-        """insert into deferred.__deferred_hot (id, queue, visible_at) select -g, 'acct.q', now() from generate_series(1, 100000) g;
-              insert into deferred.__deferred (id, queue, params, created_at) select -g, 'acct.q', '1', now() from generate_series(1, 100000) g"""
+        """insert into deferred.__deferred_hot (id, queue, visible_at) select -g, 'acct.q', now()
+            from generate_series(1, 100000) g;
+              insert into deferred.__deferred (id, queue, params, created_at) select -g, 'acct.q', '1', now()
+              from generate_series(1, 100000) g"""
     )
     db.sql(
-        """update deferred.__deferred_hot set receipt = 1, attempt = 1, started_at = now(), visible_at = now() + interval '1 h', due_at = now() + interval '1 h'
+        """update deferred.__deferred_hot set receipt = 1, attempt = 1, started_at = now(),
+            visible_at = now() + interval '1 h', due_at = now() + interval '1 h'
               where id between -50000 and -1"""
     )
     db.sql("vacuum analyze deferred.__deferred_hot")

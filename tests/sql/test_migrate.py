@@ -15,7 +15,8 @@ def schema_of(db):
     """All functions and views, each with its definition, comment and rights."""
     return db.sql(
         """
-        select p.oid::regprocedure::text, case when p.prokind = 'a' then '' else pg_get_functiondef(p.oid) end, obj_description(p.oid, 'pg_proc'),
+        select p.oid::regprocedure::text, case when p.prokind = 'a' then '' else pg_get_functiondef(p.oid)
+        end, obj_description(p.oid, 'pg_proc'),
                pg_get_userbyid(p.proowner), (select array_agg(a::text order by a::text) from unnest(p.proacl) a)
         from pg_proc p where p.pronamespace = 'deferred'::regnamespace
         union all
@@ -91,9 +92,11 @@ def functions(db):
                coalesce((select array_agg(coalesce(nullif(p.proargnames[i], ''), 'a' || i) order by i)
                          from generate_subscripts(coalesce(p.proallargtypes, p.proargtypes::oid[]), 1) i),
                         array(select 'a' || i from generate_series(1, p.pronargs) i)),
-               array(select format_type(t.oid, null) from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality t(oid, n) order by n),
+               array(select format_type(t.oid, null)
+               from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality t(oid, n) order by n),
                format_type(p.prorettype, null), p.proretset
-        from pg_proc p where p.pronamespace = 'deferred'::regnamespace and p.prokind = 'f' and p.prorettype <> 'trigger'::regtype"""
+        from pg_proc p where p.pronamespace = 'deferred'::regnamespace and p.prokind = 'f'
+        and p.prorettype <> 'trigger'::regtype"""
         )
     ]
 
@@ -124,8 +127,10 @@ def test_functions_and_views_that_were_declared_otherwise_are_replaced(db, chang
     made = functions(db)
     uses = db.sql(
         """
-        select distinct r.ev_class::regclass::text, p.proname from pg_depend d join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
-        join pg_proc p on d.refclassid = 'pg_proc'::regclass and p.oid = d.refobjid where p.pronamespace = 'deferred'::regnamespace"""
+        select distinct r.ev_class::regclass::text, p.proname from pg_depend d join pg_rewrite r
+        on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
+        join pg_proc p on d.refclassid = 'pg_proc'::regclass and p.oid = d.refobjid
+        where p.pronamespace = 'deferred'::regnamespace"""
     )
     for f in made:
         change(f)
@@ -199,7 +204,8 @@ def go_back(cursor, kind, name, text):
     try:
         if kind == "functions":
             cursor.execute(
-                "select 'drop routine ' || oid::regprocedure || ' cascade' from pg_proc where pronamespace = 'deferred'::regnamespace"
+                "select 'drop routine ' || oid::regprocedure || ' cascade' from pg_proc "
+                "where pronamespace = 'deferred'::regnamespace"
                 " and proname = %s",
                 (name,),
             )

@@ -1,4 +1,5 @@
-"""What --on-dead names is deferred once for each dead job, whoever recorded the death. Runs of programs are in tests/bin/test_alerting.py."""
+"""What --on-dead names is deferred once for each dead job, whoever recorded the death. Runs of
+programs are in tests/bin/test_alerting.py."""
 
 import json
 
@@ -23,7 +24,8 @@ def die(db, fn="import", queue="default", outcome="failed", attempt=1, ago="0", 
 
 def again(db, job, outcome, attempt, ago="0", error=None):
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, finished_at) values (%s, %s, %s, true, %s, clock_timestamp() - %s::interval)",
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, error, finished_at) "
+        "values (%s, %s, %s, true, %s, clock_timestamp() - %s::interval)",
         job,
         attempt,
         outcome,
@@ -63,7 +65,8 @@ def test_each_death_is_told_once_with_what_is_known_of_it(db, outcome):
         }
     ]
     assert db.sql(
-        "select d.queue, d.created_by, h.priority from deferred.__deferred d join deferred.__deferred_hot h using (id) where d.fn = 'mourn'"
+        "select d.queue, d.created_by, h.priority from deferred.__deferred d "
+        "join deferred.__deferred_hot h using (id) where d.fn = 'mourn'"
     ) == [("default", "deferred_owner", 0)]
     again(db, job, "failed", 2)  # retried by hand
     assert db.one(NOTICE) is False and [t["attempt"] for t in told(db)] == [1, 2]
@@ -134,8 +137,10 @@ def test_ten_thousand_deaths_are_told_once_each_in_steps(db):
     on_dead(db)
     db.sql(
         """with j as (select nextval('deferred.__deferred_id_seq') as id from generate_series(1, 10000)),
-                   d as (insert into deferred.__deferred (id, queue, fn, params) select id, 'default', 'import', '{}' from j returning id)
-              insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed', true from d"""
+                   d as (insert into deferred.__deferred (id, queue, fn, params) select id, 'default',
+                   'import', '{}' from j returning id)
+              insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed',
+              true from d"""
     )
     steps = 1
     while db.one(NOTICE):

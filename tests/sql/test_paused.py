@@ -7,7 +7,8 @@ import re
 import pg
 from documents import read
 
-# Statements that change the setting, and two of the hot path whose plan the call changes: a lane is looked up by name there.
+# Statements that change the setting, and two of the hot path whose plan the call changes: a lane is
+# looked up by name there.
 OTHERS = {"__queue_set.sql", "__queue_quota.sql", "__is_paused.sql", "__claim_lanes.sql", "run_probe.sql"}
 
 

@@ -1,5 +1,6 @@
-"""How the statements of a worker go to work must not depend on what the server believes of the tables: its statistics are of
-a moment at which there was nothing, or nothing claimed, or all that has gone since. `make bench-plans` tells what each costs."""
+"""How the statements of a worker go to work must not depend on what the server believes of the
+tables: its statistics are of a moment at which there was nothing, or nothing claimed, or all that
+has gone since. `make bench-plans` tells what each costs."""
 
 import json
 import re
@@ -43,7 +44,8 @@ def few(db):
 def claimed(db):
     db.sql(
         """insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)
-              select 'default', 1, id / 100, array_agg(id), int8range(min(id), max(id), '[]'), pg_current_snapshot(), false, now() + interval '1 hour'
+              select 'default', 1, id / 100, array_agg(id), int8range(min(id), max(id), '[]'),
+              pg_current_snapshot(), false, now() + interval '1 hour'
               from deferred.__deferred_hot group by id / 100"""
     )
     db.sql("vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease")
@@ -97,13 +99,15 @@ class Explained(Worker):
         self.connection.autocommit = True
         self.connection.cursor().execute(
             """load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
-            set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set auto_explain.log_buffers = on; set auto_explain.log_format = json;
+            set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set auto_explain.log_buffers = on;
+            set auto_explain.log_format = json;
             set client_min_messages = log"""
         )
         self.connection.autocommit = False
 
     def plans(self, act):
-        """Of all statements that act() has the server run: table, node and index of each scan of a table that grows; and pages that the outermost ones touched."""
+        """Of all statements that act() has the server run: table, node and index of each scan of a
+        table that grows; and pages that the outermost ones touched."""
         del self.connection.notices[:]
         act()
         self.connection.commit()
@@ -143,8 +147,8 @@ def cycle(w, n=50):
 
 
 def cost(db, w):
-    """What a cycle of 50 jobs costs, the second time, when all is planned, and beside a transaction that has been open for long: its scans, and pages of
-    the dearest statement."""
+    """What a cycle of 50 jobs costs, the second time, when all is planned, and beside a transaction
+    that has been open for long: its scans, and pages of the dearest statement."""
     writer = db.connect()
     writer.cursor().execute("select deferred.defer('f')")
     cycle(w)
@@ -161,8 +165,14 @@ def cost(db, w):
 def prepare_state(db, state):
     for table in "hot", "lease", "cursor", "0":
         db.sql(f"alter table deferred.__deferred_{table} set (autovacuum_enabled = false)")
-    make = "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f')) from generate_series(1, %s)))"
-    analyze = "vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_cursor, deferred.__deferred_0"
+    make = (
+        "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f')) "
+        "from generate_series(1, %s)))"
+    )
+    analyze = (
+        "vacuum analyze deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_cursor, "
+        "deferred.__deferred_0"
+    )
     db.sql(make, 200)
     if state == "analysed while empty, then filled":
         db.sql(analyze)
@@ -185,7 +195,8 @@ def test_what_a_cycle_costs_depends_neither_on_statistics_nor_on_the_backlog_nor
     costs = {}
     for state in ("few", "analysed while empty, then filled", "filled", "filled and analysed", "held", "dead"):
         db.sql(
-            "truncate deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_cursor, deferred.__deferred, deferred.__deferred_log"
+            "truncate deferred.__deferred_hot, deferred.__deferred_lease, deferred.__deferred_cursor, "
+            "deferred.__deferred, deferred.__deferred_log"
         )
         reader = db.connect()
         prepare_state(db, state)
@@ -224,7 +235,8 @@ def test_what_lies_in_each_queue_is_told_without_reading_all_of_one(db):
 
 
 def test_what_people_ask_is_not_looked_for_among_the_dead(db):
-    """While somebody holds a snapshot, and nothing is removed, is when they ask. With the settings of deferred.__fold() too, which has it written down each minute."""
+    """While somebody holds a snapshot, and nothing is removed, is when they ask. With the settings
+    of deferred.__fold() too, which has it written down each minute."""
     fill(db, 60000)
     db.sql("insert into deferred.__deferred_offer values ('h', 'p', 1, now(), '{other}', '{p 1 2}', '{0}', '{0}')")
     db.sql("vacuum analyze deferred.__deferred_hot")

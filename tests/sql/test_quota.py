@@ -40,7 +40,8 @@ def defer(connection, queue):
 
 def quota(db, creator, n):
     db.sql(
-        "insert into deferred.__deferred_quota values (%s, %s) on conflict (creator) do update set queues = excluded.queues",
+        "insert into deferred.__deferred_quota values (%s, %s) on conflict (creator) do update "
+        "set queues = excluded.queues",
         creator,
         n,
     )
@@ -135,14 +136,16 @@ def test_nobody_without_rights_holds_up_who_adds_a_queue(db, role):
     defer(app, "first")
     locks = ask(
         app,
-        "select classid, objid, objsubid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and granted",
+        "select classid, objid, objsubid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() "
+        "and granted",
     )
     app.commit()
     for classid, objid, objsubid in locks:
         number = (classid, objid) if objsubid == 2 else (classid << 32 | objid,)
+        signed = [n - (1 << 32) if len(number) == 2 and n >= 1 << 31 else n for n in number]
         ask(
             stranger,
-            f"select pg_advisory_lock({', '.join(str(n - (1 << 32) if len(number) == 2 and n >= 1 << 31 else n) for n in number)})",
+            f"select pg_advisory_lock({', '.join(map(str, signed))})",
         )
     ask(app, "select set_config('lock_timeout', '10s', false)")
     assert defer(app, "second")

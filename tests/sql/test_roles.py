@@ -24,7 +24,10 @@ def acting(db, role):
 
 # ---- viewers -----------------------------------------------------------------------------------------
 
-MAY_WRITE = "array(select p.proname from pg_proc p where p.pronamespace = 'deferred'::regnamespace and p.provolatile = 'v' and has_function_privilege(%s, p.oid, 'execute') order by 1)"
+MAY_WRITE = (
+    "array(select p.proname from pg_proc p where p.pronamespace = 'deferred'::regnamespace "
+    "and p.provolatile = 'v' and has_function_privilege(%s, p.oid, 'execute') order by 1)"
+)
 
 
 @pytest.mark.parametrize("role", ["deferred_viewer", "deferred_reader"])
@@ -32,7 +35,8 @@ def test_a_transaction_that_a_viewer_leaves_open_holds_no_lock_that_housekeeping
     # What cannot write cannot lock a row either. A function that is new here belongs into the calls below.
     assert db.one(f"select {MAY_WRITE}::text[]", role) == ["__age_s", "__fold_kept", "schedule_next"]
     db.sql(
-        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) values (1, 1, 'ok', true, now() - interval '3 seconds')"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+        "values (1, 1, 'ok', true, now() - interval '3 seconds')"
     )
     db.sql("update deferred.__deferred_folded set folded_to = now() - interval '1 minute', sampled_at = '-infinity'")
     db.sql(
@@ -41,10 +45,14 @@ def test_a_transaction_that_a_viewer_leaves_open_holds_no_lock_that_housekeeping
     )
     with acting(db, role) as viewer:
         viewer.execute(
-            "select deferred.__fold_kept(), deferred.__age_s(now()), (select count(*) from deferred.schedule_next('@daily'))"
+            "select deferred.__fold_kept(), deferred.__age_s(now()), (select count(*) "
+            "from deferred.schedule_next('@daily'))"
         )
         assert viewer.fetchone()[0] is False
-        held = "select count(*) from pg_locks l where l.pid = %s and l.mode <> 'AccessShareLock' and l.relation is not null"
+        held = (
+            "select count(*) from pg_locks l where l.pid = %s and l.mode <> 'AccessShareLock' "
+            "and l.relation is not null"
+        )
         assert db.one(held, viewer.connection.info.backend_pid) == 0
         viewer.execute("select pg_advisory_lock(hashtextextended('deferred.maintain', 0))")  # as anybody may
         assert db.sql("select attempts, busy from deferred.__fold()") == [(1, False)]
@@ -208,7 +216,8 @@ def pg_user(cursor):
 def test_the_least_tick_of_schedules_is_known_whoever_commits_first(db, roles):
     def least():
         return db.one(
-            "select min(next_tick) = (select min(next_at) from deferred.__deferred_schedule) from deferred.__deferred_state"
+            "select min(next_tick) = (select min(next_at) from deferred.__deferred_schedule) "
+            "from deferred.__deferred_state"
         )
 
     with acting(db, roles["one"]) as late:
@@ -235,7 +244,10 @@ def test_the_least_tick_of_schedules_is_known_whoever_commits_first(db, roles):
 
 # ---- workers -----------------------------------------------------------------------------------------
 
-WORKER = "insert into deferred.__deferred_worker (instance, host, pid, version, {columns}cnt, runners, mode) values ('h:/z#1.1@b', 'z', 1, 'v', {values}0, 0, 'loop')"
+WORKER = (
+    "insert into deferred.__deferred_worker (instance, host, pid, version, {columns}cnt, runners, mode) "
+    "values ('h:/z#1.1@b', 'z', 1, 'v', {values}0, 0, 'loop')"
+)
 LEASE = (
     "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, claimed_at, expires_at) "
     "values ('default', 1, 1, '{{1}}', '[1,1]', '1:1:', true, {claimed}, {expires})"
@@ -243,7 +255,10 @@ LEASE = (
 PLACE = (
     "insert into deferred.__deferred_cursor values ('default', 0, {seq}, {snap}, {snap}, {xid}, {id}, '{{}}', '{{}}')"
 )
-LIMIT = "insert into deferred.__deferred_limit (kind, queue, name, running, tokens, tokens_at) values ('queue', 'limited', '', {running}, {tokens}, {at})"
+LIMIT = (
+    "insert into deferred.__deferred_limit (kind, queue, name, running, tokens, tokens_at) "
+    "values ('queue', 'limited', '', {running}, {tokens}, {at})"
+)
 FORGED = [
     *(
         WORKER.format(columns="started_at, seen_at, ", values=f"'{at}', '{at}', ")
@@ -274,18 +289,24 @@ FORGED = [
             ("'{null, 1}'", "-1e308", "'0001-01-01'"),
         )
     ),
-    "insert into deferred.__deferred_offer (host, origin, catalog, seen_at, fn, plugin, timeout_ms, max_attempts) values ('z', 'z', 1, 'infinity', '{null}', '{}', '{1, 2}', '{}')",
+    "insert into deferred.__deferred_offer (host, origin, catalog, seen_at, fn, plugin, timeout_ms, max_attempts) "
+    "values ('z', 'z', 1, 'infinity', '{null}', '{}', '{1, 2}', '{}')",
     "select deferred.__offer('z', 'z', 1, '{null, f}', '{}', '{-1, 9223372036854775807}', '{2147483647}')",
     "insert into deferred.__deferred_ended (id, what, not_before) values (1, 'o', 'infinity')",
     "insert into deferred.__deferred_ended (id, what, xid) values (1, 'o', '18446744073709551615')",
     "insert into deferred.__deferred_ended (id, what, upto) values (9223372036854775807, 'l', -9223372036854775808)",
     "insert into deferred.__deferred_progress values (1, 1, 9223372036854775807, -1, 't', 'infinity')",
-    "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, started_at, wait_us, run_us, max_rss_kb) "
+    "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at, started_at, wait_us, run_us, "
+    "max_rss_kb) "
     "values (1, 2147483647, 'failed', true, 'infinity', '-infinity', 'NaN', 'infinity', '-infinity')",
-    "update deferred.__deferred_hot set attempt = 2147483647, attempt_base = -2147483648, max_attempts = 1 where fn = 'echo'",
-    "update deferred.__deferred_hot set attempt = 2147483647, attempt_base = 2147483647, suspect = true where fn = 'echo'",
-    "update deferred.__deferred_hot set visible_at = '-infinity', max_attempts = -2147483648, params_bytes = 2147483647 where fn = 'echo'",
-    "update deferred.__deferred_hot set visible_at = 'infinity', due_at = '-infinity', params_bytes = -2147483648 where fn = 'echo'",
+    "update deferred.__deferred_hot set attempt = 2147483647, attempt_base = -2147483648, max_attempts = 1 "
+    "where fn = 'echo'",
+    "update deferred.__deferred_hot set attempt = 2147483647, attempt_base = 2147483647, suspect = true "
+    "where fn = 'echo'",
+    "update deferred.__deferred_hot set visible_at = '-infinity', max_attempts = -2147483648, "
+    "params_bytes = 2147483647 where fn = 'echo'",
+    "update deferred.__deferred_hot set visible_at = 'infinity', due_at = '-infinity', params_bytes = -2147483648 "
+    "where fn = 'echo'",
     "insert into deferred.__deferred_limited values (null), ('nowhere')",
 ]
 
@@ -335,7 +356,8 @@ def test_one_row_that_a_worker_forges_stops_no_other_worker_and_blinds_nobody(db
     db.sql("update deferred.__deferred_worker set ended_at = seen_at where ended_at is null and host <> 'z'")
     db.defer("noop")
     db.sql(
-        "delete from deferred.__deferred_depth; insert into deferred.__deferred_depth values (now(), 'default', 1, 0, 0, false, 100000, false)"
+        "delete from deferred.__deferred_depth; insert into deferred.__deferred_depth "
+        "values (now(), 'default', 1, 0, 0, false, 100000, false)"
     )
     db.sql("update deferred.__deferred_folded set sampled_at = (select max(at) from deferred.__deferred_depth)")
     db.sql("update deferred.__deferred_upkeep set alerts_at = '2000-01-01'")

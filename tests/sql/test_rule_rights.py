@@ -1,5 +1,5 @@
-"""Whose rights a rule's query has, and that it only reads. "Root" below is the superuser the tests log in as: who runs the rule of
-somebody who has hardly any rights, and means him harm."""
+"""Whose rights a rule's query has, and that it only reads. "Root" below is the superuser the tests
+log in as: who runs the rule of somebody who has hardly any rights, and means him harm."""
 
 import os
 
@@ -49,7 +49,8 @@ def add(db, owner, query, name="r", **opts):
     with db.connect() as conn, conn.cursor() as cursor:
         cursor.execute(f"set local role {owner}")
         cursor.execute(
-            "select deferred.__rule_add(%s, %s, 'noop', '{}', 'id', null, null, '{}', 600000, current_setting('search_path'))",
+            "select deferred.__rule_add(%s, %s, 'noop', '{}', 'id', null, null, '{}', 600000, "
+            "current_setting('search_path'))",
             (name, query),
         )
     conn.close()
@@ -92,7 +93,8 @@ def test_a_query_cannot_leave_its_role(db, owner, way):
     add(
         db,
         owner,
-        f"select 1 as id, {owner}.try($q${way}$q$) || {owner}.try('select * from public.secret') as way, current_user::text as who",
+        f"select 1 as id, {owner}.try($q${way}$q$) || {owner}.try('select * "
+        f"from public.secret') as way, current_user::text as who",
     )
     assert run(db).returncode == 0
     [row] = params(db)
@@ -119,7 +121,8 @@ def tenant(db, owner):
 
 # What says to an owner, of things that are not his, as much as it says to who acts.
 ASKS = {
-    "the list of rules": "select string_agg(concat(query, params, last_error), '') from deferred.__rules() where name = 'hers'",
+    "the list of rules": "select string_agg(concat(query, params, last_error), '') from deferred.__rules() "
+    "where name = 'hers'",
     "a rule": "select (deferred.__rule_get('hers', false)).query",
     "a plan": "select plan from deferred.__rule_look('hers', 1) limit 1",
     "the state of a job": "select deferred.__state({job})",
@@ -136,7 +139,8 @@ def test_a_query_is_not_told_what_only_who_runs_it_may_know(db, owner, tenant, a
     db.sql(f"set role {owner}")
     # Not raised by what it asks, but with what it was told.
     db.sql(
-        f"""create function {owner}.tell(fails boolean) returns text language plpgsql {'immutable' if way == 'planned' else 'volatile'} as $$
+        f"""create function {owner}.tell(fails boolean) returns text
+            language plpgsql {'immutable' if way == 'planned' else 'volatile'} as $$
         declare told text;
         begin
             begin
@@ -181,7 +185,8 @@ def test_an_owner_who_may_not_defer_any_more_has_no_rules_run(db, owner):
 
 
 def test_text_of_the_query_is_not_even_parsed_with_the_rights_of_who_runs_it(db, owner):
-    """A constant of a type that holds a domain is checked while the query is parsed, and the check is a function of the owner's."""
+    """A constant of a type that holds a domain is checked while the query is parsed, and the check
+    is a function of the owner's."""
     db.sql(f"set role {owner}")
     db.sql(f"create domain {owner}.trap as text check ({owner}.mark())")
     db.sql(f"create type {owner}.holds as (t {owner}.trap)")
@@ -208,7 +213,8 @@ def test_planning_the_query_has_the_rights_of_its_owner(db, owner):
 
 
 def test_a_search_path_left_behind_catches_nobody(db, owner):
-    """What runs after the query, with the rights of deferred_owner and root, must not look names up where the owner says."""
+    """What runs after the query, with the rights of deferred_owner and root, must not look names up
+    where the owner says."""
     shadows = [
         "length(text)",
         "octet_length(text)",
@@ -226,7 +232,8 @@ def test_a_search_path_left_behind_catches_nobody(db, owner):
     db.sql(f"grant usage on schema {owner} to public")
     for s in shadows:
         db.sql(
-            f"create function {owner}.{s} returns integer language plpgsql as $$ begin perform {owner}.mark(); return 1; end $$"
+            f"create function {owner}.{s} returns integer language plpgsql as $$ begin perform {owner}.mark(); "
+            f"return 1; end $$"
         )
     for left, right in (
         ("text", "text"),
@@ -236,7 +243,8 @@ def test_a_search_path_left_behind_catches_nobody(db, owner):
         ("timestamptz", "interval"),
     ):
         db.sql(
-            f"create function {owner}.eq(a {left}, b {right}) returns boolean language plpgsql as $$ begin return {owner}.mark(); end $$"
+            f"create function {owner}.eq(a {left}, b {right}) returns boolean "
+            f"language plpgsql as $$ begin return {owner}.mark(); end $$"
         )
         for op in ("=", "<>", ">", "<=", "-"):
             db.sql(f"create operator {owner}.{op} (function = {owner}.eq, leftarg = {left}, rightarg = {right})")
@@ -245,7 +253,8 @@ def test_a_search_path_left_behind_catches_nobody(db, owner):
     add(
         db,
         owner,
-        f"""select id, repeat('[', 600) as deep, {owner}.try('set search_path = {owner}, pg_catalog') as t from {owner}.doc""",
+        f"""select id, repeat('[', 600) as deep, {owner}.try('set search_path = {owner}, pg_catalog') as t
+            from {owner}.doc""",
     )
     for args in (["test", "r"], ["run", "r"], ["run", "r", "--json"], ["ls"]):
         result = db.run(["deferred", "rule", *args])
@@ -287,7 +296,8 @@ def test_a_cursor_that_would_run_at_commit_is_refused(db, owner):
 # PostgreSQL 15 lets a query switch transaction_read_only off, and make large objects. Later servers refuse both.
 WRITES_IN_15 = {
     "reset transaction_read_only; insert into {o}.doc values (9, 'x')": "cannot be reset",
-    "set transaction_read_only to default; insert into {o}.doc values (9, 'x'); set transaction_read_only = on": "cannot be reset",
+    "set transaction_read_only to default; insert into {o}.doc values (9, 'x'); "
+    "set transaction_read_only = on": "cannot be reset",
     "select set_config('transaction_read_only', null, false); update {o}.doc set title = ''": "cannot be reset",
     "reset transaction_read_only; alter function pg_temp.__deferred_rule_rows() security invoker": "cannot be reset",
     "reset transaction_read_only; create temp table t ()": "cannot be reset",
@@ -313,7 +323,8 @@ def test_a_query_that_writes_fails_and_has_written_nothing(db, owner, write, why
     db.sql(f"set role {owner}")
     db.sql(f"create sequence {owner}.s")
     db.sql(
-        f"create function {owner}.w() returns integer language plpgsql volatile as $$ begin execute $q${write.format(o=owner)}$q$; return 1; end $$"
+        f"create function {owner}.w() returns integer language plpgsql volatile as $$ begin execute "
+        f"$q${write.format(o=owner)}$q$; return 1; end $$"
     )
     db.sql("reset role")
     add(db, owner, f"select {owner}.w() as id")
@@ -399,7 +410,8 @@ def test_an_owner_without_temporary_objects_is_told(db, owner):
 
 @pytest.mark.parametrize("how", ["invoker", "committed", "absent", "twice"])
 def test_what_is_queued_comes_from_the_function_made_for_it(db, owner, how):
-    """__rule_run() is called by anybody: he must not have a function of his own run with the rights of deferred_owner."""
+    """__rule_run() is called by anybody: he must not have a function of his own run with the rights
+    of deferred_owner."""
     add(db, owner, f"select * from {owner}.doc")
     body = (
         "returns table (key text, params json) language plpgsql as $$ begin create table deferred.taken_over (); "
@@ -435,7 +447,8 @@ def test_a_limit_on_producers_holds_for_rules(db, owner):
     assert run(db).returncode == 0
     # Who runs it is limited as well.
     db.sql(
-        "delete from deferred.__deferred_hot; insert into deferred.__deferred_grant (role, fn) values (session_user, 'echo')"
+        "delete from deferred.__deferred_hot; insert into deferred.__deferred_grant (role, fn) "
+        "values (session_user, 'echo')"
     )
     assert run(db).returncode == 77
     assert db.hot() == 0

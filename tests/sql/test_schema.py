@@ -48,7 +48,8 @@ def test_nobody_but_the_named_roles_may_use_the_schema(db):
     assert (
         db.sql(
             """
-        select c.relname from pg_class c where c.relnamespace = 'deferred'::regnamespace and c.relkind in ('r', 'p', 'v')
+        select c.relname from pg_class c where c.relnamespace = 'deferred'::regnamespace
+        and c.relkind in ('r', 'p', 'v')
           and exists (select from aclexplode(c.relacl) a where a.grantee = 0)"""
         )
         == []
@@ -141,10 +142,12 @@ def test_a_claim_changes_no_indexed_column(db):
 
 
 def test_the_rows_of_a_job_lose_nothing_to_padding(db):
-    """Each byte of them is written for every job, to the log of the server too: columns stand in the order of their widths, what most jobs lack is NULL."""
+    """Each byte of them is written for every job, to the log of the server too: columns stand in
+    the order of their widths, what most jobs lack is NULL."""
     job = db.one("""select deferred.defer('noop', '{"n": 1}')""")
     db.sql(
-        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker, receipt, plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
+        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker, receipt,
+            plugin, wait_us, run_us, user_us, sys_us, max_rss_kb)
               values (%s, 1, 'ok', true, now(), 1, 1, 'sample 1.0 3c81fba5', 40000, 20, 0, 4, 7800)""",
         job,
     )
@@ -156,7 +159,8 @@ def test_the_rows_of_a_job_lose_nothing_to_padding(db):
             )
         ]
         ((size, used),) = db.sql(
-            f"select pg_column_size(t), {' + '.join(f'coalesce(pg_column_size(t.{c}), 0)' for c in columns)} from deferred.{table} t"
+            f"select pg_column_size(t), {' + '.join(f'coalesce(pg_column_size(t.{c}), 0)' for c in columns)} "
+            f"from deferred.{table} t"
         )
         assert (table, size) == (
             table,

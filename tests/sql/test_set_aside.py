@@ -1,5 +1,5 @@
-"""Jobs of functions that no worker has, and queues under limits that give nothing: what a claim costs does not grow with either,
-and none of them is forgotten."""
+"""Jobs of functions that no worker has, and queues under limits that give nothing: what a claim
+costs does not grow with either, and none of them is forgotten."""
 
 import concurrent.futures
 import json
@@ -234,7 +234,8 @@ def spread(db, n, fn="f"):
         r[0]
         for r in db.sql(
             """select deferred.defer(%s, '{}', json_build_object('queue', 'q' || i, 'priority', p))
-                                    from generate_series(1, %s) i, generate_series(0, 9, 9) p where p = 0 or i %% 10 = 0""",
+                                    from generate_series(1, %s) i, generate_series(0, 9, 9) p where p = 0
+                                    or i %% 10 = 0""",
             fn,
             n,
         )
@@ -370,7 +371,8 @@ def test_a_run_finds_the_last_job_beside_many_lanes_that_have_none(db):
 def keys_that_wait(db, n):
     """In as many queues the first job of a key, which waits for its next attempt."""
     db.sql(
-        "select deferred.defer('f', '{}', json_build_object('queue', 'q' || i, 'concurrency_key', 'k', 'key', 'k')) from generate_series(1, %s) i",
+        "select deferred.defer('f', '{}', json_build_object('queue', 'q' || i, 'concurrency_key', 'k', 'key', 'k')) "
+        "from generate_series(1, %s) i",
         n,
     )
     db.sql("update deferred.__deferred_hot set due_at = 'infinity', visible_at = now(), attempt = 1")

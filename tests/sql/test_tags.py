@@ -91,7 +91,8 @@ def test_the_jobs_of_a_tag_are_found_by_an_index_and_others_are_not_in_it(db):
     empty = db.one("select pg_relation_size(%s)", index)
     tagged = [db.defer("f", tags=["rare"]) for _ in range(2)]
     db.sql(
-        "select deferred.defer_many((select json_agg(json_build_object('fn', 'f', 'tags', json_build_array('other', i::text))) from generate_series(1, 300) i))"
+        "select deferred.defer_many((select json_agg(json_build_object('fn', 'f', 'tags', json_build_array('other', "
+        "i::text))) from generate_series(1, 300) i))"
     )
     assert (
         db.one("select pg_relation_size(%s)", index)

@@ -1,4 +1,5 @@
-"""Ticks of schedules become jobs: each once, whoever comes first, whatever clocks do. lib/engine/step/tick.c asks for them."""
+"""Ticks of schedules become jobs: each once, whoever comes first, whatever clocks do.
+lib/engine/step/tick.c asks for them."""
 
 import datetime
 import json
@@ -35,7 +36,8 @@ def ticks(db, name="s"):
         ((t - T) / HOUR, what)
         for t, what in db.sql(
             """
-        select tick, what from deferred.__deferred_tick t join deferred.__deferred_schedule s on s.id = t.schedule where s.name = %s order by tick""",
+        select tick, what from deferred.__deferred_tick t join deferred.__deferred_schedule s
+        on s.id = t.schedule where s.name = %s order by tick""",
             name,
         )
     ]
@@ -89,7 +91,8 @@ def test_a_job_runs_as_its_owner_with_the_options_of_the_schedule_and_knows_its_
     app = role()
     with app.cursor() as cursor:
         cursor.execute(
-            """select deferred.schedule('s', '0 * * * *', 'f', '{"b":  2}', '{"queue": "reports", "priority": 3, "label": "L", "expires": "1h",
+            """select deferred.schedule('s', '0 * * * *', 'f', '{"b":  2}',
+                '{"queue": "reports", "priority": 3, "label": "L", "expires": "1h",
             "max_attempts": 2, "timeout": "5s", "overlap": "queue", "jitter": "10min"}')"""
         )
     app.commit()
@@ -99,10 +102,14 @@ def test_a_job_runs_as_its_owner_with_the_options_of_the_schedule_and_knows_its_
     who = db.one("select session_user from pg_sleep(0)") and f"app_{db.name}"
     due = db.one("select due_at from deferred.__deferred_hot where id = %s", job)
     assert T + HOUR <= due < T + HOUR + datetime.timedelta(minutes=10)
-    assert db.sql(
-        """select created_by, queue, params::text, priority, label, max_attempts, timeout_ms, concurrency_key, expires_at - run_at from deferred.__deferred where id = %s""",
-        job,
-    ) == [(who, "reports", '{"b":  2}', 3, "L", 2, 5000, "schedule:s", HOUR)]
+    assert (
+        db.sql(
+            """select created_by, queue, params::text, priority, label, max_attempts, timeout_ms, concurrency_key,
+            expires_at - run_at from deferred.__deferred where id = %s""",
+            job,
+        )
+        == [(who, "reports", '{"b":  2}', 3, "L", 2, 5000, "schedule:s", HOUR)]
+    )
     assert db.sql("select schedule, tick, previous from deferred.tick(%s)", job) == [("s", T + HOUR, None)]
     # The jitter is the same wherever and whenever it is asked.
     db.sql("delete from deferred.__deferred_tick")
@@ -129,14 +136,16 @@ def test_a_schedule_whose_zone_is_no_longer_known_fails_alone_and_comes_back(db)
     db.sql("update deferred.__deferred_upkeep set schedules_at = '-infinity', repaired_at = '-infinity'")
     db.sql("select deferred.maintain()")
     checked, error = db.sql(
-        "select checked_at > now() - interval '1 minute', last_error from deferred.__deferred_schedule where name = 'bad'"
+        "select checked_at > now() - interval '1 minute', last_error from deferred.__deferred_schedule "
+        "where name = 'bad'"
     )[0]
     assert checked and "Mars/Base" in error
     rows = dict((row[0], row[6]) for row in db.sql(pg.source("schedule_ls").replace("$1", "null")))
     assert "Mars/Base" in rows["bad"] and rows["good"].endswith(":00:00")
     # The moment at which it was looked at again is no tick; those of the hours since it failed are.
     db.sql(
-        "update deferred.__deferred_schedule set zone = 'UTC', rule = '30 * * * *', cron = deferred.__cron_parse('30 * * * *') where name = 'bad'"
+        "update deferred.__deferred_schedule set zone = 'UTC', rule = '30 * * * *', "
+        "cron = deferred.__cron_parse('30 * * * *') where name = 'bad'"
     )
     db.sql(
         "update deferred.__deferred_schedule set next_at = %s, tried_at = %s where name = 'bad'",
@@ -274,7 +283,8 @@ def test_many_at_once_with_rollbacks_deal_with_each_tick_exactly_once(db):
     )
     assert (
         db.sql(
-            """select s.name, t.tick from deferred.__deferred_tick t join deferred.__deferred_schedule s on s.id = t.schedule
+            """select s.name, t.tick from deferred.__deferred_tick t join deferred.__deferred_schedule s
+                on s.id = t.schedule
                      join deferred.__deferred_hot h on h.id = t.job_id where t.what = 'queued' order by 1, 2"""
         )
         == wanted
@@ -387,7 +397,8 @@ def test_the_version_a_start_reads_is_that_of_the_migrations(db):
 
 
 def test_the_first_look_of_a_start_is_not_compiled(db):
-    """What seems dear is, for a hundred times what the look takes. Ten thousand schedules beside it cost nothing, for none is read."""
+    """What seems dear is, for a hundred times what the look takes. Ten thousand schedules beside it
+    cost nothing, for none is read."""
 
     def text(name):
         return pg.source(name)

@@ -18,7 +18,8 @@ class Walker:
         self.db, self.group, self.range, self.lease_ms = db, group, range_, lease_ms
         self.connection = db.connect(application_name="worker")
         self.id = db.one(
-            "insert into deferred.__deferred_worker (instance, host, pid, version) values (%s, 'h', 1, '0') returning id",
+            "insert into deferred.__deferred_worker (instance, host, pid, version) values (%s, 'h', 1, '0') "
+            "returning id",
             f"w{id(self)}",
         )
         self.round, self.steps, self.made, self.live = -1, 0, 0, False
@@ -298,7 +299,8 @@ def test_random_steps_deaths_and_returns_keep_live_tracks_within_the_range(walke
             w.lapse()
         rows = db.sql(
             """select t.worker, t.round, g.round, g.steps from deferred.__deferred_track t
-                         join deferred.__deferred_group g on g.name = t.group_name where t.lease_until > clock_timestamp()"""
+                         join deferred.__deferred_group g on g.name = t.group_name
+                         where t.lease_until > clock_timestamp()"""
         )
         at = [
             round_ * range_ + (begun[worker] if {x.id: x for x in workers}[worker].round == round_ else 0)

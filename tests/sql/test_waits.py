@@ -33,7 +33,8 @@ def end(db, job, outcome="ok"):
     """What a worker does; a claim is not needed for it."""
     db.sql(
         "with h as (delete from deferred.__deferred_hot h where id = %s"
-        " returning id, case when h.watched then deferred.__note_end(id, attempt + 1, %s) else attempt + 1 end as attempt)"
+        " returning id, case when h.watched then deferred.__note_end(id, attempt + 1, %s) else attempt + 1 end as "
+        "attempt)"
         " insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, attempt, %s, true from h",
         job,
         outcome,
@@ -191,8 +192,8 @@ def test_every_way_to_end_is_told(db):
     settle(db)
     db.hold(job["done"], receipt=5)
     db.sql(
-        "prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[], tid[]) as "
-        + pg.source("job_done")
+        "prepare done (int8[], int8[], interval[], interval[], int8[], int8[], int8[], int8[], int8[], text, int8[], "
+        "tid[]) as " + pg.source("job_done")
     )
     db.sql(
         "execute done"
@@ -200,11 +201,12 @@ def test_every_way_to_end_is_told(db):
     )
     db.hold(job["finish"], receipt=6)
     db.sql(
-        "prepare finish (int8[], int8[], text[], text[], int4[], int4[], int8[], int8[], text[], int8[], int8[], int8[], int8[], text[], int8[]) as "
-        + pg.source("job_finish")
+        "prepare finish (int8[], int8[], text[], text[], int4[], int4[], int8[], int8[], text[], int8[], int8[], "
+        "int8[], int8[], text[], int8[]) as " + pg.source("job_finish")
     )
     db.sql(
-        f"execute finish ('{{{job['finish']}}}', '{{6}}', '{{failed}}', '{{no}}', '{{1}}', '{{0}}', '{{2}}', '{{1}}', '{{p}}', '{{0}}', '{{0}}', '{{0}}', '{{0}}', '{{x}}', '{{6}}')"
+        f"execute finish ('{{{job['finish']}}}', '{{6}}', '{{failed}}', '{{no}}', '{{1}}', '{{0}}', '{{2}}', '{{1}}', "
+        f"'{{p}}', '{{0}}', '{{0}}', '{{0}}', '{{0}}', '{{x}}', '{{6}}')"
     )
     db.sql("select deferred.cancel(%s)", job["cancel"])
     db.sql("select deferred.__queue_clear('clear', 0, 1000000, 1000)")
@@ -225,7 +227,8 @@ def test_every_way_to_end_is_told(db):
 
 
 def test_a_locked_row_is_not_waited_for(db):
-    """Neither who ends a job, nor who tells of it, waits for a transaction that cancels another one, or defers to wait for it."""
+    """Neither who ends a job, nor who tells of it, waits for a transaction that cancels another
+    one, or defers to wait for it."""
     first, second = db.defer("a"), db.defer("b")
     with db.connect() as other, other.cursor() as cursor:
         cursor.execute("select deferred.cancel(%s)", (first,))
@@ -235,7 +238,8 @@ def test_a_locked_row_is_not_waited_for(db):
         end(db, second)
         db.sql("select deferred.__settle(1000)")
         assert states(db, waits, free) == ["waiting", "ready"]
-        # However many are locked, whoever else is to be told is told by the next call; and then nobody looks for a while.
+        # However many are locked, whoever else is to be told is told by the next call; and then
+        # nobody looks for a while.
         locked = [db.defer("f", after=first) for _ in range(20)]
         db.sql("select deferred.__settle(15) from generate_series(1, 3)")
         third = db.defer("a")
@@ -267,7 +271,8 @@ def test_a_locked_row_is_not_waited_for(db):
 
 
 def test_what_is_put_off_costs_one_row_however_many_it_waits_for(db):
-    """A producer whose open transaction has the row of a job, or of one parent, slows nobody down by the number of its parents."""
+    """A producer whose open transaction has the row of a job, or of one parent, slows nobody down
+    by the number of its parents."""
 
     def cost():
         db.sql("update deferred.__deferred_ended set not_before = '-infinity' where late")
@@ -342,7 +347,8 @@ def test_who_is_deferred_after_a_retry_is_not_told_of_the_end_before(db):
 
 
 def test_dead_notes_are_not_walked_over(db):
-    """Under a snapshot that is held, and beside a transaction that stays open; what that one noted is told all the same."""
+    """Under a snapshot that is held, and beside a transaction that stays open; what that one noted
+    is told all the same."""
 
     def pages(what):
         plan = db.one(f"explain (analyze, buffers, format json) {what}")[0]["Plan"]

@@ -1,4 +1,5 @@
-"""deferred_web on a port of its own, and four people with logins. Their roles are the cluster's, so they are made once."""
+"""deferred_web on a port of its own, and four people with logins. Their roles are the cluster's, so
+they are made once."""
 
 import base64
 import contextlib
@@ -89,7 +90,8 @@ def people(admin):
             admin.execute("create role password_people")
     for who, role in PEOPLE.items():
         admin.execute(
-            f"create role {Web.login(who)} login password '{PASSWORD}' in role {', '.join(filter(None, ['password_people', role]))}"
+            f"create role {Web.login(who)} login password '{PASSWORD}' in role "
+            f"{', '.join(filter(None, ['password_people', role]))}"
         )
     yield
     for who in PEOPLE:

@@ -1,5 +1,5 @@
-"""The pages in a real browser: tests/web/browser/look.mjs. Minutes on a busy machine, so by `make check-web` alone, which installs what it takes and says so
-in DEFERRED_BROWSER."""
+"""The pages in a real browser: tests/web/browser/look.mjs. Minutes on a busy machine, so by `make
+check-web` alone, which installs what it takes and says so in DEFERRED_BROWSER."""
 
 import json
 import os
@@ -29,7 +29,8 @@ def test_people_can_read_and_use_each_page(web, db):
     db.sql("select deferred.defer('noop', '{}', '{\"queue\": \"mail\"}') from generate_series(1, 60)")
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'noop')")
     db.sql(
-        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'bulk')) from generate_series(1, 1500)))"
+        "select deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'bulk')) "
+        "from generate_series(1, 1500)))"
     )
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "images")  # as much as advice takes
     assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0

@@ -1,4 +1,5 @@
-"""A queue is cleared from its page: by operators who type its name, step by step, but for what somebody holds; each step and each refusal is written down."""
+"""A queue is cleared from its page: by operators who type its name, step by step, but for what
+somebody holds; each step and each refusal is written down."""
 
 import html
 import re
@@ -14,7 +15,8 @@ HOSTILE = "<script>alert(1)</script>\"'&\u202e"
 
 def fill(db, n):
     db.sql(
-        "select deferred.defer_many((select json_agg(json_strip_nulls(json_build_object('fn', 'noop', 'queue', 'bulk', 'delay', case when i %% 2 = 0 then '1h' end))) "
+        "select deferred.defer_many((select json_agg(json_strip_nulls(json_build_object('fn', 'noop', 'queue', "
+        "'bulk', 'delay', case when i %% 2 = 0 then '1h' end))) "
         "from generate_series(1, %s) i))",
         n,
     )

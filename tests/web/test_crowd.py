@@ -91,7 +91,8 @@ def test_a_login_has_a_share_and_who_waits_too_long_is_told(start_web, db):
         harness.wait_for(
             lambda: at_work.append(
                 db.one(
-                    "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+                    "select count(*) from pg_stat_activity where datname = current_database() "
+                    "and wait_event = 'PgSleep'"
                 )
             )
             or all(a.done() for a in answers),

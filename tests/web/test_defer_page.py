@@ -1,4 +1,5 @@
-"""A job is deferred from a page: by operators, with all that deferred.defer() checks; what is refused stays in the form, quoted and escaped, and is written down."""
+"""A job is deferred from a page: by operators, with all that deferred.defer() checks; what is
+refused stays in the form, quoted and escaped, and is written down."""
 
 import html
 import json
@@ -53,7 +54,8 @@ def test_an_operator_defers_a_job_and_comes_to_its_page(web, db):
         headers["Location"]
     )
     assert db.sql(
-        "select fn, queue, params::text, label, key, priority, max_attempts, timeout_ms, created_by, expires_at - created_at = interval '2 days', run_at - created_at = interval '1 hour' "
+        "select fn, queue, params::text, label, key, priority, max_attempts, timeout_ms, created_by, "
+        "expires_at - created_at = interval '2 days', run_at - created_at = interval '1 hour' "
         "from deferred.__deferred where id = %s",
         job,
     ) == [("echo", "few", params, HOSTILE, "k 1", -3, 4, 90000, web.login("opal"), True, True)]

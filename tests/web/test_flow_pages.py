@@ -1,4 +1,5 @@
-"""Pages of deferred_web about flows: what became of them, a picture of what waits for what, where a job stands, and what operators do to them."""
+"""Pages of deferred_web about flows: what became of them, a picture of what waits for what, where a
+job stands, and what operators do to them."""
 
 import json
 import re
@@ -104,7 +105,8 @@ def test_flows_are_paged_and_one_shows_its_jobs_and_what_they_wait_for(web, db):
 
 def test_a_large_flow_is_paged_and_cancelled_step_by_step(web, db):
     flow = db.one(
-        "select deferred.defer_flow((select json_build_object('jobs', json_agg(json_build_object('fn', 'noop'))) from generate_series(1, 2300)))"
+        "select deferred.defer_flow((select json_build_object('jobs', json_agg(json_build_object('fn', 'noop'))) "
+        "from generate_series(1, 2300)))"
     )
     ids = [row[0] for row in db.sql("select id from deferred.flow_jobs(%s)", flow)]
     page = web.json(f"/flow/{flow}.json", "vic")

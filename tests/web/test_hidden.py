@@ -18,7 +18,8 @@ def web(start_web):
 def die(db, error):
     """All jobs there are die of it."""
     db.sql(
-        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
+        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, "
+        "attempt, outcome, final, error) "
         "select id, 1, 'failed', true, %s from h",
         error,
     )

@@ -1,4 +1,5 @@
-"""The pages that say what `deferred doctor` and `deferred advise` print: the same words, for each right, worked out once a minute, while other pages go on."""
+"""The pages that say what `deferred doctor` and `deferred advise` print: the same words, for each
+right, worked out once a minute, while other pages go on."""
 
 import copy
 import html
@@ -72,7 +73,8 @@ def test_what_is_found_is_what_the_command_finds_and_is_kept_for_its_role(web, d
     db.defer("nosuch")
     db.sql("select deferred.schedule('nightly', '0 3 * * *', 'noop')")
     db.sql(
-        "update deferred.__deferred_schedule set last_what = 'failed', last_error = '<script>alert(1)</script>', last_at = now() - interval '30 hours'"
+        "update deferred.__deferred_schedule set last_what = 'failed', last_error = '<script>alert(1)</script>', "
+        "last_at = now() - interval '30 hours'"
     )
     told = web.json("/doctor.json")
     wrong = {c["check"]: c for c in told["checks"] if c["status"] != "ok"}
@@ -184,8 +186,10 @@ def test_advice_begins_with_what_the_lines_of_today_give(web, db):
     """Where workers of the last day tell by which they were started."""
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "mail")
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, runners, mode) "
-        "select 'a:/run/d.pid#1.1@1', 'a', 1, '1', t, t, t, 3, 1, 'run' from generate_series(now() - interval '3 hours', now(), interval '5 min') t"
+        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, cnt, "
+        "runners, mode) "
+        "select 'a:/run/d.pid#1.1@1', 'a', 1, '1', t, t, t, 3, 1, 'run' "
+        "from generate_series(now() - interval '3 hours', now(), interval '5 min') t"
     )
     by_command = command(db, "advise")["today"]
     told = asked(web, "/advice.json", "vic")["advice"]["today"]
@@ -198,15 +202,16 @@ def test_advice_begins_with_what_the_lines_of_today_give(web, db):
     ]
     shown = text_of(web.page("/advice"))
     assert re.search(
-        r"today\s+95 % of the jobs start within \S+, the longest wait is \S+, in a replay of the log with the crontab lines of the last day\s+"
-        + re.escape(told["lines"][0]),
+        r"today\s+95 % of the jobs start within \S+, the longest wait is \S+, in a replay of the log with the crontab "
+        r"lines of the last day\s+" + re.escape(told["lines"][0]),
         shown,
     ), shown
     assert shown.index("today") < shown.index("Crontab lines")
 
 
 def test_metrics_are_worked_out_once_for_all_who_may_read_them(web, db):
-    """The second of two within five seconds is answered though the figures are locked away, to those alone who may have them."""
+    """The second of two within five seconds is answered though the figures are locked away, to
+    those alone who may have them."""
     while True:
         began = time.monotonic()
         first = web.page("/metrics", "vic")

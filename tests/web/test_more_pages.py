@@ -1,4 +1,5 @@
-"""Pages of deferred_web about one function and about recurring jobs, and the forms of limits: what they show to whom, and what is done by them."""
+"""Pages of deferred_web about one function and about recurring jobs, and the forms of limits: what
+they show to whom, and what is done by them."""
 
 import html
 import json
@@ -288,8 +289,10 @@ def test_jobs_are_found_by_what_they_said_by_those_who_may_read_it(start_web, db
     web = start_web('hide_params = "echo"')
     jobs = [db.defer(fn, max_attempts=1) for fn in ("fail", "fail", "echo", "fail")]
     db.sql(
-        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
-        "select id, 1, 'failed', true, case when id = %s then 'Another' else 'No order ' || id || E' of \\'x%%y\\'\nline 2' end from h",
+        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, "
+        "attempt, outcome, final, error) "
+        "select id, 1, 'failed', true, case when id = %s then 'Another' else 'No order ' || id || E' of "
+        "\\'x%%y\\'\nline 2' end from h",
         jobs[3],
     )
     db.defer("fail")
@@ -400,10 +403,12 @@ def test_a_build_is_held_against_the_one_before_it_with_what_is_chance(web, db):
 
 def test_all_jobs_of_a_search_are_retried_or_cancelled_step_by_step(web, db):
     db.sql(
-        "select deferred.defer_many((select json_agg(json_build_object('fn', 'fail', 'label', '<b>l', 'tags', json_build_array('t', 'u'))) from generate_series(1, 2300)))"
+        "select deferred.defer_many((select json_agg(json_build_object('fn', 'fail', 'label', '<b>l', 'tags', "
+        "json_build_array('t', 'u'))) from generate_series(1, 2300)))"
     )
     db.sql(
-        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed', true from h"
+        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, "
+        "attempt, outcome, final) select id, 1, 'failed', true from h"
     )
     other = [db.defer("noop", key=f"k{i}") for i in range(3)]
     search = "state=dead&fn=fail&q=label%3A%22%3Cb%3El%22+tag%3At&since=1h"
@@ -518,7 +523,8 @@ def test_pages_about_the_dead_look_at_a_bounded_number_of_them(web, db):
         "select deferred.defer_many((select json_agg(json_build_object('fn', 'fail')) from generate_series(1, 4000)))"
     )
     db.sql(
-        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final) select id, 1, 'failed', true from h"
+        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, "
+        "attempt, outcome, final) select id, 1, 'failed', true from h"
     )
     told = web.json("/.json", "vic")
     assert told["dead_last_hour"] == 301 and "<b>301+</b>" in web.page("/", "vic")
@@ -533,8 +539,10 @@ def test_all_dead_jobs_with_one_error_are_retried_from_their_group(web, db):
     )
     other = db.defer("fail"), db.defer("echo")
     db.sql(
-        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, attempt, outcome, final, error) "
-        "select id, 1, 'failed', true, case when id = any (%s) then 'another' else regexp_replace(%s, '17', id::text) || E'\nline 2' end from h",
+        "with h as (delete from deferred.__deferred_hot returning id) insert into deferred.__deferred_log (job_id, "
+        "attempt, outcome, final, error) "
+        "select id, 1, 'failed', true, case when id = any (%s) then 'another' else regexp_replace(%s, '17', "
+        "id::text) || E'\nline 2' end from h",
         list(other),
         hostile,
     )
@@ -598,8 +606,10 @@ def test_measures_that_cannot_be_are_shown_as_some_that_can(web, db):
     """They are what a role wrote that may record attempts."""
     job = db.defer("noop")
     db.sql(
-        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, wait_us, run_us, user_us, sys_us, max_rss_kb)
-              select %s, i, 'failed', false, now(), x, x, x, x, x from unnest('{NaN,Infinity,-Infinity,3e38,-3e38,-1}'::real[]) with ordinality m(x, i)""",
+        """insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, wait_us, run_us,
+            user_us, sys_us, max_rss_kb)
+              select %s, i, 'failed', false, now(), x, x, x, x, x
+              from unnest('{NaN,Infinity,-Infinity,3e38,-3e38,-1}'::real[]) with ordinality m(x, i)""",
         job,
     )
     attempts = {

@@ -13,7 +13,8 @@ def ids(web, q, who="opal", **more):
 
 def scans(db):
     return db.one(
-        "select coalesce(sum(idx_scan), 0)::int from pg_stat_user_indexes where indexrelname ~ '^__deferred_[0-9]+_search_'"
+        "select coalesce(sum(idx_scan), 0)::int from pg_stat_user_indexes "
+        "where indexrelname ~ '^__deferred_[0-9]+_search_'"
     )
 
 
@@ -81,7 +82,8 @@ def test_it_goes_on_page_by_page_over_partitions(web, db):
 def test_a_common_value_is_looked_at_in_bounded_steps_by_the_index_alone(web, db):
     """Not by the primary key, and not all of them put in order: as EXPLAIN has it of the statement that is sent."""
     db.sql(
-        """insert into deferred.__deferred (id, queue, fn, params, label) select g, 'default', 'noop', '{}', case when g % 2 = 0 then 'many' else 'one ' || g end
+        """insert into deferred.__deferred (id, queue, fn, params, label) select g, 'default', 'noop', '{}',
+            case when g % 2 = 0 then 'many' else 'one ' || g end
               from generate_series(1, 60000) g"""
     )
     assert db.run(["deferred", "index", "add", "label"]).returncode == 0
@@ -106,7 +108,8 @@ def test_a_common_value_is_looked_at_in_bounded_steps_by_the_index_alone(web, db
         "%s",
     ]
     db.sql(
-        "set jit = off; set search_path = pg_catalog, pg_temp; set enable_bitmapscan = off; set enable_seqscan = off; set plan_cache_mode = force_custom_plan"
+        "set jit = off; set search_path = pg_catalog, pg_temp; set enable_bitmapscan = off; set enable_seqscan = off; "
+        "set plan_cache_mode = force_custom_plan"
     )
     db.sql(f"prepare w ({', '.join(kinds)}) as {text}".replace("%", "%%"))
     for label, most in (("many", 10000), ("one 33", 1), ("none", 0)):

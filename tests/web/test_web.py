@@ -1,4 +1,5 @@
-"""deferred_web over HTTP: who gets in, who sees and does what, what is refused, and that nothing of what others wrote becomes markup."""
+"""deferred_web over HTTP: who gets in, who sees and does what, what is refused, and that nothing of
+what others wrote becomes markup."""
 
 import base64
 import concurrent.futures
@@ -166,7 +167,8 @@ def test_a_viewer_sees_no_params_errors_and_results_and_a_reader_none_of_functio
 def test_jobs_are_found_and_paged_by_all_that_is_offered(web, db):
     with db.connect() as c, c.cursor() as cursor:
         cursor.execute(
-            "select deferred.defer('noop', '{}', json_build_object('label', 'order ' || i, 'key', 'k' || i, 'queue', case when i <= 20 then 'few' else 'many' end)) from generate_series(1, 120) i"
+            "select deferred.defer('noop', '{}', json_build_object('label', 'order ' || i, 'key', 'k' || i, 'queue', "
+            "case when i <= 20 then 'few' else 'many' end)) from generate_series(1, 120) i"
         )
         ids = [row[0] for row in cursor]
 
@@ -189,14 +191,16 @@ def test_jobs_are_found_and_paged_by_all_that_is_offered(web, db):
         after = answer.get("after")
     assert walked == ids[::-1]
     tagged = db.one(
-        "select deferred.defer('noop', '{\"customer\": {\"id\": 4711}, \"x\": [\"a b\"]}', '{\"tags\": [\"red\", \"big one\"]}')"
+        "select deferred.defer('noop', '{\"customer\": {\"id\": 4711}, \"x\": [\"a b\"]}', '{\"tags\": [\"red\", "
+        "\"big one\"]}')"
     )
     poison = db.one(
         "select deferred.defer('noop', '{\"customer\": {\"id\": 4711}, \"x\": \"\\u0000\"}', '{\"tags\": [\"red\"]}')"
     )
     mail = db.one("select deferred.send_mail('ann@example.org', 'Thank you', 'x')")
     traced = db.one(
-        "select deferred.defer('noop', '{}', '{\"traceparent\": \"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}')"
+        "select deferred.defer('noop', '{}', '{\"traceparent\": "
+        "\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}')"
     )
     assert "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01</bdi></dd>" in web.page(
         f"/jobs/{traced}"
@@ -361,7 +365,8 @@ def test_nobody_acts_on_a_page_for_looking_and_a_proxy_says_who_it_is(start_web,
         f"/jobs/{job}"
     )
     proxied = start_web(
-        f'auth = proxy\nproxies = "127.0.0.1"\nusers = "ann:deferred_operator, bob:deferred_viewer, eve:deferred_owner"\nhosts = "jobs.example.org"'
+        f'auth = proxy\nproxies = "127.0.0.1"\nusers = "ann:deferred_operator, bob:deferred_viewer, '
+        f'eve:deferred_owner"\nhosts = "jobs.example.org"'
     )
     assert [proxied.ask("/", None, X_Forwarded_User=who)[0] for who in ("ann", "bob", "eve", "zoe", None)] == [
         200,
@@ -430,7 +435,8 @@ def test_the_kernel_says_who_is_at_a_unix_socket(db, people):
 def test_no_function_that_a_producer_made_is_called_by_who_looks(web, db):
     """Of those in public one that takes just what is given is nearer than what takes anything."""
     db.sql(
-        "insert into deferred.__deferred_queue (name) select 'other' where not exists (select from deferred.__deferred_queue where name = 'other')"
+        "insert into deferred.__deferred_queue (name) select 'other' where not exists (select "
+        "from deferred.__deferred_queue where name = 'other')"
     )
     waiting, failed = db.defer("echo", '{"a": 1}'), db.defer("fail", max_attempts=1, queue="other")
     assert db.run(["check_deferred", "--queue", "other"]).returncode == 0
@@ -441,9 +447,8 @@ def test_no_function_that_a_producer_made_is_called_by_who_looks(web, db):
     ):
         kind = "json" if name.startswith("json") else "text"
         db.sql(
-            f"create function public.{name}({args}) returns {kind} language plpgsql as $$ begin raise exception 'called'; end $$".replace(
-                "%", "%%"
-            )
+            f"create function public.{name}({args}) returns {kind} "
+            f"language plpgsql as $$ begin raise exception 'called'; end $$".replace("%", "%%")
         )
     db.sql(f"alter database {db.name} set track_functions = 'all'")
     for args in (
@@ -467,9 +472,8 @@ def test_no_function_that_a_producer_made_is_called_by_who_looks(web, db):
     for path in ("/", "/queues/default", f"/jobs/{waiting}", f"/jobs/{failed}", "/metrics"):
         assert "called" not in web.page(path)
     db.sql(
-        "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like 'deferred%%' and datname = current_database()".replace(
-            "%%", "%"
-        )
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like 'deferred%%' "
+        "and datname = current_database()".replace("%%", "%")
     )
     assert db.sql("select funcname, calls from pg_stat_user_functions where schemaname = 'public'") == []
 
@@ -483,7 +487,8 @@ def test_a_page_reads_once_what_lies_in_the_queues(web, db, path):
 
     def told():
         db.sql(
-            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()"
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' "
+            "and datname = current_database()"
         )
         return dict(
             db.sql(
@@ -498,8 +503,10 @@ def test_a_page_reads_once_what_lies_in_the_queues(web, db, path):
 
 def test_a_host_that_is_missed_stands_on_the_first_page_and_is_looked_for_once_a_minute(web, db):
     db.sql(
-        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, mode) select h || ':/run/<d>.pid#1', h, 1, '1', t, t, t, 'run' "
-        "from (values ('a', 0), ('b', 25)) v(h, ago), generate_series(now() - interval '3 hours', now() - ago * interval '1 min', interval '1 min') t"
+        "insert into deferred.__deferred_worker (instance, host, pid, version, started_at, seen_at, ended_at, "
+        "mode) select h || ':/run/<d>.pid#1', h, 1, '1', t, t, t, 'run' "
+        "from (values ('a', 0), ('b', 25)) v(h, ago), generate_series(now() - interval '3 hours', now() - ago * "
+        "interval '1 min', interval '1 min') t"
     )
     told = "<bdi>check_deferred on host b has stopped, while others still run</bdi>"
     assert (
@@ -705,7 +712,8 @@ def test_killed_in_any_moment_it_leaves_nothing_behind(start_web, db):
         start_web.started.remove(web)
         harness.wait_for(
             lambda: db.one(
-                "select count(*) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()"
+                "select count(*) from pg_stat_activity where application_name = 'deferred_web' "
+                "and datname = current_database()"
             )
             == 0,
             20,
@@ -725,7 +733,10 @@ def test_another_user_of_the_machine_learns_nothing(db, people, start_web):
     os.chmod(db.dir, 0o711), os.chmod(place, 0o711)
     web = db.spawn(["deferred_web", "--listen", os.path.join(place, "s"), "--auth", "none"])
     harness.wait_for(lambda: "listening on" in web.output() or not web.alive(), what="a listening deferred_web")
-    ask = "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'GET /jobs HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n'); print(s.makefile().read())"
+    ask = (
+        "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'GET /jobs "
+        "HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n'); print(s.makefile().read())"
+    )
     done = {
         uid: subprocess.run(
             ["/usr/bin/python3", "-c", ask, os.path.join(place, "s")],
@@ -752,7 +763,8 @@ def test_a_login_gets_no_page_that_was_made_for_another(web, db):
     assert db.run(["check_deferred"]).returncode == 0
     job = db.defer("noop")
     db.sql(
-        f"create role seer_{os.getpid()} login password '{web.PASSWORD}' in role password_people, deferred_viewer, pg_read_all_stats"
+        f"create role seer_{os.getpid()} login password '{web.PASSWORD}' in role password_people, deferred_viewer, "
+        f"pg_read_all_stats"
     )
     holder = db.connect()
     holder.cursor().execute("select 'a secret query' from deferred.__deferred_hot for update")
@@ -766,20 +778,24 @@ def test_a_login_gets_no_page_that_was_made_for_another(web, db):
     finally:
         holder.close()
         db.sql(
-            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' and datname = current_database()"
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'deferred_web' "
+            "and datname = current_database()"
         )
         db.sql(f"drop role {seer}")
 
 
 def test_jobs_of_a_time_are_found_beneath_many_newer_ones(web, db):
     db.sql(
-        "insert into deferred.__deferred (id, queue, fn, params, created_at) select nextval('deferred.__deferred_id_seq'), 'default', 'noop', '{}', now() - (40001 - i) * interval '1 minute' "
+        "insert into deferred.__deferred (id, queue, fn, params, "
+        "created_at) select nextval('deferred.__deferred_id_seq'), 'default', 'noop', '{}', "
+        "now() - (40001 - i) * interval '1 minute' "
         "from generate_series(1, 40000) i; analyze deferred.__deferred"
     )
     ids = [
         row[0]
         for row in db.sql(
-            "select id from deferred.__deferred where created_at between now() - interval '601 hours' and now() - interval '600 hours' order by id desc"
+            "select id from deferred.__deferred where created_at between now() - interval '601 hours' "
+            "and now() - interval '600 hours' order by id desc"
         )
     ]
     assert len(ids) == 60
@@ -803,7 +819,8 @@ def test_jobs_of_a_time_are_found_beneath_many_newer_ones(web, db):
 def test_a_search_reads_no_more_than_it_looks_at(db):
     """Of what the planner knows nothing of it takes a small share to be meant, and would sort it."""
     db.sql(
-        "insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), 'default', 'noop', '{}' from generate_series(1, 60000); analyze deferred.__deferred"
+        "insert into deferred.__deferred (id, queue, fn, params) select nextval('deferred.__deferred_id_seq'), "
+        "'default', 'noop', '{}' from generate_series(1, 60000); analyze deferred.__deferred"
     )
     for name, more in (("web_jobs", ", null"), ("web_jobs_params", ", array['x'], '1', array[]::text[], null, null")):
         text = pg.source(name)
@@ -816,11 +833,13 @@ def test_a_search_reads_no_more_than_it_looks_at(db):
                 cursor.execute("set jit = off; set enable_bitmapscan = off; set plan_cache_mode = force_custom_plan")
                 cursor.execute(f"prepare x as {text}")
                 cursor.execute(
-                    f"execute x(null, null, null, 50, null, 'nothing', null, null, null, {since}, {until}, 10000, 'true', null, null{more})"
+                    f"execute x(null, null, null, 50, null, 'nothing', null, null, null, {since}, {until}, 10000, "
+                    f"'true', null, null{more})"
                 )
                 assert len(cursor.fetchall()) <= 1
                 cursor.execute(
-                    "select sum(seq_tup_read + idx_tup_fetch) from pg_stat_xact_user_tables where relname like '\\_\\_deferred\\_0' or relname = '__deferred_default'"
+                    "select sum(seq_tup_read + idx_tup_fetch) from pg_stat_xact_user_tables "
+                    "where relname like '\\_\\_deferred\\_0' or relname = '__deferred_default'"
                 )
                 assert cursor.fetchone()[0] < 11000, (name, since)
 

@@ -51,7 +51,8 @@ KEEPS = {
     "graphile": [
         "the row of a job is deleted when it is done: no history",
         "functions run in the worker's own process, on its one thread; one that blocks holds up the others",
-        "no receipt: a completion deletes the row by its id; what a dead worker had fetched (up to 500) comes back after 4 hours",
+        "no receipt: a completion deletes the row by its id; what a dead worker had fetched (up to 500) comes back "
+        "after 4 hours",
         "completions wait in memory for the batch; those of a worker killed meanwhile are run again",
     ],
     "boss": [
@@ -248,7 +249,8 @@ class Graphile(System):
 
     def add_jobs(self, n):
         self.sql(
-            "select count(*) from graphile_worker.add_jobs(array_fill(json_populate_record(null::graphile_worker.job_spec,"
+            "select count(*) from "
+            "graphile_worker.add_jobs(array_fill(json_populate_record(null::graphile_worker.job_spec,"
             " json_build_object('identifier', 'noop', 'payload', %s::json)), array[%s]))",
             PAYLOAD,
             n,
@@ -313,7 +315,8 @@ class Graphile(System):
 
 
 class Boss(System):
-    """pg-boss: batches of 1,000, two loops of fetch() and complete() in a process, so that one waits while the other works."""
+    """pg-boss: batches of 1,000, two loops of fetch() and complete() in a process, so that one
+    waits while the other works."""
 
     script = "boss.mjs"
     processes = (1, 2, 4)
@@ -348,7 +351,8 @@ class Boss(System):
 
     def times(self, workers):
         rows = self.sql(
-            "select extract(epoch from completed_on) from (select completed_on, row_number() over (order by completed_on) as n"
+            "select extract(epoch from completed_on) from (select completed_on, "
+            "row_number() over (order by completed_on) as n"
             " from pgboss.job where state = 'completed') x where n % 1000 = 1 order by 1"
         )
         return [float(t) for t, in rows]
@@ -661,7 +665,8 @@ class Bench:
 
     def held(self):
         title(
-            f"{self.args.held:,} no-op jobs beside a held REPEATABLE READ reader; late/early: the last fifth's speed to an early one's"
+            f"{self.args.held:,} no-op jobs beside a held REPEATABLE READ reader; late/early: the last fifth's speed "
+            f"to an early one's"
         )
         self.execute_rows("held", self.in_turns(self.ways(self.args.held, best=True, held=True)))
 
@@ -671,7 +676,8 @@ class Bench:
         for (name, way), value in values.items():
             ratio = value / peer if peer and name == "ours" else None
             print(
-                f"  {TITLE[name] + ': ' + way:<52}{value:>12,.0f} {unit:<8}{f'{ratio:.2f} to best peer' if ratio else ''}",
+                f"  {TITLE[name] + ': ' + way:<52}{value:>12,.0f} "
+                f"{unit:<8}{f'{ratio:.2f} to best peer' if ratio else ''}",
                 flush=True,
             )
             self.figures.setdefault(group, []).append(
@@ -812,11 +818,13 @@ def node_version():
         said = subprocess.run([NODE, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError) as e:
         sys.exit(
-            f"bench-peers: cannot run node: {e}\nhint: install node 20 or newer, or name it: make bench-peers NODE=/path/to/node"
+            f"bench-peers: cannot run node: {e}\nhint: install node 20 or newer, or name it: make bench-peers "
+            f"NODE=/path/to/node"
         )
     if int(re.match(r"v(\d+)", said).group(1)) < 20:
         sys.exit(
-            f"bench-peers: \"{NODE}\" is node {said}\nhint: install node 20 or newer, or name it: make bench-peers NODE=/path/to/node"
+            f"bench-peers: \"{NODE}\" is node {said}\nhint: install node 20 or newer, or name it: make bench-peers "
+            f"NODE=/path/to/node"
         )
     return said
 

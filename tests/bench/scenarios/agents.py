@@ -34,7 +34,8 @@ def run(b):
         b.report.row(
             f"{jobs:,} jobs, {n} instance(s), against the best number", value, "jobs/s", best, least=AIMS.get(n)
         )
-    # What a start costs is paid once each, and 50 of them cost as much as some hundred thousand jobs: so where there is more to do, they are nearer.
+    # What a start costs is paid once each, and 50 of them cost as much as some hundred thousand
+    # jobs: so where there is more to do, they are nearer.
     b.report.row(f"{many:,} jobs, {COUNTS[-1]} instances, against 2", longer[COUNTS[-1]], "jobs/s", longer[2])
     b.report.row(f"a start, of {COUNTS[-1]} at once that share {few:,} jobs", start * 1000, "ms")
     b.report.chart(

@@ -1,4 +1,5 @@
-"""One job a transaction, durable: from C and from SQL, against the two rows of a job stored in one statement, with nothing around them."""
+"""One job a transaction, durable: from C and from SQL, against the two rows of a job stored in one
+statement, with nothing around them."""
 
 import svg
 from plain import DEFER, INSERT_BARE, INSERT_ROWS, Plain

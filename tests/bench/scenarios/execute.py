@@ -1,4 +1,5 @@
-"""No-op jobs: over batch size and number of processes, against plain SQL that does the same row work, in both designs."""
+"""No-op jobs: over batch size and number of processes, against plain SQL that does the same row
+work, in both designs."""
 
 import os
 import os

@@ -36,8 +36,9 @@ def held(db, what, own):
 
 
 def over_time(db, table, worker="()"):
-    """[(second, jobs/s)] of whole seconds, or tenths where there are few; and jobs/s of the last fifth. What is done when the first
-    worker has made all its attempts does not count: the others have the machine for themselves then, and come to less.
+    """[(second, jobs/s)] of whole seconds, or tenths where there are few; and jobs/s of the last
+    fifth. What is done when the first worker has made all its attempts does not count: the others
+    have the machine for themselves then, and come to less.
     """
     seconds, n, late = db.sql(
         f"with e as (select min(z) as z from (select max(finished_at) as z from {table} group by {worker}) w),"
@@ -114,7 +115,8 @@ def work_held(b, db, jobs, batch):
             lasts[what].append(last)
             curves[what] = curve
             b.say(
-                f"round {i + 1} of {b.rounds}, batch {batch}, {HOLDERS[what]}: {done / seconds:,.0f}/s, in the last fifth {last:,.0f}/s"
+                f"round {i + 1} of {b.rounds}, batch {batch}, {HOLDERS[what]}: {done / seconds:,.0f}/s, in the last "
+                f"fifth {last:,.0f}/s"
             )
     for name, unit, figures, least in (
         (f"last fifth of {jobs:,} jobs, batch {batch}", "jobs/s", lasts, 0.95),

@@ -39,7 +39,8 @@ def fill(b, db, names, rows):
     for i, (name, low, high) in enumerate(names):
         some = rows // len(names)
         db.sql(
-            f"""insert into deferred.{name} (job_id, attempt, outcome, final, started_at, finished_at, worker, receipt, plugin,
+            f"""insert into deferred.{name} (job_id, attempt, outcome, final, started_at, finished_at, worker,
+                receipt, plugin,
                 wait_us, run_us, user_us, sys_us, max_rss_kb)
             select {first} + n, 1, 'ok', true, at, at, 1, n, 'sample', 1, 1, 1, 1, 5000
             from (select '{low} 00:00+00'::timestamptz as low, least('{high} 00:00+00', now()) as high) week,

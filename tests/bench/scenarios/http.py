@@ -1,5 +1,6 @@
-"""Messages over HTTP: put, and get with delete, by the stock Node client and by a loop in C, every request signed; against
-azurite driven by the same clients, and against plain SQL that does the same to tables of our columns."""
+"""Messages over HTTP: put, and get with delete, by the stock Node client and by a loop in C, every
+request signed; against azurite driven by the same clients, and against plain SQL that does the same
+to tables of our columns."""
 
 import contextlib
 import json
@@ -26,12 +27,15 @@ ENV = {**base_env(), "ACCOUNT": ACCOUNT, "KEY": KEY}
 
 # What a put and a get with its delete are in SQL: rows of 100 bytes, one transaction for each request.
 PUT = (
-    "with i as (select nextval('plain.id') as id), h as (insert into plain.hot (id, queue, visible_at) select id, 'q', now() from i)"
+    "with i as (select nextval('plain.id') as id), h as (insert into plain.hot (id, queue, visible_at) select id, "
+    "'q', now() from i)"
     " insert into plain.job (id, queue, params) select id, 'q', to_json(repeat('x', 100)) from i;"
 )
 TURN = r"""\set receipt random(1, 9000000000000000000)
-with pick as (select h.id from plain.hot h where h.queue = 'q' and h.visible_at <= now() order by h.id limit 1 for update skip locked),
-taken as (update plain.hot h set attempt = h.attempt + 1, receipt = :receipt, started_at = now(), visible_at = now() + interval '5 min'
+with pick as (select h.id from plain.hot h where h.queue = 'q' and h.visible_at <= now() order by h.id limit 1
+for update skip locked),
+taken as (update plain.hot h set attempt = h.attempt + 1, receipt = :receipt, started_at = now(),
+visible_at = now() + interval '5 min'
     from pick where h.id = pick.id returning h.id)
 select j.id as job, j.params from taken t join plain.job j using (id) \gset
 with gone as (delete from plain.hot where id = :job and receipt = :receipt returning id, attempt, receipt, started_at)
@@ -251,7 +255,8 @@ def turns(b, servers, client, connections, seconds, measured):
             measured.add((kind, connections, "put", name), put)
             measured.add((kind, connections, "get+delete", name), turn)
             b.say(
-                f"{kind}, {connections} connection(s), {name}: {put['done'] / put['seconds']:,.0f} put/s, {turn['done'] / turn['seconds']:,.0f} get+delete/s"
+                f"{kind}, {connections} connection(s), {name}: {put['done'] / put['seconds']:,.0f} put/s, "
+                f"{turn['done'] / turn['seconds']:,.0f} get+delete/s"
             )
 
 

@@ -1,5 +1,6 @@
-"""From ready to started, while jobs come one by one at a steady pace and a service waits for them; and from before the defer to the
-start, against a bare libpq client that is woken in the same way and does nothing else."""
+"""From ready to started, while jobs come one by one at a steady pace and a service waits for them;
+and from before the defer to the start, against a bare libpq client that is woken in the same way
+and does nothing else."""
 
 import bisect
 import os
@@ -63,7 +64,8 @@ def run(b):
 
 
 def against_bare(b, db, n):
-    """Rows for p50 and p99: the medians of the rounds. wake_latency.c defers the next one 5 to 15 ms after the last was started."""
+    """Rows for p50 and p99: the medians of the rounds. wake_latency.c defers the next one 5 to 15
+    ms after the last was started."""
     plugins = os.path.join(b.stage.folder, "plugins")
     os.makedirs(plugins, 0o755, exist_ok=True)
     for path in ("plugins/sample.so", "tests/plugins/stamp.so"):
@@ -96,7 +98,8 @@ def against_bare(b, db, n):
         for name, way in (("bare", bare), ("woken", woken))[:: -1 if i % 2 else 1]:
             rounds[name].append(way())
             b.say(
-                f"round {i + 1} of {b.rounds}, {name}: p50 {quantile(rounds[name][-1], 0.5):.2f} ms, p99 {quantile(rounds[name][-1], 0.99):.2f} ms"
+                f"round {i + 1} of {b.rounds}, {name}: p50 {quantile(rounds[name][-1], 0.5):.2f} ms, p99 "
+                f"{quantile(rounds[name][-1], 0.99):.2f} ms"
             )
     for share, name in ((0.5, "p50"), (0.99, "p99")):
         figures = {way: statistics.median(quantile(waits, share) for waits in found) for way, found in rounds.items()}

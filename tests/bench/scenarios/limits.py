@@ -34,7 +34,8 @@ def restrict(db, name):
         queue("elsewhere", max_running=2)
         function("other", rate=1)
         db.sql(
-            "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', 'elsewhere', 'delay', '1d'))"
+            "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'noop', 'queue', "
+            "'elsewhere', 'delay', '1d'))"
             " from generate_series(1, 1000)))"
         )
     elif name == "a queue of 1,000 at once":

@@ -26,7 +26,8 @@ def field(pid, name, word):
 
 
 def readable(pid):
-    """check_deferred holds secrets and so is closed to all but root: others see its resident pages, shared ones in full."""
+    """check_deferred holds secrets and so is closed to all but root: others see its resident pages,
+    shared ones in full."""
     try:
         field(pid, "smaps_rollup", "Pss:")
         return ("smaps_rollup", "Pss:", "Anonymous:"), "Pss"
@@ -35,7 +36,8 @@ def readable(pid):
 
 
 def watch(started, every_s):
-    """Samples until it ends: (seconds, KiB of check_deferred, of its runners, anonymous of all); peaks by process; what was measured."""
+    """Samples until it ends: (seconds, KiB of check_deferred, of its runners, anonymous of all);
+    peaks by process; what was measured."""
     begin, samples, peaks, what = time.monotonic(), [], {}, None
     while started.process.poll() is None:
         pids = [started.pid] + pg.children_of(started.pid)

@@ -1,10 +1,11 @@
-"""What a statement of the hot path costs the server, whatever that believes of the tables: its statistics may be of a moment at which
-there was nothing, or no lease, or of all that has gone since.
+"""What a statement of the hot path costs the server, whatever that believes of the tables: its
+statistics may be of a moment at which there was nothing, or no lease, or of all that has gone since.
 
-Processors change their speed, by half and for seconds, so states that are measured one after the other differ by that. Here each state has a
-database of its own. A round prepares a batch in all of them and then executes the statement in one after the other, within half a
-second; there are many rounds, and of each state a low percentile counts. (Instructions would not depend on the speed, but virtual
-machines mostly have no counters for them.)"""
+Processors change their speed, by half and for seconds, so states that are measured one after the
+other differ by that. Here each state has a database of its own. A round prepares a batch in all of
+them and then executes the statement in one after the other, within half a second; there are many
+rounds, and of each state a low percentile counts. (Instructions would not depend on the speed, but
+virtual machines mostly have no counters for them.)"""
 
 import contextlib
 
@@ -35,7 +36,8 @@ def literal(values):
 
 
 class Session:
-    """A session with the settings of a worker. What it costs is the processor time of its backend, as the kernel counts it."""
+    """A session with the settings of a worker. What it costs is the processor time of its backend,
+    as the kernel counts it."""
 
     def __init__(self, conninfo):
         self.connection = psycopg2.connect(conninfo)
@@ -95,7 +97,8 @@ def unclaimed(db, rows):
 
 
 def deleted(db, rows):
-    """It was looked at when nearly all had gone: the pages are there, for the last row is, and new ones go into them."""
+    """It was looked at when nearly all had gone: the pages are there, for the last row is, and new
+    ones go into them."""
     db.fill(100000)
     db.sql("delete from deferred.__deferred_hot where id <> (select max(id) from deferred.__deferred_hot)")
     db.sql("vacuum deferred.__deferred_hot")
@@ -110,7 +113,8 @@ def look(db):
 
 STATES = (fresh, empty, unclaimed, deleted)
 
-# ---- the statements: what each needs to be there, its arguments, and which jobs it settled by the rows that it returned
+# ---- the statements: what each needs to be there, its arguments, and which jobs it settled by the
+# rows that it returned
 
 
 def ready(db, receipt):
@@ -135,7 +139,8 @@ def claimed(db, receipt):
     ids = list(range(last - BATCH + 1, last + 1))
     db.sql(
         "insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone, expires_at)"
-        " values ('default', %s, %s, %s::int8[], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() + interval '1 hour')",
+        " values ('default', %s, %s, %s::int8[], int8range(%s, %s, '[]'), pg_current_snapshot(), false, now() + "
+        "interval '1 hour')",
         WORKER,
         receipt,
         ids,
@@ -226,7 +231,8 @@ class Place:
         db.sql("select pg_stat_reset()")
         believe(db, rows)
         db.sql(
-            "insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value values (%s, 'i', 'h', 1, '0')",
+            "insert into deferred.__deferred_worker (id, instance, host, pid, version) overriding system value "
+            "values (%s, 'i', 'h', 1, '0')",
             WORKER,
         )
         self.session = Session(db.conninfo)

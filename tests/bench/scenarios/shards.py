@@ -1,5 +1,5 @@
-"""The same jobs on one server, or spread over two or four, each with as many workers as cores: on one machine a shard costs nothing of its own if the
-servers' processor time for a job stays what it is."""
+"""The same jobs on one server, or spread over two or four, each with as many workers as cores: on
+one machine a shard costs nothing of its own if the servers' processor time for a job stays what it is."""
 
 import os
 

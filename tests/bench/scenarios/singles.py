@@ -4,8 +4,8 @@ from plain import SKIP_LOCKED, Plain
 
 TITLE = "Claims of one job, many workers"
 WORKERS = 16
-# What claims that updated each row came to here (217/s, skip-locked SQL 868, median of 3 rounds on a busy machine): those under a lease
-# are not to come to less.
+# What claims that updated each row came to here (217/s, skip-locked SQL 868, median of 3 rounds on
+# a busy machine): those under a lease are not to come to less.
 BEFORE = 0.25
 
 

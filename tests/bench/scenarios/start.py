@@ -1,4 +1,5 @@
-"""What cron pays when nothing is due: connect, one probe, exit; against the smallest program that asks PostgreSQL something."""
+"""What cron pays when nothing is due: connect, one probe, exit; against the smallest program that
+asks PostgreSQL something."""
 
 import os
 import statistics

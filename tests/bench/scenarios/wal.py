@@ -22,7 +22,8 @@ KINDS = (
 
 def records(cluster, start, end):
     """{kind of record: (number, bytes without images, bytes of page images)} between two places of the WAL."""
-    # From the file it is in: else pg_waldump learns their size from any one, that of which nothing has been written yet included.
+    # From the file it is in: else pg_waldump learns their size from any one, that of which nothing
+    # has been written yet included.
     high, low = start.split("/")
     text = pg.call(
         pg.as_server(

@@ -211,7 +211,8 @@ class Job:
         self._host.last = True
 
     def finish(self, connection: Any, result: Any = None) -> None:
-        """Record the success of this attempt in the transaction of the caller. The return value of the function is ignored."""
+        """Record the success of this attempt in the transaction of the caller. The return value of
+        the function is ignored."""
         text = encode(result).decode("utf-8", "replace") or None
         _select(connection, "deferred.finish(%s::bigint, %s::bigint, %s::text)", self.id, self.receipt, text)
 
