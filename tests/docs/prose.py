@@ -9,6 +9,7 @@ or are not standard English. A fourth, `messages`, counts such phrases in messag
 Code, tables of figures and URLs are not prose and are skipped.
 """
 
+import ast
 import glob
 import os
 import re
@@ -19,7 +20,9 @@ BASELINE = os.path.join(TOP, "tests", "docs", "baseline.txt")
 WORDS_MAX = 25
 KINDS = ("wide", "long", "words")
 HASHED = (".conf", ".service", ".socket", ".timer", ".crontab", ".logrotate", ".yml", ".mk", ".postinst", ".postrm", "")
-WIDTHS = {".c": 120, ".h": 120, ".py": 120, ".sql": 100, ".md": 100, ".conf": 100}
+WIDTHS = {".sql": 100, ".md": 100, ".conf": 100}
+WIDTHS |= dict.fromkeys((".c", ".h", ".py", ".pm", ".pl", ".js", ".ts", ".php"), 120)
+PROGRAMS = ("lib/languages", "docs/examples")
 SOURCES = (
     "README.md",
     "CHANGELOG.md",
@@ -40,6 +43,8 @@ SOURCES = (
     "bin/**/*.[ch]",
     "sql/**/*.sql",
     "tests/**/*.py",
+    "tests/programs/README.md",
+    *(f"{folder}/**/*{kind}" for folder in PROGRAMS for kind in (".md", ".py", ".pm", ".pl", ".js", ".ts", ".php")),
 )
 
 PHRASES = re.compile(
@@ -142,8 +147,8 @@ def comments(text, opening):
         start, part = text.count("\n", 0, found.start()) + 1, []
         body = re.sub(r"^/\*+|\*/$", "", found[0]).split("\n")
         for offset, line in enumerate([*body, ""]):
-            line = re.sub(r"^\s*(?:\*|--) ?", "", line)
-            if part and (not line.strip() or re.match(r"\s*(?:[-*] |\w+(?:, \w+)*  +\S|.*\S {3,}\S)", line)):
+            line = re.sub(r"^\s*(?:\*|--|//) ?", "", line)
+            if part and (not line.strip() or re.match(r"\s*(?:[-*] |@\w|\w+(?:, \w+)*  +\S|.*\S {3,}\S)", line)):
                 yield start, " ".join(part)
                 part = []
             if line.strip() and not line.startswith(("    ", "\t\t")):
@@ -164,6 +169,27 @@ def hash_comments(text):
             part.append(found[1])
 
 
+def docstrings(text):
+    """Paragraphs of the docstrings of Python."""
+    for found in ast.walk(ast.parse(text)):
+        if isinstance(found, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(found):
+            line = found.body[0].lineno - 1
+            yield from ((line + n, part) for n, part in comments(ast.get_docstring(found), r"(?s)\A.*\Z"))
+
+
+def pod(text):
+    """Paragraphs of the documentation within Perl, with code spans as one word each."""
+    inside, line = False, 1
+    for part in text.split("\n\n"):
+        inside = part.lstrip().startswith("=") and not part.lstrip().startswith("=cut") or inside
+        if inside and not part.lstrip("\n").startswith((" ", "\t", "=")):
+            yield line, re.sub(r"[BCFIL](?:<< .*? >>|<[^>]*>)", "CODE", " ".join(part.split()))
+        inside = inside and "=cut" not in part
+        line += part.count("\n") + 2
+
+
+# Comments of JavaScript and PHP. What follows "//" in a URL is not one.
+SLASHED = re.compile(r"/\*.*?\*/|(?:^|(?<=\s))// [^\n]*(?:\n[ \t]*// [^\n]*)*", re.S | re.M)
 C_TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
 SQL_TOKEN = re.compile(r"""/\*.*?\*/|(?:^[ \t]*)?--[^\n]*(?:\n[ \t]*--[^\n]*)*|'(?:''|[^'])*'""", re.S | re.M)
 
@@ -210,9 +236,12 @@ def paragraphs(path, text):
             text.count("\n", 0, at) + 1 for found in RAISE.finditer(text) for at in range(found.start(), found.end())
         }
         return [(n, p, m and n in raised) for n, p, m in code(text, SQL_TOKEN, "'")]
-    if kind in HASHED:
-        return [(n, p, False) for n, p in hash_comments(text)]
-    return []
+    found = []
+    if kind in (".js", ".ts", ".php"):
+        found = comments(text, SLASHED)
+    elif kind in HASHED or path.startswith(PROGRAMS):
+        found = [*hash_comments(text), *(docstrings(text) if kind == ".py" else pod(text) if kind else ())]
+    return [(n, p, False) for n, p in found]
 
 
 def faults(path):

@@ -33,10 +33,25 @@ SENTENCE = " ".join(["a"] * 26)
             "-- Who waits for it is first.\nraise exception using message = 'the value of this is no number';\n",
             [("words", 1), ("messages", 2)],
         ),
+        (
+            "lib/languages/a.py",
+            f'"""One.\n\n    {SENTENCE}\n\nTwo.\n"""\nx = 1  # anew\n# It is told anew.\n',
+            [("words", 8)],
+        ),
+        ("lib/languages/a.py", f'def f():\n    """{SENTENCE}."""\n    return "It is told anew."\n', [("long", 2)]),
+        ("a.py", '"""It is told anew."""\n', []),
+        (
+            "lib/languages/a.pm",
+            f"# It is told anew.\n\n=head1 A\n\n    {SENTENCE}\n\nSee C<a anew>.\n\n{SENTENCE}\n\n=cut\n\nanew()\n",
+            [("words", 1), ("long", 9)],
+        ),
+        ("a.js", 'f("http://anew.example.org/ anew"); // It is told anew.\n// One.\n', [("words", 1)]),
+        ("a.php", f"<?php\n/**\n * One.\n *\n * {SENTENCE}\n * @param x told anew\n */\n", [("long", 5), ("words", 6)]),
     ],
 )
 def test_it_finds(tmp_path, monkeypatch, name, text, found):
     monkeypatch.setattr(prose, "TOP", str(tmp_path))
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(text)
     assert [(kind, line) for kind, line, _ in prose.faults(name)] == found
 

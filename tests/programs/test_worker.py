@@ -1,4 +1,4 @@
-"""finish(), extend() and progress() of each library, in programs that a worker started, on a connection of their own."""
+"""finish(), extend() and progress() of each library, in programs that a worker has started."""
 
 import json
 import os

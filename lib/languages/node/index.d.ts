@@ -67,8 +67,8 @@ export class Job {
   /** Defers a job in the statement that records the success of this attempt. Default for params: {}. */
   defer(fn: string, params?: unknown, options?: DeferOptions): void;
   /**
-   * Records the success of this attempt in the transaction of the caller. Call it last, and commit. What the function
-   * returns is then ignored. Defer further jobs on the same connection.
+   * Records the success of this attempt in the transaction of the caller. Call it last, and commit. The return value
+   * of the function is then ignored. Defer further jobs on the same connection.
    */
   finish(connection: Connection, result?: unknown): Promise<void>;
   /** Makes the lease of the job last at least this span from now. Returns its end. */

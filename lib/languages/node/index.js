@@ -107,7 +107,8 @@ export async function attempt(job, params) {
 /** An exception with its calls and causes, without those of this library. */
 function shown(error) {
   const lines = typeof error === "string" ? error : inspect(error);
-  return lines.split("\n").filter((line) => !line.includes(import.meta.url) && !line.includes("(node:internal")).join("\n");
+  const foreign = (line) => !line.includes(import.meta.url) && !line.includes("(node:internal");
+  return lines.split("\n").filter(foreign).join("\n");
 }
 
 class Host {

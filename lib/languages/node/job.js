@@ -16,7 +16,7 @@ export function spanMs(span) {
   return Math.round(ms);
 }
 
-/** Text or bytes as bytes, at most so many, without half a character at the end. */
+/** Text or bytes as bytes, cut to a number of bytes without half a character at the end. */
 export function cut(text, max) {
   const bytes = text instanceof Uint8Array ? Buffer.from(text) : Buffer.from(String(text));
   if (bytes.length <= max) return bytes;
@@ -25,7 +25,7 @@ export function cut(text, max) {
   return bytes.subarray(0, end);
 }
 
-/** What is stored of a returned value: text and bytes unchanged, nothing of null and undefined, JSON of others. */
+/** The stored form of a returned value: text and bytes unchanged, null for null and undefined, JSON of others. */
 export function encode(value) {
   if (value === undefined || value === null) return null;
   if (typeof value === "string" || value instanceof Uint8Array) return value;

@@ -22,7 +22,7 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** What an attempt has led to. */
+/** The end of an attempt. */
 export interface Done {
   outcome: "ok" | "failed" | "later" | "snooze" | "dead" | "cancel" | "unready";
   /** The result as text, or null. */

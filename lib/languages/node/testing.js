@@ -4,7 +4,8 @@ import { attempt, Stop } from "./index.js";
 import { Job, spanMs, toJson } from "./job.js";
 
 export async function call(fn, params, options = {}) {
-  const done = { outcome: "", result: null, error: null, after: null, deferred: [], progress: [], logs: [], last: false };
+  const reported = { deferred: [], progress: [], logs: [] };
+  const done = { outcome: "", result: null, error: null, after: null, ...reported, last: false };
   const send = (head, body) => {
     if (head.type === "defer") {
       const text = body.subarray(head.params).toString();

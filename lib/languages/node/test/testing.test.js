@@ -49,7 +49,8 @@ test("a hook before the job fails the attempt, and one after it is logged", asyn
   dies = "";
 });
 
-const MEMBERS = ["id", "fn", "attempt", "label", "receipt", "created", "traceparent", "tick", "previousTick", "parents"];
+const TIMES = ["created", "tick", "previousTick"];
+const MEMBERS = ["id", "fn", "attempt", "label", "receipt", ...TIMES, "traceparent", "parents"];
 define("members", (params, job) => ({
   ...Object.fromEntries(MEMBERS.map((name) => [name, job[name]])), left: job.left(), stop: job.stopAsked(),
   aborted: job.signal.aborted, reason: job.signal.reason instanceof Stop,
@@ -106,7 +107,8 @@ define("nothing", () => {});
 define("strange", () => () => {});
 define("big", () => ({ n: 1n }));
 test("text and bytes are stored unchanged, null is not, other values are JSON", async () => {
-  for (const [value, result] of [["Größe", "Größe"], [17, "17"], [true, "true"], [null, null], [["a"], '["a"]'], ["", ""]]) {
+  const values = [["Größe", "Größe"], [17, "17"], [true, "true"], [null, null], [["a"], '["a"]'], ["", ""]];
+  for (const [value, result] of values) {
     assert.equal((await call("returns", { value })).result, result);
   }
   assert.equal((await call("bytes")).result, "Größe");
@@ -150,7 +152,8 @@ test("spans", () => {
     "0s": 0,
   };
   for (const span in spans) assert.equal(spanMs(span), spans[span], span);
-  for (const wrong of ["", "5", "s", "5 x", "-5s", "5s ", "5ss", 5, null, undefined]) assert.throws(() => spanMs(wrong));
+  const refused = ["", "5", "s", "5 x", "-5s", "5s ", "5ss", 5, null, undefined];
+  for (const wrong of refused) assert.throws(() => spanMs(wrong));
 });
 
 test("text is cut between characters", () => {

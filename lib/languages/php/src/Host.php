@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Deferred;
 
-/** What a job asks for: a worker's runner, or a test. @internal */
+/** Serves the methods of a job, for a worker or for a test. @internal */
 interface Host
 {
     /** @param array<string, mixed> $head */

@@ -111,7 +111,7 @@ final class Job
         $this->host->last();
     }
 
-    /** Record the success of this attempt in the transaction of the caller. What the function returns is ignored. */
+    /** Record the success of this attempt in the transaction of the caller. The function's return value is ignored. */
     public function finish(\PDO $connection, mixed $result = null): void
     {
         $text = $result === null ? null : stored($result);

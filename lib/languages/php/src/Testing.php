@@ -14,7 +14,7 @@ namespace Deferred;
 final class Testing implements Host
 {
     public string $outcome = 'ok';
-    /** What a worker would store: the result, or the error if the outcome is not ok. */
+    /** The text that a worker would store: the result, or the error if the outcome is not ok. */
     public string $text = '';
     /** The value of a result that was stored as JSON. */
     public mixed $data = null;

@@ -53,7 +53,7 @@ function params(mixed $params): string
     return $params === [] ? '{}' : json($params);
 }
 
-/** What is stored of a returned value: text unchanged, nothing of null, JSON of all others. */
+/** The stored form of a returned value: text unchanged, nothing of null, JSON of all others. */
 function stored(mixed $value): string
 {
     return $value === null ? '' : (is_string($value) ? $value : json($value));

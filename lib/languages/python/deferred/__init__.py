@@ -151,7 +151,7 @@ def to_json(value: Any) -> str:
 
 
 def encode(value: Any) -> bytes:
-    """What is stored of a returned value: text and bytes unchanged, nothing of None, JSON of all others."""
+    """The stored form of a returned value: text and bytes unchanged, nothing of None, JSON of all others."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
     return b"" if value is None else (value if isinstance(value, str) else to_json(value)).encode("utf-8", "replace")
@@ -211,8 +211,7 @@ class Job:
         self._host.last = True
 
     def finish(self, connection: Any, result: Any = None) -> None:
-        """Record the success of this attempt in the transaction of the caller. The return value of
-        the function is ignored."""
+        """Record the success of this attempt in the transaction of the caller. The returned value is then ignored."""
         text = encode(result).decode("utf-8", "replace") or None
         _select(connection, "deferred.finish(%s::bigint, %s::bigint, %s::text)", self.id, self.receipt, text)
 

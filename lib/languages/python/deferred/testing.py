@@ -16,7 +16,7 @@ from deferred import program
 
 @dataclasses.dataclass
 class Deferred:
-    """What a function handed to Job.defer()."""
+    """The arguments of a call of Job.defer()."""
 
     fn: str
     params: Any

@@ -72,7 +72,7 @@ sub extend {
         $self->id, $self->receipt, span_ms($span));
 }
 
-# What follows are functions that the other modules share.
+# The other modules use the functions below.
 
 my $json;
 
@@ -242,8 +242,8 @@ deferred. Options are those of C<deferred.defer()> in deferred_sql(3).
 =head2 finish DBH, RESULT
 
 Records the success of this attempt in the caller's transaction on a connection of DBD::Pg. The work
-of the function and its success are then committed together. Call C<finish> last, and commit. What
-the function returns is then ignored. Defer further jobs on the same connection.
+of the function and its success are then committed together. Call C<finish> last, and commit. The
+return value of the function is then ignored. Defer further jobs on the same connection.
 
 =head2 extend DBH, SPAN
 

@@ -271,8 +271,8 @@ The configuration of the worker names the file:
 A program is a process that executes one job after another. The worker starts the program and
 restarts it when it ends. deferred_program(7) describes the configuration and the protocol.
 
-Descriptors 3 and 4 carry the protocol. What a program prints to standard output and standard error
-goes to the log of the job.
+Descriptors 3 and 4 carry the protocol. The runner writes the standard output and
+standard error of a program to the log of the job.
 
 The JSON module is Cpanel::JSON::XS if it is installed, otherwise JSON::XS, otherwise JSON::PP,
 which comes with Perl. With an XS module, a program executes twice as many small jobs, and reads
