@@ -379,6 +379,8 @@ static int apply(struct pg *pg, struct todo *todo, struct deferred_error *err)
 		rc = find_todo(pg, todo, err);
 	if (rc < 0)
 		return rc;
+	if (todo->step->version && (rc = admin_migrate_roles_exec(pg, err)) < 0)
+		error_prefix(err, "roles");
 	for (const struct sql_migration *m = todo->step; rc == 0 && m->version; m++)
 		rc = apply_step(pg, m, err);
 	return rc == 0 && !todo->is_newer ? apply_sources(pg, todo, err) : rc;

@@ -1,37 +1,22 @@
--- 0001 tables: roles, tables, who may read and write them. The functions in sql/functions use them.
+-- 0001 tables: tables, who may read and write them. The functions in sql/functions use them.
 --
 -- The words used here (job, hot, attempt, claim, receipt, lease, dead) are defined in deferred.3
 -- and drawn as a state machine in lib/base/job.h.
 
--- Roles are global to the cluster: another database may have made them already.
-do $roles$
-declare
-    r text;
+-- The roles are there: sql/queries/admin/admin_migrate_roles.sql. A migrator who is not a superuser
+-- must be a member of deferred_owner to hand objects over. A role that may not grant that needs an
+-- administrator to have granted it.
+do $member$
 begin
-    foreach r in array array['deferred_owner', 'deferred_producer', 'deferred_worker',
-                             'deferred_viewer', 'deferred_purger', 'deferred_http',
-                            'deferred_reader', 'deferred_operator'] loop
-        if not exists (select from pg_catalog.pg_roles where rolname = r) then
-            execute pg_catalog.format('create role %I nologin', r);
-        end if;
-    end loop;
-    -- A migrator who is no superuser must be a member before it can hand objects over.
     if not (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then
         execute pg_catalog.format('grant deferred_owner to %I', current_user);
-    else
-        grant pg_read_all_stats to deferred_owner;  -- deferred.__holder() says since when
     end if;
-    if not pg_catalog.pg_has_role('deferred_worker', 'deferred_producer', 'member') then
-        grant deferred_producer to deferred_worker;  -- functions may defer further jobs
-    end if;
-    if not pg_catalog.pg_has_role('deferred_reader', 'deferred_viewer', 'member') then
-        grant deferred_viewer to deferred_reader;
-    end if;
-    if not pg_catalog.pg_has_role('deferred_operator', 'deferred_reader', 'member') then
-        grant deferred_reader to deferred_operator;
+exception when insufficient_privilege then
+    if not pg_catalog.pg_has_role('deferred_owner', 'member') then
+        raise;
     end if;
 end
-$roles$;
+$member$;
 
 create schema deferred authorization deferred_owner;
 comment on schema deferred is 'jobs deferred by applications and run by check_deferred';

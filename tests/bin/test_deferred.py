@@ -105,6 +105,11 @@ def login(db, *roles):
         ["purge", "--older-than", "1d", "--batch", "0"],
         ["status", "x"],
         ["migrate", "x"],
+        ["migrate", "--owner", "x"],
+        ["migrate", "--print-roles", "--dry-run"],
+        ["migrate", "--print-roles", "--json"],
+        ["migrate", "--print-roles", "--owner", ""],
+        ["migrate", "--print-roles", "--owner", "é" * 32],
         ["add"],
         ["add", "noop", "{}", "x"],
         ["add", "noop", "--priority", "32768"],
@@ -248,8 +253,8 @@ def test_migrate_tells_only_of_what_was_committed(db):
         db.sql("drop schema deferred cascade")
         result = db.run(["deferred", "migrate"], env=env)
         assert (result.returncode, result.stdout) == (NOPERM, "") and "migration 1 'tables': " in result.stderr
-        say = re.search(r"^hint: migrate as a superuser, or have one say: (.*)$", result.stderr, re.M).group(1)
-        assert say == f"grant deferred_owner to {name} with admin option; grant create on database {dbname} to {name}"
+        say = re.search(r"^hint: migrate as a superuser, or have one run: (.*)$", result.stderr, re.M).group(1)
+        assert say == f"grant deferred_owner to {name}; grant create on database {dbname} to {name}"
         result = db.run(["deferred", "migrate", "--json"], env=env)
         assert (result.returncode, json.loads(result.stdout)) == (NOPERM, {"applied": [], "version": 0})
         db.sql(say)

@@ -180,7 +180,7 @@ def test_pages_and_sections_that_others_name_are_there():
 
 
 def test_the_roles_of_the_overview_are_those_that_migrate_makes():
-    made = re.search(r"(?s)do \$roles\$(.*?)\$roles\$", read("sql", "migrations", "0001_tables.sql"))[1]
+    made = re.search(r"(?s)do \$roles\$(.*?)\$roles\$", read("sql", "queries", "admin", "admin_migrate_roles.sql"))[1]
     told = re.findall(r"(?m)^\.It Li (deferred_\w+)$", section(read("lib", "deferred.7"), "ROLES"))
     assert sorted(told) == sorted(set(re.findall(r"deferred_\w+", made)))
 

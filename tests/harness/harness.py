@@ -318,17 +318,19 @@ class Db:
 
 
 class OwnServer(Db):
-    """A database on a server of its own, which the test may stop, kill and start."""
+    """A database on a server of its own, which the test may stop, kill and start. Without `migrated` the server has
+    no role of deferred, either."""
 
     count = 0
 
-    def __init__(self, settings=None, server_env=None):
+    def __init__(self, settings=None, server_env=None, migrated=True):
         OwnServer.count += 1
         cluster = pg.Cluster(
             os.path.join(root(), f"own{os.getpid()}-{OwnServer.count}"), settings=settings, server_env=server_env
         )
         cluster.start().create_db("own")
-        prepare(cluster, "own")
+        if migrated:
+            prepare(cluster, "own")
         super().__init__(cluster, "own")
 
     def start(self):

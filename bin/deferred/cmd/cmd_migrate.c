@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define ROLE_NAME_MAX 63
+
 struct progress {
 	bool json, dry_run;
 	int64_t lock_ms; /* 0: no limit */
@@ -29,6 +31,8 @@ static void print_sql(const struct migrate_item *item, int64_t lock_ms, bool fir
 {
 	if (first)
 		printf("begin isolation level read committed;\nset local lock_timeout = %" PRId64 ";\n", lock_ms);
+	if (first && item->version)
+		printf("-- roles\n%s;\n", sql_admin_migrate_roles.text);
 	if (first_source)
 		puts(MIGRATE_SOURCES_BEGIN ";");
 	printf("-- %s\n%s", item->name, item->text);
@@ -41,6 +45,21 @@ static void print_sql(const struct migrate_item *item, int64_t lock_ms, bool fir
 		       " on conflict (name) do update set checksum = excluded.checksum, applied_at = "
 		       "excluded.applied_at;\n",
 		       item->name, item->checksum);
+}
+
+/* For an administrator, where the migrator may not create roles. A longer name would be that of another role. */
+static int print_roles(const struct cli *cli, const char *owner)
+{
+	if (!*owner || strlen(owner) > ROLE_NAME_MAX)
+		return cli_bad_value(cli, NULL, "--owner", owner, "is not a name of 1 to %d bytes", ROLE_NAME_MAX);
+	printf("begin;\n%s;\ngrant deferred_owner to \"", sql_admin_migrate_roles.text);
+	for (; *owner; owner++) {
+		if (*owner == '"')
+			putchar('"');
+		putchar(*owner);
+	}
+	puts("\";\ncommit;");
+	return EX_OK;
 }
 
 static void on_item(void *data, const struct migrate_item *item)
@@ -73,11 +92,8 @@ static void hint_rights(struct pg *pg, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
 
-	if (strcmp(err->sqlstate, "42501") == 0 && admin_migrate_rights_exec(pg, &res, NULL) == 0) {
-		const char *say = admin_migrate_rights_row(res, 0).statements;
-
-		error_hint(err, "migrate as a superuser%s%s", say[0] ? ", or have one say: " : "", say);
-	}
+	if (strcmp(err->sqlstate, "42501") == 0 && admin_migrate_rights_exec(pg, &res, NULL) == 0)
+		error_hint(err, "migrate as a superuser, or have one run: %s", admin_migrate_rights_row(res, 0).remedy);
 	pg_result_free(res);
 }
 
@@ -97,21 +113,41 @@ static int cmd_migrate_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "dry-run", NULL, "print the SQL and change nothing", 'n' },
+		{ "print-roles", NULL, "print the SQL that creates the roles, for an administrator", 'r' },
+		{ "owner", "ROLE", "role that migrates, for --print-roles", 'o', "OWNER" },
 		{ 0 },
 	};
 	struct progress progress = { 0 };
 	struct deferred_error err = { 0 };
+	const char *owner = NULL;
 	int version = 0, c, rc;
 	struct maintain_partitions_row added;
-	bool known;
+	bool known, roles = false;
 
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
-		if (c != 'n')
+		switch (c) {
+		case 'n':
+			progress.dry_run = true;
+			break;
+		case 'r':
+			roles = true;
+			break;
+		case 'o':
+			owner = optarg;
+			break;
+		default:
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		progress.dry_run = true;
+		}
 	}
 	if (!cli_arguments(cli, argc, argv, ""))
 		return EX_USAGE;
+	if (owner && !roles)
+		return cli_misuse(cli, "add --print-roles", "option '--owner' is only for --print-roles");
+	if (roles && (progress.dry_run || cli->json))
+		return cli_misuse(cli, "leave one of the two out", "option '--print-roles' contradicts option '--%s'",
+				  cli->json ? "json" : "dry-run");
+	if (roles)
+		return print_roles(cli, owner ? owner : "OWNER");
 	if ((rc = cli_connect(cli, false)) != 0)
 		return rc;
 	if (!cli->lock_ms && !(cli->lock_ms = config_int(cli->config, "database.lock_timeout")))
@@ -139,5 +175,9 @@ static int cmd_migrate_run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_migrate = {
-	"migrate", "[--dry-run]", "create or upgrade the tables of deferred", cmd_migrate_run, NULL,
+	"migrate",
+	"[--dry-run]\n--print-roles [--owner ROLE]",
+	"create or upgrade the tables of deferred",
+	cmd_migrate_run,
+	NULL,
 };
