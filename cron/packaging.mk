@@ -26,7 +26,8 @@ deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages:
 NAME_VERSION := deferred-$(VERSION)
 # $(call sign,HOW,FILE,SIGNATURE)
 sign = gpg --quiet --yes --local-user '$(SIGN_KEY)' --digest-algo SHA512 --output $3 $1 $2
-# The same files give the same bytes. All times are that of the last commit, or those of the tarball.
+# The same files give the same bytes. All times are that of the last commit, or those of the
+# tarball.
 DIST_XZ := -6
 DIST_PLACE := build
 DIST_TIME = $(or $(SOURCE_DATE_EPOCH),$(shell $(IN_GIT) && git log -1 --format=%ct || stat -c %Y CHANGELOG.md))

@@ -348,8 +348,8 @@ void pidfile_alive(struct pidfile *p)
 	if (!p->missed && !still_there(p, p->path)) {
 		p->missed = true;
 		log_line(LOG_L_ERROR,
-			 "pidfile '%s' has been %s while this copy runs: the next start does not find this copy and "
-			 "runs as well; hint: to stop this copy, run: kill %d",
+			 "pidfile '%s' has been %s while this copy runs: the next start will run as well; "
+			 "hint: to stop this copy, run: kill %d",
 			 p->path, access(p->path, F_OK) < 0 ? "removed" : "replaced", (int)getpid());
 	}
 	futimens(p->fd, NULL);

@@ -248,11 +248,10 @@ int store_admin_queue_hot(struct pg *pg, const char *queue, int64_t *hot, int64_
 }
 
 /* Whole numbers, which the log keeps as real: a large one would be written with an exponent. */
-static const char log_columns[] =
-	"job_id, finished_at, started_at, worker, receipt, attempt, deferred.__measure(wait_us) as wait_us, "
-	"deferred.__measure(run_us) as run_us, "
-	"deferred.__measure(user_us) as user_us, deferred.__measure(sys_us) as sys_us, deferred.__measure(max_rss_kb) "
-	"as max_rss_kb, final, outcome, plugin, exit_code, signal, error, result";
+#define MEASURE(column) "deferred.__measure(" column ") as " column ", "
+static const char log_columns[] = "job_id, finished_at, started_at, worker, receipt, attempt, " MEASURE("wait_us")
+	MEASURE("run_us") MEASURE("user_us") MEASURE("sys_us")
+		MEASURE("max_rss_kb") "final, outcome, plugin, exit_code, signal, error, result";
 
 int store_admin_copy_out(struct pg *pg, const char *aside,
 			 int (*row)(void *data, const char *row, size_t len, struct deferred_error *err), void *data,

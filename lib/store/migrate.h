@@ -56,7 +56,7 @@ int migrate_check(struct pg *pg, struct deferred_error *err);
 #define MIGRATE_SOURCES_BEGIN "set local role deferred_owner; set local check_function_bodies = off"
 #define MIGRATE_SOURCES_END "select deferred.maintain(); reset role"
 
-/* How long a migration waits for a lock, unless the administrator says otherwise. Producers may have to wait as long. */
+/* The default time that a migration waits for a lock. Producers may have to wait as long. */
 #define MIGRATE_LOCK_MS 1000
 
 struct migrate_item {

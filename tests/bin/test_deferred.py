@@ -302,7 +302,10 @@ def prepare_migration(db, does):
 
 def test_producers_go_on_while_a_migration_waits_for_a_long_transaction(db):
     prepare_migration(db, LOCK_THE_JOBS)
-    waits = "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'deferred' and wait_event_type = 'Lock'"
+    waits = (
+        "select count(*) from pg_stat_activity where datname = current_database() "
+        "and application_name = 'deferred' and wait_event_type = 'Lock'"
+    )
     with contextlib.closing(long_writer(db)) as importer:
         migrate = db.spawn(["deferred", "--lock-timeout", "200ms", "migrate"])
         for _ in range(3):  # each of these stores its job behind a migration that waits

@@ -1,11 +1,10 @@
-"""Counts, per file, what the writing rules of CONTRIBUTING.md forbid, and compares the counts with a baseline.
+"""Prints each line that the writing rules of CONTRIBUTING.md forbid. The exit status is 1 if there is one.
 
-    prose.py            print each file with more than tests/docs/baseline.txt allows; exit status 1 if there is one
-    prose.py FILE...    print each fault of these files with its line
-    prose.py --lower    rewrite the baseline; no count may rise
+    prose.py            of all files
+    prose.py FILE...    of these files
 
-Three counts: `wide`, lines over the width; `long`, sentences over 25 words; `words`, phrases that hide the actor
-or are not standard English. A fourth, `messages`, counts such phrases in messages and has no baseline.
+The kinds are `wide`, lines over the width; `long`, sentences over 25 words; `words`, phrases that hide the actor
+or are not standard English; `messages`, such phrases in messages.
 Code, tables of figures and URLs are not prose and are skipped.
 """
 
@@ -16,9 +15,7 @@ import re
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BASELINE = os.path.join(TOP, "tests", "docs", "baseline.txt")
 WORDS_MAX = 25
-KINDS = ("wide", "long", "words")
 HASHED = (".conf", ".service", ".socket", ".timer", ".crontab", ".logrotate", ".yml", ".mk", ".postinst", ".postrm", "")
 WIDTHS = {".sql": 100, ".md": 100, ".conf": 100}
 WIDTHS |= dict.fromkeys((".c", ".h", ".py", ".pm", ".pl", ".js", ".ts", ".php"), 120)
@@ -271,46 +268,21 @@ def faults(path):
                 yield "messages" if message else "words", number, f"{found[0]!r} in: {sentence}"
 
 
-def counts():
-    """{path: (wide, long, words, messages)} of all files with a fault."""
-    found = {p for s in SOURCES for p in glob.glob(os.path.join(TOP, s), recursive=True) if os.path.isfile(p)}
-    paths = sorted(os.path.relpath(p, TOP) for p in found)
-    found = {path: [kind for kind, _, _ in faults(path)] for path in paths}
-    kinds = (*KINDS, "messages")
-    return {path: tuple(faults.count(kind) for kind in kinds) for path, faults in found.items() if faults}
-
-
-def baseline():
-    with open(BASELINE, encoding="utf-8") as f:
-        rows = [line.split() for line in f if not line.startswith("#")]
-    return {path: tuple(map(int, numbers)) for path, *numbers in rows}
-
-
-def main(arguments):
-    if arguments and arguments != ["--lower"]:
-        for path in arguments:
-            for kind, line, text in faults(os.path.relpath(os.path.abspath(path), TOP)):
-                print(f"{path}:{line}: {kind}: {text}")
-        return 0
-    now, allowed = counts(), baseline() if os.path.exists(BASELINE) else None
-    more = [
-        (path, kind, n, before)
-        for path, numbers in now.items()
-        if allowed is not None
-        for kind, n, before in zip((*KINDS, "messages"), numbers, (*allowed.get(path, (0, 0, 0)), 0))
-        if n > before
-    ]
-    for path, kind, n, before in more:
-        print(f"{path}: {n} faults of kind '{kind}', and {before} allowed", file=sys.stderr)
-    if more:
-        print("hint: python3 tests/docs/prose.py FILE prints each fault with its line", file=sys.stderr)
-    elif arguments:
-        with open(BASELINE, "w", encoding="utf-8") as f:
-            f.write(
-                "# Faults of the writing rules that remain, per file: " + ", ".join(KINDS) + ". No number may rise.\n"
-            )
-            f.writelines(f"{path} {' '.join(map(str, numbers[:-1]))}\n" for path, numbers in sorted(now.items()))
-    return 1 if more else 0
+def main(paths):
+    if not paths:
+        paths = sorted(
+            path
+            for source in SOURCES
+            for path in glob.glob(os.path.join(TOP, source), recursive=True)
+            if os.path.isfile(path)
+        )
+    found = 0
+    for path in paths:
+        path = os.path.relpath(os.path.abspath(path), TOP)
+        for kind, line, text in faults(path):
+            print(f"{path}:{line}: {kind}: {text}")
+            found = 1
+    return found
 
 
 if __name__ == "__main__":

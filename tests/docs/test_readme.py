@@ -180,7 +180,8 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
                 "MAKEFLAGS": "",
                 "MAKELEVEL": "",
             }
-            self.ahead = f"""make() {{ [ "$*" != install ] || {{ command make -s -C {pg.TOP} install DESTDIR={self.root} &&
+            self.ahead = f"""make() {{ [ "$*" != install ] || {{ command make -s -C {pg.TOP} install \\
+                    DESTDIR={self.root} &&
                     ln -s {self.place}/libexec/deferred/* {self.place}/bin; }}; }}
                 ldconfig() {{ :; }}
                 useradd() {{ [ "$*" = "--system --create-home -d /var/lib/deferred deferred" ]; }}

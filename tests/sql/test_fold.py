@@ -40,8 +40,8 @@ COUNTED = (
     + ", ".join(f"count(*) filter (where k.outcome = '{o}')" for o in OUTCOMES)
     + """,
            count(*) filter (where k.final and k.outcome not in ('ok', 'cancelled', 'expired')), sum(k.arrived),
-           sum(k.wait_us), sum(k.run_us), sum(k.cpu_us), coalesce(max(k.max_rss_kb), 0), count(*) filter (where k.waited),
-           count(*) filter (where k.ran)
+           sum(k.wait_us), sum(k.run_us), sum(k.cpu_us), coalesce(max(k.max_rss_kb), 0),
+           count(*) filter (where k.waited), count(*) filter (where k.ran)
     from kinds k
     cross join lateral (values (1, date_trunc('minute', k.at)), (60, date_trunc('hour', k.at)),
                         (0, '-infinity')) v (span, at)

@@ -136,8 +136,7 @@ static int index_add(struct cli *cli, int argc, char **argv)
 		return EX_OK;
 	}
 	printf("searches use it from now on: %" PRId64 " bytes, about %" PRId64 " jobs in it\n", bytes, jobs);
-	puts("each defer of a job that has such a value now pays for one more row in an index: INDEXES FOR SEARCHES in "
-	     "deferred(1) has what that was measured to be");
+	puts("each job with such a value now takes one more index entry: see deferred-index(1)");
 	return EX_OK;
 }
 

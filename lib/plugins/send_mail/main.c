@@ -146,18 +146,16 @@ static const char *remedy(const struct sending *s, CURLcode code)
 {
 	switch (code) {
 	case CURLE_PEER_FAILED_VERIFICATION:
-		return "; hint: if this is the right server, set mail { ca_file = \"FILE\" } to the PEM certificate of "
-		       "its "
-		       "signer, and mail { host } to the name in its certificate";
+		return "; hint: set mail { ca_file = \"FILE\" } to the PEM certificate of the server's signer, "
+		       "and mail { host } to the name in its certificate";
 	case CURLE_SSL_CACERT_BADFILE:
 		return "; hint: set mail { ca_file } to a file of PEM certificates that the user of functions can read";
 	case CURLE_USE_SSL_FAILED:
-		return "; hint: mail { tls = \"starttls\" } needs a server that offers it, often at mail { port = 587 "
-		       "}";
+		return "; hint: mail { tls = \"starttls\" } needs a server that offers it, "
+		       "often at mail { port = 587 }";
 	case CURLE_SSL_CONNECT_ERROR:
-		return "; hint: set mail { tls } and mail { port } to a pair such as 'tls' and 465, 'starttls' and "
-		       "587, or "
-		       "'none' and 25; mail { ca_file } names certificates to trust";
+		return "; hint: set mail { tls } and mail { port } to 'tls' and 465, 'starttls' and 587, "
+		       "or 'none' and 25";
 	default:
 		break;
 	}
