@@ -1,23 +1,34 @@
--- The second yardstick's tables and its claim: place and lease, as check_deferred hands jobs out, and nothing around them. Its lane
--- is one queue at one priority; batches are 100 at least, so nothing is drawn and nothing is left over.
--- plain.ready is our hot table, unpartitioned and never updated; the tables below have the columns and indexes of ours.
-create table plain.place (queue text collate "C" not null, priority smallint not null, seq bigint not null,
+-- The second yardstick's tables and its claim: place and lease, as check_deferred hands jobs out,
+-- and nothing around them. Its lane is one queue at one priority; batches are 100 at least, so
+-- nothing is drawn and nothing is left over. plain.ready is our hot table, unpartitioned and never
+-- updated; the tables below have the columns and indexes of ours.
+create table plain.place (queue text collate "C" not null, priority smallint not null,
+    seq bigint not null,
     done pg_snapshot not null, cur pg_snapshot not null, xid xid8 not null, id bigint not null,
-    rest_xid xid8[] not null default '{}', rest_id bigint[] not null default '{}', primary key (queue, priority, seq))
-    with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
-create table plain.lease (id bigint generated always as identity primary key, queue text collate "C" not null, worker bigint not null,
-    receipt bigint not null, ids bigint[] not null, span int8range not null, snap pg_snapshot not null, alone boolean not null default false,
+    rest_xid xid8[] not null default '{}', rest_id bigint[] not null default '{}',
+        primary key (queue, priority, seq))
+    with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
+create table plain.lease (id bigint generated always as identity primary key,
+    queue text collate "C" not null, worker bigint not null,
+    receipt bigint not null, ids bigint[] not null, span int8range not null,
+        snap pg_snapshot not null, alone boolean not null default false,
     claimed_at timestamptz not null default now(), expires_at timestamptz not null)
-    with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+    with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
 create index on plain.lease using gist (span);
-alter table plain.lease alter column ids set storage external;  -- compressing 4 kB costs more than they do
+-- To compress 4 kB costs more than to write them.
+alter table plain.lease alter column ids set storage external;
 
--- A place says: what `done` sees has been handed out, and of what `cur` sees beside that, everything up to (xid, id).
-insert into plain.place (queue, priority, seq, done, cur, xid, id) values ('default', 0, 1, '1:1:', '1:1:', '0', 0);
+-- A place says: what `done` sees has been handed out, and of what `cur` sees beside that,
+-- everything up to (xid, id).
+insert into plain.place (queue, priority, seq, done, cur, xid, id)
+    values ('default', 0, 1, '1:1:', '1:1:', '0', 0);
 
--- Takes the next `wanted` jobs, reads their calls and writes the lease. Commits asynchronously: a crash loses place and lease
--- together, and what is recorded later is behind both in the WAL.
-create function plain.claim(p_wanted int, p_worker bigint, p_receipt bigint, out lease bigint, out tids tid[], out jobs bigint)
+-- Takes the next `wanted` jobs, reads their calls and writes the lease. Commits asynchronously: a
+-- crash loses place and lease together, and what is recorded later is behind both in the WAL.
+create function plain.claim(p_wanted int, p_worker bigint, p_receipt bigint, out lease bigint,
+    out tids tid[], out jobs bigint)
 language plpgsql as $$
 declare
     v_place plain.place;
@@ -26,7 +37,8 @@ declare
     v_got   record;
 begin
     perform set_config('synchronous_commit', 'off', true);
-    -- Whoever waited for a place finds it gone, for its holder put the next one there: a new statement sees that.
+    -- The place is gone after a wait, because its holder stored the next one. A new statement
+    -- sees that.
     loop
         select p.* into v_place from plain.place p where p.queue = 'default' and p.priority = 0
         order by p.queue, p.priority, p.seq desc limit 1 for update;
@@ -36,7 +48,8 @@ begin
     tids := '{}';
     for look in 1..2 loop
         if v_place.done::text = v_place.cur::text then
-            v_place.cur := pg_current_snapshot();  -- rows are read in the next statement, whose snapshot is later
+            -- Rows are read in the next statement, whose snapshot is later.
+            v_place.cur := pg_current_snapshot();
             v_place.xid := '0';
             v_place.id := 0;
         end if;
@@ -44,19 +57,27 @@ begin
             select h.ctid as tid, h.id, h.xid
             from pg_snapshot_xip(v_place.done) x(xid), lateral (
                 select r.ctid, r.id, r.xid from plain.ready r
-                where r.queue = 'default' and r.priority = 0 and r.due_at is null and not r.limited and r.fn is not null
-                  and r.xid = x.xid and r.id > case when x.xid = v_place.xid then v_place.id else 0 end
-                order by r.queue, r.priority desc, r.xid, r.id limit p_wanted - cardinality(v_ids)) h
+                where r.queue = 'default' and r.priority = 0 and r.due_at is null and not r.limited
+                    and r.fn is not null
+                  and r.xid = x.xid and r.id > case when x.xid = v_place.xid then v_place.id
+                      else 0 end
+                order by r.queue, r.priority desc, r.xid,
+                    r.id limit p_wanted - cardinality(v_ids)) h
             where x.xid >= v_place.xid and pg_visible_in_snapshot(x.xid, v_place.cur)),
         later as (
             select r.ctid as tid, r.id, r.xid from plain.ready r
-            where r.queue = 'default' and r.priority = 0 and r.due_at is null and not r.limited and r.fn is not null
+            where r.queue = 'default' and r.priority = 0 and r.due_at is null and not r.limited
+                and r.fn is not null
               and (r.xid, r.id) > (greatest(v_place.xid, pg_snapshot_xmax(v_place.done)),
-                                   case when v_place.xid >= pg_snapshot_xmax(v_place.done) then v_place.id else 0 end)
-              and r.xid < pg_snapshot_xmax(v_place.cur) and pg_visible_in_snapshot(r.xid, v_place.cur)
+                                   case when v_place.xid >= pg_snapshot_xmax(v_place.done)
+                                       then v_place.id else 0 end)
+              and r.xid < pg_snapshot_xmax(v_place.cur)
+                  and pg_visible_in_snapshot(r.xid, v_place.cur)
             order by r.queue, r.priority desc, r.xid, r.id limit p_wanted - cardinality(v_ids))
-        select array_agg(n.tid) as tids, array_agg(n.id) as ids, (array_agg(n.xid))[count(*)] as xid into v_got
-        from (select * from late union all select * from later order by xid, id limit p_wanted - cardinality(v_ids)) n;
+        select array_agg(n.tid) as tids, array_agg(n.id) as ids,
+            (array_agg(n.xid))[count(*)] as xid into v_got
+        from (select * from late union all select * from later
+            order by xid, id limit p_wanted - cardinality(v_ids)) n;
         if v_got.ids is not null then
             tids := tids || v_got.tids;
             v_ids := v_ids || v_got.ids;
@@ -71,7 +92,8 @@ begin
     delete from plain.place p where p.queue = 'default' and p.priority = 0 and p.seq = v_seq;
     if cardinality(v_ids) > 0 then
         insert into plain.lease (queue, worker, receipt, ids, span, snap, expires_at)
-        select 'default', p_worker, p_receipt, v_ids, int8range(min(i), max(i), '[]'), v_place.cur, now() + interval '1 min' from unnest(v_ids) i
+        select 'default', p_worker, p_receipt, v_ids, int8range(min(i), max(i), '[]'), v_place.cur,
+            now() + interval '1 min' from unnest(v_ids) i
         returning id into lease;
     end if;
     select count(d.fn) + count(d.params) into jobs from plain.job d where d.id = any (v_ids);

@@ -1,18 +1,22 @@
--- What executing a batch costs in plain SQL, first way: claim and finish in one transaction, so that the lease
--- it writes is seen by nobody. The rows are those check_deferred reads and writes, without anything around
--- them; tables of schema plain are those of schema deferred, unpartitioned.
+-- What executing a batch costs in plain SQL, first way: claim and finish in one transaction, so
+-- that the lease it writes is seen by nobody. The rows are those check_deferred reads and writes,
+-- without anything around them; tables of schema plain are those of schema deferred, unpartitioned.
 -- Variables: batch, window. Rows are found again by their place, which is quicker than by id.
 \set seed random(1, 9000000000000000000)
 begin;
 with seen as materialized (
     select h.ctid as tid, h.id from plain.hot h
-    where h.queue = 'default' and h.due_at is null and not h.limited and h.fn is not null and h.visible_at <= now()
+    where h.queue = 'default' and h.due_at is null and not h.limited and h.fn is not null
+        and h.visible_at <= now()
     order by h.priority desc, h.xid, h.id limit :window::int),
 row as materialized (
-    select h.ctid as tid from (select s.tid from seen s order by hashint8extended(s.id, :seed::bigint)) pick
-    join plain.hot h on h.ctid = pick.tid where h.visible_at <= now() limit :batch::int for update of h skip locked),
+    select h.ctid as tid from (select s.tid from seen s
+        order by hashint8extended(s.id, :seed::bigint)) pick
+    join plain.hot h on h.ctid = pick.tid where h.visible_at <= now() limit :batch::int for update
+        of h skip locked),
 taken as (
-    update plain.hot h set attempt = h.attempt + 1, receipt = :seed::bigint, worker = :client_id::bigint, started_at = now(),
+    update plain.hot h set attempt = h.attempt + 1, receipt = :seed::bigint,
+        worker = :client_id::bigint, started_at = now(),
         visible_at = now() + interval '1 min'
     from row r where h.ctid = r.tid
     returning h.id, h.ctid as tid)
@@ -22,8 +26,10 @@ from taken t join plain.job d on d.id = t.id \gset
 with gone as (
     delete from plain.hot h where h.ctid = any (:tids::tid[]) and h.receipt = :seed::bigint
     returning h.id, h.attempt, h.worker, h.receipt, h.started_at)
-insert into plain.log (job_id, attempt, outcome, final, started_at, finished_at, worker, receipt, plugin, wait_us, run_us,
+insert into plain.log (job_id, attempt, outcome, final, started_at, finished_at, worker, receipt,
+    plugin, wait_us, run_us,
     user_us, sys_us, max_rss_kb)
-select g.id, g.attempt, 'ok', true, g.started_at, now(), g.worker, g.receipt, 'sample 1.0 882c4595', 1, 1, 1, 1, 5000 from gone g;
+select g.id, g.attempt, 'ok', true, g.started_at, now(), g.worker, g.receipt, 'sample 1.0 882c4595',
+    1, 1, 1, 1, 5000 from gone g;
 commit;
 \endpipeline

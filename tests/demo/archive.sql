@@ -1,4 +1,5 @@
--- The worked example of rules: an application's documents and tasks, those older than three years to be archived.
+-- The worked example of rules: an application's documents and tasks, those older than three years
+-- to be archived.
 --
 --     psql -v rows=1000000 -f tests/demo/archive.sql
 --     deferred rule add archive_documents archive_row --key key \
@@ -8,8 +9,8 @@
 --     deferred rule run                               # cron, at night
 --     check_deferred --cnt 0 --pidfile /run/defer_1   # as many of them as are wanted, each with a pid file of its own
 --
--- archive_row is in tests/plugins/archive.c. A key names the table too, since both rules fill one queue. Of :rows rows a table,
--- nine of ten are old.
+-- archive_row is in tests/plugins/archive.c. A key names the table too, since both rules fill one
+-- queue. Of :rows rows a table, nine of ten are old.
 
 create schema app;
 
@@ -27,10 +28,12 @@ create table app.task (
 );
 
 insert into app.document
-select i, 'document ' || i, repeat('text ', 20), now() - case when i % 10 = 0 then interval '1 year' else interval '3 years 1 day' end
+select i, 'document ' || i, repeat('text ', 20), now() - case when i % 10 = 0 then interval '1 year'
+    else interval '3 years 1 day' end
 from generate_series(1, :rows) i;
 insert into app.task
-select i, i, 'look through document ' || i, now() - case when i % 10 = 0 then interval '1 year' else interval '3 years 1 day' end
+select i, i, 'look through document ' || i, now() - case when i % 10 = 0 then interval '1 year'
+    else interval '3 years 1 day' end
 from generate_series(1, :rows) i;
 
 -- No primary key, so that a row that were archived twice would show.

@@ -15,7 +15,8 @@ const wrong = [];
 for (const [name, options] of [
 	["light 1280", { colorScheme: "light", viewport: { width: 1280, height: 900 } }],
 	["dark 390", { colorScheme: "dark", viewport: { width: 390, height: 800 } }],
-	["no JavaScript", { javaScriptEnabled: false, viewport: { width: 390, height: 800 } }]]) {
+	["no JavaScript", { javaScriptEnabled: false, viewport: { width: 390, height: 800 } }],
+]) {
 	const context = await browser.newContext(options);
 	const page = await context.newPage();
 
@@ -67,7 +68,8 @@ for (const [question, answer] of [
 	["where does the database password go", "docs/explanation/faq.html#where-do-i-put-the-database-password"],
 	["make a job more urgent", "docs/explanation/faq.html#how-do-i-make-a-job-urgent"],
 	["jobs per second", "docs/explanation/faq.html#how-many-jobs-can-it-run-per-second"],
-	["keep history for a year", "docs/how-to/retention.html"]]) {
+	["keep history for a year", "docs/how-to/retention.html"],
+]) {
 	await page.goto(`file://${folder}/index.html`);
 	await page.getByLabel("Search", { exact: true }).fill(question);
 	await page.locator("#found a").first().click();

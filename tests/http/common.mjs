@@ -29,7 +29,10 @@ export function header(answer, name) {
 
 // A rejection with this status and code, as a user of the client sees them.
 export async function fails(promise, statusCode, code) {
-	const error = await promise.then(() => assert.fail(`no error, but ${statusCode} ${code} is due`), (e) => e);
+	const error = await promise.then(
+		() => assert.fail(`no error, but ${statusCode} ${code} is due`),
+		e => e,
+	);
 	assert.equal(error.name, "RestError", String(error.stack));
 	assert.deepEqual([error.statusCode, error.code], [statusCode, code]);
 	return error;
@@ -45,7 +48,7 @@ export async function queue(client = service()) {
 }
 
 export function sleep(ms) {
-	return new Promise((resolve) => setTimeout(resolve, ms));
+	return new Promise(resolve => setTimeout(resolve, ms));
 }
 
 export async function until(condition, what, ms = 20000) {

@@ -12,7 +12,7 @@ import { once, service, sleep } from "./common.mjs";
 
 const [verb, name, ...args] = process.argv.slice(2);
 const queue = service(once).getQueueClient(name);
-const say = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
+const say = value => process.stdout.write(`${JSON.stringify(value)}\n`);
 
 async function remove(id, receipt) {
 	try {
@@ -38,15 +38,23 @@ const verbs = {
 		say(await remove(id, receipt));
 	},
 	async consume(seconds) {
-		const hold = async (m) => {
+		const hold = async m => {
 			// Every third holder is slower than its lease.
 			const slow = m.dequeueCount < 3 && Math.random() < 1 / 3;
 			await sleep(slow ? 1000 * seconds + 600 : 20 * Math.random());
-			say({ id: m.messageId, receipt: m.popReceipt, count: m.dequeueCount, did: await remove(m.messageId, m.popReceipt), slow });
+			say({
+				id: m.messageId,
+				receipt: m.popReceipt,
+				count: m.dequeueCount,
+				did: await remove(m.messageId, m.popReceipt),
+				slow,
+			});
 		};
 		const held = [];
 		for (let quiet = 0; quiet < 15; quiet++) {
-			const items = (await queue.receiveMessages({ numberOfMessages: 8, visibilityTimeout: Number(seconds) })).receivedMessageItems;
+			const items = (
+				await queue.receiveMessages({ numberOfMessages: 8, visibilityTimeout: Number(seconds) })
+			).receivedMessageItems;
 			held.push(...items.map(hold));
 			if (items.length) quiet = 0;
 			else await sleep(200);
@@ -54,7 +62,7 @@ const verbs = {
 		await Promise.all(held);
 	},
 	async produce() {
-		const one = async (lane) => {
+		const one = async lane => {
 			for (let n = 0; ; n++) {
 				const text = `${process.pid}-${lane}-${n}`;
 				try {
@@ -65,7 +73,17 @@ const verbs = {
 					await queue.deleteMessage(messageId, popReceipt);
 					say({ deleted: text });
 				} catch (e) {
-					if (![undefined, "ECONNREFUSED", "ECONNRESET", "ServerBusy", "REQUEST_SEND_ERROR", "EPIPE"].includes(e.code)) say({ error: String(e), code: e.code });
+					if (
+						![
+							undefined,
+							"ECONNREFUSED",
+							"ECONNRESET",
+							"ServerBusy",
+							"REQUEST_SEND_ERROR",
+							"EPIPE",
+						].includes(e.code)
+					)
+						say({ error: String(e), code: e.code });
 					await sleep(50); // nobody knows whether it was done
 				}
 			}

@@ -16,7 +16,7 @@ const tally = new Tally();
 
 // A queue of its own for the latency by NOTIFY: the rest is not to pay for it.
 const QUEUE = "noop";
-const queue_of = (notify) => (notify ? "stamp_notify" : "stamp_poll");
+const queue_of = notify => (notify ? "stamp_notify" : "stamp_poll");
 
 // Upkeep and schedules are off in all but the migration: neither is part of running a job.
 const boss = new PgBoss({
@@ -27,7 +27,7 @@ const boss = new PgBoss({
 	migrate: verb === "migrate",
 	useListenNotify: Boolean(set.notify),
 });
-boss.on("error", (e) => console.error(e.message));
+boss.on("error", e => console.error(e.message));
 await boss.start();
 
 if (verb === "migrate") {
@@ -40,26 +40,34 @@ if (verb === "migrate") {
 			const jobs = await boss.fetch(QUEUE, { batchSize: set.batch });
 			if (jobs.length === 0) return;
 			for (const job of jobs) tally.add(job.data.n ? 1n : 0n);
-			await boss.complete(QUEUE, jobs.map((job) => job.id));
+			await boss.complete(
+				QUEUE,
+				jobs.map(job => job.id),
+			);
 		}
 	};
 	await Promise.all(Array.from({ length: set.loops }, loop));
 } else if (verb === "loop") {
-	const stopped = new Promise((resolve) => process.on("SIGTERM", resolve));
-	const stamp = (jobs) => {
+	const stopped = new Promise(resolve => process.on("SIGTERM", resolve));
+	const stamp = jobs => {
 		for (const job of jobs) tally.stamp(job.data.n);
 	};
-	await boss.work(queue_of(set.notify), { batchSize: 100, pollingIntervalSeconds: 0.5 }, async (jobs) => stamp(jobs));
+	await boss.work(queue_of(set.notify), { batchSize: 100, pollingIntervalSeconds: 0.5 }, async jobs =>
+		stamp(jobs),
+	);
 	console.log("ready");
 	await stopped;
 } else if (verb === "send") {
 	answer(await count_until(set.clients, set.seconds, () => boss.send(QUEUE, { n: 1 })));
 } else if (verb === "pace") {
-	answer(await pace(set.count, set.interval_ms, (n) => boss.send(queue_of(set.notify), { n })));
+	answer(await pace(set.count, set.interval_ms, n => boss.send(queue_of(set.notify), { n })));
 } else {
 	const start = performance.now();
 	for (let sent = 0; sent < set.jobs; sent += set.batch)
-		await boss.insert(QUEUE, Array.from({ length: Math.min(set.batch, set.jobs - sent) }, () => ({ data: { n: 1 } })));
+		await boss.insert(
+			QUEUE,
+			Array.from({ length: Math.min(set.batch, set.jobs - sent) }, () => ({ data: { n: 1 } })),
+		);
 	answer({ calls: set.jobs, seconds: (performance.now() - start) / 1000 });
 }
 await boss.stop();

@@ -7,7 +7,7 @@ export function settings() {
 
 // "host=/x port=1 dbname=y" as the options of node-postgres.
 export function connection(conninfo) {
-	const parts = Object.fromEntries(conninfo.split(" ").map((word) => word.split("=")));
+	const parts = Object.fromEntries(conninfo.split(" ").map(word => word.split("=")));
 	return { host: parts.host, port: Number(parts.port), user: parts.user, database: parts.dbname };
 }
 
@@ -35,7 +35,13 @@ export class Tally {
 	}
 
 	result() {
-		return { count: this.count, sum: String(this.sum), xor: String(this.xor), times: this.times, stamps: this.stamps };
+		return {
+			count: this.count,
+			sum: String(this.sum),
+			xor: String(this.xor),
+			times: this.times,
+			stamps: this.stamps,
+		};
 	}
 }
 
@@ -68,7 +74,7 @@ export async function pace(count, interval_ms, call) {
 	const start = performance.now();
 	for (let n = 0; n < count; n++) {
 		const wait = start + (n + 1) * interval_ms - performance.now();
-		if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+		if (wait > 0) await new Promise(resolve => setTimeout(resolve, wait));
 		stamps.push([n, now()]);
 		calls.push(call(n));
 	}

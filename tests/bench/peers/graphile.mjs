@@ -28,12 +28,12 @@ const preset = {
 };
 const taskList = {
 	noop: (_payload, helpers) => tally.add(BigInt(helpers.job.id)),
-	stamp: (payload) => tally.stamp(payload.n),
+	stamp: payload => tally.stamp(payload.n),
 };
-const pool = (max) => {
+const pool = max => {
 	const made = new pg.Pool({ ...connection(set.conninfo), max });
-	made.on("error", (e) => console.error(e.message));
-	made.on("connect", (client) => client.on("error", (e) => console.error(e.message)));
+	made.on("error", e => console.error(e.message));
+	made.on("connect", client => client.on("error", e => console.error(e.message)));
 	return made;
 };
 
@@ -60,11 +60,16 @@ if (verb === "migrate") {
 	if (verb === "send") {
 		answer(await count_until(set.clients, set.seconds, () => utils.addJob("noop", { n: 1 })));
 	} else if (verb === "pace") {
-		answer(await pace(set.count, set.interval_ms, (n) => utils.addJob("stamp", { n })));
+		answer(await pace(set.count, set.interval_ms, n => utils.addJob("stamp", { n })));
 	} else {
 		const start = performance.now();
 		for (let sent = 0; sent < set.jobs; sent += set.batch)
-			await utils.addJobs(Array.from({ length: Math.min(set.batch, set.jobs - sent) }, () => ({ identifier: "noop", payload: { n: 1 } })));
+			await utils.addJobs(
+				Array.from({ length: Math.min(set.batch, set.jobs - sent) }, () => ({
+					identifier: "noop",
+					payload: { n: 1 },
+				})),
+			);
 		answer({ calls: set.jobs, seconds: (performance.now() - start) / 1000 });
 	}
 	await utils.release();

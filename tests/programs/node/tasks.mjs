@@ -3,39 +3,69 @@ import { spawn, spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  afterJob, beforeJob, Cancel, Dead, define, Later, run, Snooze, Unready,
+	afterJob,
+	beforeJob,
+	Cancel,
+	Dead,
+	define,
+	Later,
+	run,
+	Snooze,
+	Unready,
 } from "../../../lib/languages/node/index.js";
 
 if (process.env.NOISE) console.log("noise on standard output");
 const hooks = { before: 0, after: 0 };
-beforeJob(() => { hooks.before++; });
-afterJob(() => { hooks.after++; });
+beforeJob(() => {
+	hooks.before++;
+});
+afterJob(() => {
+	hooks.after++;
+});
 
 const limits = { timeout: "10s", maxAttempts: 5 };
-const seconds = (date) => (date ? Math.floor(date.getTime() / 1000) : null);
-const ignore = (value) => (value, null);
+const seconds = date => (date ? Math.floor(date.getTime() / 1000) : null);
+const ignore = value => (value, null);
 
-define("echo", limits, (params) => params);
-define("fail", limits, ({ error }) => { throw new Error(error); });
-define("later", { timeout: "1500ms", maxAttempts: 7 }, ({ span }) => { throw new Later(span); });
-define("snooze", limits, ({ span }) => { throw new Snooze(span); });
-define("dead", limits, ({ error }) => { throw new Dead(error); });
-define("cancel", limits, ({ error }) => { throw new Cancel(error); });
-define("unready", limits, ({ error }) => { throw new Unready(error); });
+define("echo", limits, params => params);
+define("fail", limits, ({ error }) => {
+	throw new Error(error);
+});
+define("later", { timeout: "1500ms", maxAttempts: 7 }, ({ span }) => {
+	throw new Later(span);
+});
+define("snooze", limits, ({ span }) => {
+	throw new Snooze(span);
+});
+define("dead", limits, ({ error }) => {
+	throw new Dead(error);
+});
+define("cancel", limits, ({ error }) => {
+	throw new Cancel(error);
+});
+define("unready", limits, ({ error }) => {
+	throw new Unready(error);
+});
 define("nothing", limits, () => undefined);
 define("text", limits, ({ text }) => text);
 define("bytes", limits, () => Buffer.from([0x61, 0xff, 0x62]));
 define("big", limits, ({ bytes }) => "x".repeat(bytes));
 define("strange", limits, () => () => {});
 define("length", limits, ({ text }) => {
-  let characters = 0; // an array of them may exceed the memory
-  for (const _ of text) characters++;
-  return { characters };
+	let characters = 0; // an array of them may exceed the memory
+	for (const _ of text) characters++;
+	return { characters };
 });
 define("members", limits, (params, job) => ({
-  id: job.id, fn: job.fn, attempt: String(job.attempt), label: job.label, receipt: job.receipt,
-  traceparent: job.traceparent, created: seconds(job.created), tick: seconds(job.tick),
-  previous_tick: seconds(job.previousTick),
+	id: job.id,
+	fn: job.fn,
+	attempt: String(job.attempt),
+	label: job.label,
+	receipt: job.receipt,
+	traceparent: job.traceparent,
+	created: seconds(job.created),
+	tick: seconds(job.tick),
+	previous_tick: seconds(job.previousTick),
 }));
 define("left", limits, (params, job) => ({ ms: job.left() === null ? null : Math.floor(job.left()) }));
 define("parents", limits, (params, job) => job.parents);
@@ -44,28 +74,28 @@ define("log", limits, ({ text, level }, job) => ignore(job.log(text, level)));
 define("defer", limits, ({ fn, params, options }, job) => ignore(job.defer(fn, params, options)));
 define("setting", limits, ({ name }, job) => ({ value: job.setting(name) }));
 define("print", limits, ({ text, error }) => {
-  process.stdout.write(text ?? "");
-  process.stderr.write(error ?? "");
+	process.stdout.write(text ?? "");
+	process.stderr.write(error ?? "");
 });
 define("stop_asked", limits, async (params, job) => {
-  while (!job.stopAsked()) await sleep(10);
-  return "asked";
+	while (!job.stopAsked()) await sleep(10);
+	return "asked";
 });
 define("stopped", limits, async ({ ms }, job) => {
-  await sleep(ms, null, { signal: job.signal }).catch(() => job.signal.throwIfAborted());
-  return "slept";
+	await sleep(ms, null, { signal: job.signal }).catch(() => job.signal.throwIfAborted());
+	return "slept";
 });
-define("sleep", limits, ({ ms }, job) =>
-  sleep(ms, "slept", { signal: job.signal }).catch(() => "stopped"));
+define("sleep", limits, ({ ms }, job) => sleep(ms, "slept", { signal: job.signal }).catch(() => "stopped"));
 define("last", limits, (params, job) => (job.last(), "last"));
-define("children", limits, () =>
-  String(spawnSync("readlink", ["/proc/self/fd/3", "/proc/self/fd/4"]).stdout));
+define("children", limits, () => String(spawnSync("readlink", ["/proc/self/fd/3", "/proc/self/fd/4"]).stdout));
 define("left_behind", limits, () => {
-  const child = spawn("sleep", ["60"], { stdio: "inherit" });
-  child.unref();
-  return String(child.pid);
+	const child = spawn("sleep", ["60"], { stdio: "inherit" });
+	child.unref();
+	return String(child.pid);
 });
 define("hooks", limits, () => hooks);
-define("at_exit", limits, ({ path }) => { process.on("exit", () => writeFileSync(path, "bye")); });
+define("at_exit", limits, ({ path }) => {
+	process.on("exit", () => writeFileSync(path, "bye"));
+});
 
 run({ version: "1.2-test" });

@@ -8,22 +8,55 @@ import { chromium } from "playwright-core";
 
 const [url, job, dead, later, flow, operator, viewer, password] = process.argv.slice(2);
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
-const pages = ["/", "/queues", "/queues/default", "/jobs", "/jobs?state=dead", `/jobs/${job}`, `/jobs/${dead}`, "/running", "/dead", "/functions", "/functions/fail", "/functions/sleep?range=24h", "/recurring",
-	"/recurring/nightly", "/flows", `/flow/${flow}`, `/jobs/${Number(flow) + 2}`, "/workers", "/rules",
-	"/accounts", "/audit", "/doctor", "/advice", "/jobs?state=ready&queue=bulk", "/jobs/all?verb=cancel&state=ready&queue=bulk",
-	"/queues/default/clear", "/defer?fn=noop", "/schedule", "/schedule?name=nightly"];
+const pages = [
+	"/",
+	"/queues",
+	"/queues/default",
+	"/jobs",
+	"/jobs?state=dead",
+	`/jobs/${job}`,
+	`/jobs/${dead}`,
+	"/running",
+	"/dead",
+	"/functions",
+	"/functions/fail",
+	"/functions/sleep?range=24h",
+	"/recurring",
+	"/recurring/nightly",
+	"/flows",
+	`/flow/${flow}`,
+	`/jobs/${Number(flow) + 2}`,
+	"/workers",
+	"/rules",
+	"/accounts",
+	"/audit",
+	"/doctor",
+	"/advice",
+	"/jobs?state=ready&queue=bulk",
+	"/jobs/all?verb=cancel&state=ready&queue=bulk",
+	"/queues/default/clear",
+	"/defer?fn=noop",
+	"/schedule",
+	"/schedule?name=nightly",
+];
 const wrong = [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const check = (what, ok) => ok || wrong.push(what);
 
 async function person(username, options = {}) {
-	const context = await browser.newContext({ httpCredentials: { username, password }, bypassCSP: false, ...options });
+	const context = await browser.newContext({
+		httpCredentials: { username, password },
+		bypassCSP: false,
+		...options,
+	});
 	const page = await context.newPage();
 
 	page.setDefaultTimeout(10000);
 	page.on("console", m => wrong.push(`console: ${m.text()}`));
 	page.on("pageerror", e => wrong.push(`error: ${e.message}`));
-	page.on("dialog", d => /^(Cancel|Pause)/.test(d.message()) ? d.accept() : (wrong.push(`dialog: ${d.message()}`), d.dismiss()));
+	page.on("dialog", d =>
+		/^(Cancel|Pause)/.test(d.message()) ? d.accept() : (wrong.push(`dialog: ${d.message()}`), d.dismiss()),
+	);
 	return page;
 }
 
@@ -32,26 +65,53 @@ async function axed(page, what) {
 	await page.evaluate(await (await import("node:fs/promises")).readFile(axe, "utf8"));
 	const found = await page.evaluate(() => window.axe.run());
 
-	for (const v of found.violations)
-		wrong.push(`${what}: ${v.id}: ${v.nodes[0].html.slice(0, 200)}`);
+	for (const v of found.violations) wrong.push(`${what}: ${v.id}: ${v.nodes[0].html.slice(0, 200)}`);
 }
 
-for (const [name, options] of [["light 1024", { colorScheme: "light", viewport: { width: 1024, height: 768 } }], ["dark 320", { colorScheme: "dark", viewport: { width: 320, height: 640 } }]]) {
+for (const [name, options] of [
+	["light 1024", { colorScheme: "light", viewport: { width: 1024, height: 768 } }],
+	["dark 320", { colorScheme: "dark", viewport: { width: 320, height: 640 } }],
+]) {
 	const page = await person(operator, options);
 
 	for (const path of pages) {
 		await page.goto(url + path);
-		if (path === "/advice") /* it loads itself again until the advice is there */
+		if (path === "/advice")
+			/* it loads itself again until the advice is there */
 			await page.getByText("Basis of this advice").waitFor({ timeout: 60000 });
-		check(`${name} ${path}: wider than the window`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+		check(
+			`${name} ${path}: wider than the window`,
+			await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+		);
 		/* The navigation is one line at 1024 pixels, and two at 390. */
-		for (const [width, lines] of options.viewport.width === 1024 ? [[1024, 1], [390, 2]] : []) {
+		for (const [width, lines] of options.viewport.width === 1024
+			? [
+					[1024, 1],
+					[390, 2],
+				]
+			: []) {
 			await page.setViewportSize({ width, height: 768 });
-			check(`${path}: wider than ${width}`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
-			check(`${path}: the navigation at ${width}`, await page.evaluate(() => new Set([...document.querySelectorAll(".sections a")].map(a => a.offsetTop)).size) <= lines);
+			check(
+				`${path}: wider than ${width}`,
+				await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+			);
+			check(
+				`${path}: the navigation at ${width}`,
+				(await page.evaluate(
+					() =>
+						new Set(
+							[...document.querySelectorAll(".sections a")].map(
+								a => a.offsetTop,
+							),
+						).size,
+				)) <= lines,
+			);
 		}
 		await page.setViewportSize(options.viewport);
-		check(`${name} ${path}: a script ran`, await page.evaluate(() => document.querySelectorAll("script").length === 1));
+		check(
+			`${name} ${path}: a script ran`,
+			await page.evaluate(() => document.querySelectorAll("script").length === 1),
+		);
 		await axed(page, `${name} ${path}`);
 	}
 	await page.context().close();
@@ -82,7 +142,7 @@ for (const path of ["/queues/default", "/functions/fail"]) {
 	await page.getByLabel("Max running").fill("7");
 	await page.keyboard.press("Enter");
 	await page.waitForURL(/done=set/);
-	check(`${path} Set`, await page.getByLabel("Max running").inputValue() === "7");
+	check(`${path} Set`, (await page.getByLabel("Max running").inputValue()) === "7");
 }
 
 /* "/" finds, j and Enter open. */
@@ -100,7 +160,7 @@ await page.keyboard.press("?");
 check("help of keys", await page.getByRole("dialog", { name: "Keys" }).isVisible());
 await axed(page, "help of keys");
 await page.keyboard.press("Escape");
-check("help of keys is closed", !await page.getByRole("dialog", { name: "Keys" }).isVisible());
+check("help of keys is closed", !(await page.getByRole("dialog", { name: "Keys" }).isVisible()));
 /* The first stop leads past the navigation. */
 await page.goto(url);
 await page.keyboard.press("Tab");
@@ -108,21 +168,28 @@ check("skip link", await page.evaluate(() => document.activeElement.className ==
 
 /* The values of a chart are told where the pointer is, and by arrow keys; what is shown stays while the page is refreshed. */
 await page.goto(`${url}/functions/sleep?range=24h`);
-const plot = page.getByRole("slider", { name: /^Run time per 10 minutes/ }), readout = page.locator("figure", { has: plot }).locator(".readout");
+const plot = page.getByRole("slider", { name: /^Run time per 10 minutes/ }),
+	readout = page.locator("figure", { has: plot }).locator(".readout");
 const bar = Number(await page.locator("figure", { has: plot }).locator("tr[data-at]").nth(1).getAttribute("data-at"));
 const told = /^\d{4}-\d\d-\d\d \d\d:\d\d UTC: p50 .* s, p95 .* s, p99 .* s$/;
 await plot.focus();
 await page.keyboard.press("Home");
-check("the first bar", /UTC: /.test(await readout.innerText()) && await plot.getAttribute("aria-valuenow") === "0");
-for (let at = 0; at < bar; at++)
-	await page.keyboard.press("ArrowRight");
-check("a bar by keyboard", told.test(await readout.innerText()) && await plot.getAttribute("aria-valuetext") === await readout.innerText());
+check("the first bar", /UTC: /.test(await readout.innerText()) && (await plot.getAttribute("aria-valuenow")) === "0");
+for (let at = 0; at < bar; at++) await page.keyboard.press("ArrowRight");
+check(
+	"a bar by keyboard",
+	told.test(await readout.innerText()) &&
+		(await plot.getAttribute("aria-valuetext")) === (await readout.innerText()),
+);
 await axed(page, "a bar by keyboard");
 await page.keyboard.press("End");
 await plot.scrollIntoViewIfNeeded();
 const box = await plot.boundingBox();
-await page.mouse.move(box.x + (bar + 0.5) / 144 * box.width, box.y + box.height / 2);
-check("a bar by the pointer", told.test(await readout.innerText()) && await plot.getAttribute("aria-valuenow") === String(bar));
+await page.mouse.move(box.x + ((bar + 0.5) / 144) * box.width, box.y + box.height / 2);
+check(
+	"a bar by the pointer",
+	told.test(await readout.innerText()) && (await plot.getAttribute("aria-valuenow")) === String(bar),
+);
 
 /* What changes is seen without a reload. */
 await page.goto(`${url}/queues/default`);
@@ -131,33 +198,50 @@ process.stdout.write("ready\n");
 await page.waitForFunction(text => document.getElementById("depth").innerText !== text, before);
 
 const other = await person(viewer);
-for (const path of pages.filter(p => !/^\/jobs\/all|clear$|^\/defer|^\/schedule/.test(p))) { /* which viewers may not see */
+for (const path of pages.filter(p => !/^\/jobs\/all|clear$|^\/defer|^\/schedule/.test(p))) {
+	/* which viewers may not see */
 	await other.goto(url + path);
-	check(`viewer ${path}: a button to act`, await other.locator("form.act").count() === 0);
+	check(`viewer ${path}: a button to act`, (await other.locator("form.act").count()) === 0);
 }
 const plain = await person(operator, { javaScriptEnabled: false });
 await plain.goto(`${url}/jobs/${job}`);
 check("without JavaScript", (await plain.locator("main").innerText()).includes("Attempts"));
-for (const [path, said] of [["/doctor", "15 checks"], ["/advice", "Basis of this advice"]]) {
+for (const [path, said] of [
+	["/doctor", "15 checks"],
+	["/advice", "Basis of this advice"],
+]) {
 	await plain.goto(url + path);
 	check(`${path} without JavaScript`, (await plain.locator("main").innerText()).includes(said));
 }
 await plain.goto(`${url}/flow/${flow}`);
-check("a graph without JavaScript", await plain.getByRole("img", { name: /what they wait for/ }).isVisible() && (await plain.locator("main").innerText()).includes("Waits for"));
+check(
+	"a graph without JavaScript",
+	(await plain.getByRole("img", { name: /what they wait for/ }).isVisible()) &&
+		(await plain.locator("main").innerText()).includes("Waits for"),
+);
 
 /* Many jobs at once: by a script to the end, without one step by step. */
 await page.goto(`${url}/jobs?state=ready&queue=bulk`);
 await page.getByRole("link", { name: "cancel", exact: true }).click();
 await page.getByRole("button", { name: /^Cancel (them|all of them)$/ }).click();
-await page.waitForFunction(() => document.querySelector("[role=status]")?.innerText.includes("1500 jobs were cancelled."));
+await page.waitForFunction(() =>
+	document.querySelector("[role=status]")?.innerText.includes("1500 jobs were cancelled."),
+);
 await axed(page, "many cancelled");
 await plain.goto(`${url}/jobs/all?verb=retry&state=cancelled&queue=bulk`);
 await plain.getByRole("button", { name: /^Retry (them|all of them)$/ }).click();
-for (let steps = 0; (await plain.getByRole("button", { name: "Continue" }).count()) > 0; steps++) { /* as many as there is time for */
-	check("a step without JavaScript", (await plain.getByRole("status").innerText()).includes("are ready again so far.") && steps < 100);
+for (let steps = 0; (await plain.getByRole("button", { name: "Continue" }).count()) > 0; steps++) {
+	/* as many as there is time for */
+	check(
+		"a step without JavaScript",
+		(await plain.getByRole("status").innerText()).includes("are ready again so far.") && steps < 100,
+	);
 	await plain.getByRole("button", { name: "Continue" }).click();
 }
-check("the last step without JavaScript", (await plain.getByRole("status").innerText()).includes("1500 jobs are ready again."));
+check(
+	"the last step without JavaScript",
+	(await plain.getByRole("status").innerText()).includes("1500 jobs are ready again."),
+);
 
 /* A queue is cleared by its name, the wrong one kept to be mended; with a script and without one. */
 await page.goto(`${url}/queues/bulk`);
@@ -172,7 +256,9 @@ await page.getByLabel("Type the name of the queue").focus();
 await page.keyboard.press("End");
 await page.keyboard.type("k");
 await page.keyboard.press("Enter");
-await page.waitForFunction(() => document.querySelector("[role=status]")?.innerText.includes("1500 jobs were cancelled."));
+await page.waitForFunction(() =>
+	document.querySelector("[role=status]")?.innerText.includes("1500 jobs were cancelled."),
+);
 await axed(page, "a queue cleared");
 await plain.goto(`${url}/queues/mail/clear`);
 await plain.getByLabel("Type the name of the queue").fill("mail");
@@ -184,13 +270,17 @@ await page.goto(`${url}/functions`);
 await page.getByRole("link", { name: "Defer a job", exact: true }).click();
 await page.getByLabel("Function").focus();
 await page.keyboard.type("noop");
-await page.getByLabel("Params (JSON)").fill("{\"a\": <b>\u202e\n}");
+await page.getByLabel("Params (JSON)").fill('{"a": <b>\u202e\n}');
 await page.getByRole("button", { name: "Defer" }).focus();
 await page.keyboard.press("Enter");
 await page.getByRole("alert").waitFor();
-check("what was typed is kept", await page.getByLabel("Params (JSON)").inputValue() === "{\"a\": <b>\u202e\n}" && await page.getByLabel("Function").inputValue() === "noop");
+check(
+	"what was typed is kept",
+	(await page.getByLabel("Params (JSON)").inputValue()) === '{"a": <b>\u202e\n}' &&
+		(await page.getByLabel("Function").inputValue()) === "noop",
+);
 await axed(page, "a job that was refused");
-await page.getByLabel("Params (JSON)").fill("{\"a\":\n1}");
+await page.getByLabel("Params (JSON)").fill('{"a":\n1}');
 await page.getByLabel("Label").focus();
 await page.keyboard.type("by hand");
 await page.keyboard.press("Enter");
@@ -209,7 +299,11 @@ await page.getByLabel("Rule").fill("61 2 * * 1");
 await page.getByLabel("Function", { exact: true }).fill("noop");
 await page.keyboard.press("Enter");
 await page.getByRole("alert").waitFor();
-check("a rule that was typed is kept", await page.getByLabel("Rule").inputValue() === "61 2 * * 1" && (await page.getByRole("alert").innerText()).includes("61"));
+check(
+	"a rule that was typed is kept",
+	(await page.getByLabel("Rule").inputValue()) === "61 2 * * 1" &&
+		(await page.getByRole("alert").innerText()).includes("61"),
+);
 await axed(page, "a schedule that was refused");
 await page.getByLabel("Rule").fill("1 2 * * 1");
 await page.keyboard.press("Enter");
@@ -218,7 +312,11 @@ await plain.goto(`${url}/recurring/weekly`);
 await plain.getByRole("link", { name: "Change" }).click();
 await plain.getByLabel("Rule").fill("@weekly");
 await plain.getByRole("button", { name: "Save" }).click();
-check("a schedule without JavaScript", (await plain.getByRole("status").innerText()).includes("The schedule is saved.") && (await plain.locator("main").innerText()).includes("@weekly"));
+check(
+	"a schedule without JavaScript",
+	(await plain.getByRole("status").innerText()).includes("The schedule is saved.") &&
+		(await plain.locator("main").innerText()).includes("@weekly"),
+);
 
 /*
  * A page that nobody touches is asked for less often, and as often as before once somebody does. Answers are made here at once, because a page asks a slow
@@ -238,17 +336,19 @@ const asked = () => idle.evaluate(() => window.asked);
 async function asks_in(seconds) {
 	const before = await asked();
 
-	for (let s = 0; s < 10 * seconds; s++)
-		await idle.clock.runFor(100);
-	return await asked() - before;
+	for (let s = 0; s < 10 * seconds; s++) await idle.clock.runFor(100);
+	return (await asked()) - before;
 }
 const looked_at = await asks_in(60);
 await idle.clock.fastForward(11 * 60000);
 const alone = await asks_in(60);
-check(`a page was asked for ${looked_at} times in a minute, and ${alone} times left alone`, looked_at > 7 && alone <= 7);
+check(
+	`a page was asked for ${looked_at} times in a minute, and ${alone} times left alone`,
+	looked_at > 7 && alone <= 7,
+);
 const before_touch = await asked();
 await idle.keyboard.press("Escape");
-check("touched again, a page is asked for at once", await asked() > before_touch);
+check("touched again, a page is asked for at once", (await asked()) > before_touch);
 
 /* An answer that is shown stays while the server computes the next one, which is then there without a reload, however long the server took to say so. */
 const waiting = await person(viewer);
@@ -256,14 +356,21 @@ await waiting.addInitScript(() => {
 	window.asked = 0;
 	window.fetch = async () => {
 		if (window.asked++ > 0)
-			return new Response(`<div id="kept">The next advice, after ${document.getElementById("kept").innerText}</div>`);
-		await new Promise(resolve => { setTimeout(resolve, 1500); });
+			return new Response(
+				`<div id="kept">The next advice, after ${document.getElementById("kept").innerText}</div>`,
+			);
+		await new Promise(resolve => {
+			setTimeout(resolve, 1500);
+		});
 		return new Response('<div id="kept">Being computed.</div>', { headers: { Refresh: "1" } });
 	};
 });
 await waiting.goto(`${url}/advice`);
 await waiting.getByText("The next advice, after ").waitFor();
-check("an answer is replaced by a placeholder", !(await waiting.locator("#kept").innerText()).includes("Being computed."));
+check(
+	"an answer is replaced by a placeholder",
+	!(await waiting.locator("#kept").innerText()).includes("Being computed."),
+);
 
 console.log(JSON.stringify(wrong));
 await browser.close();

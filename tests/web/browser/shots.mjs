@@ -7,7 +7,11 @@ const [folder, url, username, password] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 
 async function shoot(name, path, height, options = {}) {
-	const context = await browser.newContext({ httpCredentials: { username, password }, viewport: { width: 1100, height }, ...options });
+	const context = await browser.newContext({
+		httpCredentials: { username, password },
+		viewport: { width: 1100, height },
+		...options,
+	});
 	const page = await context.newPage();
 
 	await page.goto(url + (typeof path === "function" ? await path(context) : path), { waitUntil: "load" });
@@ -15,10 +19,22 @@ async function shoot(name, path, height, options = {}) {
 	/* A table that is wider than the window scrolls; on a picture it would be cut off. */
 	for (let width = 1100, hidden = 1; hidden > 0; width += hidden) {
 		await page.setViewportSize({ width, height });
-		hidden = width < 1600 ? await page.evaluate(() => Math.max(0, ...[...document.querySelectorAll(".scroll")].map(e => e.scrollWidth - e.clientWidth))) : 0;
+		hidden =
+			width < 1600
+				? await page.evaluate(() =>
+						Math.max(
+							0,
+							...[...document.querySelectorAll(".scroll")].map(
+								e => e.scrollWidth - e.clientWidth,
+							),
+						),
+					)
+				: 0;
 	}
 	/* WebP is known to the browser, not to playwright. */
-	const picture = await (await context.newCDPSession(page)).send("Page.captureScreenshot", { format: "webp", quality: 75 });
+	const picture = await (
+		await context.newCDPSession(page)
+	).send("Page.captureScreenshot", { format: "webp", quality: 75 });
 	await writeFile(`${folder}/${name}.webp`, Buffer.from(picture.data, "base64"));
 	await context.close();
 }
