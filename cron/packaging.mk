@@ -112,6 +112,7 @@ install: all
 		-e 's|@includedir@|$(patsubst $(prefix)/%,$${prefix}/%,$(includedir))|' \
 		-e 's|@plugindir@|$(plugindir)|' -e 's|@VERSION@|$(VERSION)|' lib/libdeferred.pc.in \
 		> $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
+	chmod 644 $(DESTDIR)$(libdir)/pkgconfig/libdeferred.pc
 	$(INSTALL_DATA) $(INSTALLED_PLUGINS) $(DESTDIR)$(plugindir)
 	$(INSTALL_DATA) $(PUBLIC_HEADERS) $(DESTDIR)$(includedir)
 	$(foreach page,$(MAN_PAGES),$(INSTALL_DATA) $(page) $(DESTDIR)$(call man_path,$(page)) &&) :

@@ -10,7 +10,7 @@ import harness
 import pg
 
 
-def make(*args):
+def make(*args, **how):
     san = ["SANITIZE=address,undefined"] if harness.SAN else []
     return subprocess.run(
         ["make", "-s", "--no-print-directory", *san, *args],
@@ -19,12 +19,14 @@ def make(*args):
         text=True,
         env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""},
         timeout=300,
+        **how,
     )
 
 
 @pytest.fixture
 def installed(tmp_path):
-    done = make("install", f"DESTDIR={tmp_path}")
+    """Installed by an administrator whose new files are closed to others."""
+    done = make("install", f"DESTDIR={tmp_path}", umask=0o077)
     assert done.returncode == 0, done.stderr
     return tmp_path
 
@@ -80,9 +82,10 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
             assert os.path.isfile(os.path.join(root, name)), name
         # What is for trying things has no place where strangers defer jobs.
         assert os.listdir(os.path.join(root, "lib/deferred/plugins")) == ["send_mail.so"]
-        for folder, _, files in os.walk(installed):
+        for folder, _, files in os.walk(root):
+            assert os.stat(folder).st_mode & 0o077 == 0o055, folder
             for name in files:
-                assert os.stat(os.path.join(folder, name)).st_mode & 0o022 == 0, name
+                assert os.stat(os.path.join(folder, name)).st_mode & 0o066 == 0o044, name
         done = make("uninstall", f"DESTDIR={tmp_path}")
         assert done.returncode == 0 and done.stderr == ""
         left = [os.path.join(d, f) for d, _, files in os.walk(installed) for f in files]
