@@ -10,6 +10,7 @@
 #   clean            stop the private server and remove build/
 #
 # Variables: CC, CFLAGS and LDFLAGS add to ours. V=1 prints whole commands.
+# WERROR=1 makes each warning an error.
 # SANITIZE=address,undefined builds into a folder of its own. SEED=N repeats a random test.
 # TESTS="tests/bin/test_x.py -k word" selects tests. tests/lib/NAME_test.c or .sh in it selects a
 # unit test. Other tests do not run, and the closing lines say so.
@@ -66,7 +67,7 @@ DW_LIBS := $(shell pkg-config --libs libdw 2>/dev/null)
 HTTP_LIBS := $(shell pkg-config --libs expat libssl libcrypto 2>/dev/null)
 # Rows of our tables leave out trailing members, which are then zero.
 WARN := -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-	-Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla
+	-Wpointer-arith -Wwrite-strings -Wformat=2 -Wvla $(if $(WERROR),-Werror)
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE $(FORTIFY) -fPIC -fvisibility=hidden -fstack-protector-strong $(WARN) \
 	-Ilib/include -Ilib -I$(B)/gen $(PKG_CFLAGS) $(SAN_FLAGS) \
 	-DDEFERRED_LIBEXECDIR='"$(libexecdir)"' -DDEFERRED_PLUGINDIR='"$(plugindir)"' \

@@ -149,6 +149,23 @@ def test_flags_of_the_user_stand_beside_ours_without_a_warning(tmp_path, flags):
     make(f"B={tmp_path}", f"{name}={value} -Werror", f"{tmp_path}/obj/lib/base/backoff.o")
 
 
+def test_a_warning_fails_the_build_of_ci_and_no_other(tmp_path):
+    """The script of CI calls a make that builds one file, with a warning."""
+    (tmp_path / "make").write_text(
+        f"#!/bin/sh\nexec /usr/bin/make -s -C {pg.TOP} B={tmp_path} CFLAGS='-O2 -DTWICE=1 -DTWICE=2' "
+        f"{tmp_path}/obj/lib/base/backoff.o\n"
+    )
+    (tmp_path / "make").chmod(0o755)
+    env = {k: v for k, v in os.environ.items() if k not in ("WERROR", "MAKEFLAGS", "MAKELEVEL")}
+    said = {}
+    for script in os.path.join(pg.TOP, ".ci/run"), tmp_path / "make":
+        done = subprocess.run(
+            [script], capture_output=True, text=True, env={**env, "PATH": f"{tmp_path}:{env['PATH']}"}
+        )
+        said[done.returncode] = done.stderr
+    assert "redefined [-Werror]" in said[2] and "redefined\n" in said[0], said
+
+
 @pytest.mark.slow
 def test_an_application_links_a_library_that_was_optimised_as_a_whole(tmp_path):
     library = tmp_path / "lib/libdeferred.a"
