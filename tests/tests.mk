@@ -7,6 +7,8 @@
 #   check-unit       unit tests that need no server
 #   check-san        all tests under AddressSanitizer and UBSan
 #   check-postgres   tests of SQL, rules and doctor against PostgreSQL 18
+#   check-bare       demo, build and tests in bare systems of Debian, as root and as a user.
+#                    SUITES="bookworm trixie" selects them. BARE_KEEP=1 keeps them in build/bare
 #   lint             static analysis, man pages, prose, mutants that apply
 #   check-lint       the same
 #   format           format C with clang-format and Python with black
@@ -200,6 +202,12 @@ build/postgres/installed: $(addprefix tests/postgres/,package.json package-lock.
 	@mkdir -p $(@D)
 	@cp $^ $(@D)
 	@npm ci --prefix $(@D) --no-engine-strict --loglevel error && touch $@
+
+SUITES ?= bookworm trixie
+.PHONY: check-bare
+check-bare:
+	@tests/harness/deps.sh git mmdebstrap
+	@$(PYTHON) -B tests/harness/bare.py $(SUITES)
 
 # The browser is large, so check does not install it.
 .PHONY: check-web
