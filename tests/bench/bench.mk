@@ -37,7 +37,6 @@ export NODE
 PEERS_SRC := $(wildcard tests/bench/peers/*.mjs)
 .PHONY: bench-peers
 bench-peers: deps-check
-	@command -v npm >/dev/null || tests/harness/deps.sh nodejs npm
 	+@$(MAKE_AGAIN) bench-parts build/bench/peers/installed
 	@cp $(PEERS_SRC) build/bench/peers
 	@$(PYTHON) tests/bench/peers/peers.py $(PEERS)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to it that the Debian packages named as arguments are installed: as root by apt, else by telling
 # which line to run. Says nothing, and costs milliseconds, when all are there. Everything goes to
-# standard error. "postgresql" stands for a server of any version.
+# standard error. "postgresql" stands for a server of any version, "nodejs" and "npm" for those of any origin.
 exec >&2
 command -v dpkg-query > /dev/null || exit 0 # no Debian: the compiler will tell what is missing
 
@@ -17,6 +17,7 @@ $package
 	esac
 	case $package in
 	postgresql) ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 && continue ;;
+	nodejs | npm) command -v npm > /dev/null && continue ;;
 	esac
 	missing="$missing $package"
 done
