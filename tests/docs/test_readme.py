@@ -138,9 +138,8 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         assert app.sql("select customer, count(*) from public.orders group by 1") == [("ann@example.org", 6)]
         role = app.env["PGUSER"]
         assert app.sql(
-            "select d.fn, params::jsonb, label, due_at > now() + interval '4 minutes', created_by "
-            "from deferred.__deferred d"
-            " join deferred.__deferred_hot using (id) order by id"
+            "select d.fn, params::jsonb, label, due_at > d.created_at + interval '4 minutes', created_by"
+            " from deferred.__deferred d join deferred.__deferred_hot using (id) order by id"
         ) == [
             (
                 "send_mail",
