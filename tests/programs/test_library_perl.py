@@ -33,7 +33,7 @@ def test_its_documentation_is_well_formed():
     for name in ("Program", "Job", "Test"):
         path = os.path.join(FOLDER, "lib", "Deferred", name + ".pm")
         done = harness.run(["podchecker", "-warnings", "-warnings", path])
-        assert (done.returncode, done.stderr) == (0, f"{path} pod syntax OK.\n")
+        assert (done.returncode, done.stdout + done.stderr) == (0, f"{path} pod syntax OK.\n")
 
 
 def test_it_has_the_version_of_the_programs():

@@ -5,10 +5,12 @@
 declare(strict_types=1);
 
 use Deferred\{Cancel, Dead, Job, Later, Program, Snooze, Stop, Testing, Unready};
+use PHPUnit\Framework\Attributes\DataProvider;
 use PHPUnit\Framework\TestCase;
 
 require_once __DIR__ . '/../src/autoload.php';
 
+/** PHPUnit 9 finds the rows of a test by its comment, PHPUnit 12 by its attribute. */
 final class ProgramTest extends TestCase
 {
     private static int $defined = 0;
@@ -31,6 +33,7 @@ final class ProgramTest extends TestCase
     }
 
     /** @dataProvider spans */
+    #[DataProvider('spans')]
     public function testSpans(string|int|float $span, int $ms): void
     {
         $this->assertSame($ms, Deferred\milliseconds($span));
@@ -43,6 +46,7 @@ final class ProgramTest extends TestCase
     }
 
     /** @dataProvider otherTexts */
+    #[DataProvider('otherTexts')]
     public function testTextsThatAreNotSpans(string $span): void
     {
         $this->expectExceptionMessage('is not a span');
@@ -126,6 +130,7 @@ final class ProgramTest extends TestCase
     }
 
     /** @dataProvider verdicts */
+    #[DataProvider('verdicts')]
     public function testVerdicts(Throwable $verdict, string $outcome, ?int $after, string $text): void
     {
         $done = Testing::call(self::define(fn () => throw $verdict));
