@@ -195,7 +195,7 @@ FAILED_STARTS = {
         "(exit status 1)\nModuleNotFoundError: shop",
     ),
     "signal": ("os.kill(os.getpid(), 11)", "ended before it was ready (signal 11)"),
-    "hangs": ("print('connecting', flush=True); time.sleep(60)", "was not ready within 400 ms\nconnecting"),
+    "hangs": ("print('connecting', flush=True); time.sleep(60)", "was not ready within 2000 ms\nconnecting"),
     "protocol": ("send({'type': 'ready', 'protocol': 2})", "it speaks another version of the protocol than 1"),
     "untimely": ("send({'type': 'progress'})", "its first messages are not 'function' and 'ready'"),
     "garbage": ("answers.write(b'hello')", "it is not JSON: 'hello"),
@@ -206,7 +206,7 @@ FAILED_STARTS = {
 @pytest.mark.parametrize("case", FAILED_STARTS)
 def test_a_program_that_does_not_become_ready_costs_no_attempt(db, case, declared):
     before, error = FAILED_STARTS[case]
-    text = program(db, before=before or "", declared=declared, start_timeout="400ms" if case == "hangs" else "30s")
+    text = program(db, before=before or "", declared=declared, start_timeout="2s" if case == "hangs" else "30s")
     if before is None:
         text = text.replace(db.dir + "/shop", "/nonexistent/shop")
     db.config(LIMITS + text)
