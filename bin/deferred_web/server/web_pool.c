@@ -77,7 +77,7 @@ static uint64_t group_number(const struct web_pool *p, char kind, const char *na
 	uint64_t number;
 
 	text[0] = (unsigned char)kind;
-	strncpy((char *)text + 1, name, GUARD_NAME_SIZE - 1);
+	memcpy(text + 1, name, strnlen(name, GUARD_NAME_SIZE - 1));
 	memcpy(text + 1 + GUARD_NAME_SIZE, more, len);
 	crypto_hmac_sha256(p->web->key, GUARD_KEY_BYTES, (char *)text, sizeof(text), mac);
 	memcpy(&number, mac, sizeof(number));
