@@ -1,72 +1,13 @@
 """deferred_http behind a proxy as people have them: nginx with what it does by itself."""
 
-import grp
-import os
-import pwd
 import re
-import shutil
-import socket
 
 import pytest
 
 import front
 import harness
 from front import XML
-
-CONF = """
-daemon off;
-user {user} {group};
-pid {dir}/nginx.pid;
-error_log {dir}/error.log;
-events {{ }}
-http {{
-	access_log off;
-	client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
-	uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-	server {{
-		listen 127.0.0.1:{port};
-		location / {{ proxy_pass http://127.0.0.1:{behind}; }}
-	}}
-}}
-"""
-
-
-class Nginx:
-    """In a folder of its own, and run as a child; has a port as a Front has."""
-
-    def __init__(self, db, behind):
-        self.dir = os.path.join(db.dir, "nginx")
-        os.mkdir(self.dir)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        path = os.path.join(self.dir, "nginx.conf")
-        with open(path, "w") as conf:
-            conf.write(
-                CONF.format(
-                    user=pwd.getpwuid(os.getuid()).pw_name,
-                    group=grp.getgrgid(os.getgid()).gr_name,
-                    dir=self.dir,
-                    port=self.port,
-                    behind=behind,
-                )
-            )
-        self.program = db.spawn(
-            [
-                shutil.which("nginx") or "/usr/sbin/nginx",
-                "-e",
-                os.path.join(self.dir, "error.log"),
-                "-p",
-                self.dir,
-                "-c",
-                path,
-            ]
-        )
-        harness.wait_for(self.listens, what="nginx: " + self.program.output())
-
-    def listens(self):
-        assert self.program.alive(), self.program.output() + open(os.path.join(self.dir, "error.log")).read()
-        with socket.socket() as s:
-            return s.connect_ex(("127.0.0.1", self.port)) == 0
+from nginx import Nginx
 
 
 @pytest.fixture
@@ -76,12 +17,11 @@ def f(db):
 
 @pytest.fixture
 def proxy(db, f):
-    return Nginx(db, f.port)
+    return Nginx(db, f"server {{ listen PORT; location / {{ proxy_pass http://127.0.0.1:{f.port}; }} }}")
 
 
 def test_a_queue_is_bound_to_a_function_through_nginx_by_a_name_without_underscore(db, f, proxy):
-    """What the README shows: nginx drops headers with an underscore, so that the signature was no
-    longer that of the request."""
+    """nginx drops headers with an underscore, so that the signature was no longer that of the request."""
     assert db.run(["deferred", "account", "allow", f.ACCOUNT, "echo"]).returncode == 0
     scripts = front.Node(db)
     scripts.worker(proxy, "create", "calls", '{"deferredfunction": "echo", "deferredMaxDequeue": "3"}')
