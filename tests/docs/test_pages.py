@@ -1,7 +1,7 @@
 """Types what the pages of docs/ show, page by page, in a database of the page's own, and compares what is printed.
 
-A block is run by its language: `console` (commands behind `$`, with their output below), `sh`,
-`sql`. A comment in the line before a block says otherwise, and does not show on the page:
+A block is run by its language: `console` (commands behind `$`, with their output below), `sh`, `sql`, `crontab`. A
+comment in the line before a block says otherwise, and does not show on the page:
 
     <!-- file: NAME -->      the block is written to NAME, to be run by a later block
     <!-- append: NAME -->    the block is added to NAME
@@ -25,7 +25,7 @@ PAGES = sorted(
     os.path.relpath(p, pg.TOP) for p in glob.glob(os.path.join(pg.TOP, "docs", "**", "*.md"), recursive=True)
 )
 BLOCK = re.compile(r"(?ms)^(?: *<!-- (file|append|not run): (.*?) -->\n)?( *)```(\w*)\n(.*?)^ *```$")
-RUN = ("console", "sh", "sql")
+RUN = ("console", "sh", "sql", "crontab")
 SHOWN = (
     "",
     "text",
@@ -42,7 +42,6 @@ SHOWN = (
     "ruby",
     "go",
     "ini",
-    "crontab",
 )
 
 
@@ -75,7 +74,13 @@ class Reader:
             ('"/usr/bin/perl"', f'"/usr/bin/env", "PERL5LIB={languages}/perl/lib", "/usr/bin/perl"'),
             ("/usr/local/bin/", harness.BUILD + "/bin/"),
             (r"\bwebapp\b", db.name + "_web"),
-            (r"\b(createdb |psql |-d |dbname=|database: \")(?:app|shop)\b", rf"\g<1>{db.name}"),
+            (r"\brole pages\b", f"role {db.name}_pages"),
+            (
+                r"\b(createdb |psql |pg_dump --format=custom |-d |dbname=|database: \")(?:app|shop|blog)\b",
+                rf"\g<1>{db.name}",
+            ),
+            (r"host=db (?=dbname)", f"host={db.cluster.folder} port={pg.PORT} user={pg.USER} "),
+            (r"/run/(?=deferred-)", self.root + "/"),
             ('user = "deferred"', 'user = "nobody"'),
             (r"port = 2525", f"port = {self.mails.port}"),
         ]
@@ -131,6 +136,10 @@ class Reader:
                     printed, _ = self.shell(command)
                     same = shape("\n".join(shown)).fullmatch(printed.strip("\n") + "\n") or not shown and not printed
                     assert same, f"{page}: {command} prints:\n{printed}"
+            elif language == "crontab":
+                for line in text.splitlines():  # five fields, the user, the command
+                    printed, code = self.shell(line.split(maxsplit=6)[6])
+                    assert code == 0 or code == 1 and "alert --print" in line, (line, code, printed)
             else:
                 command = f"psql -Xq -v ON_ERROR_STOP=1 <<'END'\n{text}\nEND" if language == "sql" else text
                 printed, code = self.shell(command)
@@ -139,6 +148,7 @@ class Reader:
     def close(self):
         self.mails.stop()
         self.db.sql(f"drop owned by {self.db.name}_web; drop role {self.db.name}_web")
+        self.db.sql(f"drop role if exists {self.db.name}_pages")
 
 
 @pytest.fixture
