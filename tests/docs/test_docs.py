@@ -1,5 +1,6 @@
 """What the documents say is what there is."""
 
+import datetime
 import glob
 import os
 import re
@@ -49,6 +50,19 @@ def test_a_man_page_is_well_formed(page):
     assert read(page).startswith(".\\\" SPDX-License-Identifier: MIT") or ".Dt " in read(page)
 
 
+def test_manual_pages_have_one_date_which_is_that_of_the_release():
+    """CONTRIBUTING.md says how to set it. Before the release any date will do, on all pages."""
+    (date,) = {re.search(r"^\.Dd (.*)", read(page), re.M)[1] for page in MAN_PAGES}
+    (newest, *_) = re.findall(r"(?m)^## \S+ \((.*)\)$", read("CHANGELOG.md"))
+    day = datetime.datetime.strptime(date, "%B %d, %Y").date().isoformat()
+    assert newest in ("not released yet", day)
+
+
+def test_the_change_log_of_a_release_has_at_most_40_lines():
+    for release in re.split(r"(?m)^(?=## )", read("CHANGELOG.md"))[1:]:
+        assert len(release.splitlines()) <= 40, release.splitlines()[0]
+
+
 def test_each_option_of_check_deferred_is_a_setting():
     settings = set(
         re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "port", "config_table.c"))
@@ -81,7 +95,7 @@ PAGES = sorted(
     os.path.relpath(p, pg.TOP) for p in glob.glob(os.path.join(pg.TOP, "docs", "**", "*.md"), recursive=True)
 )
 OTHERS = [
-    *("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md"),
+    *("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"),
     *("tests/bench/README.md", "tests/bench/RESULTS.md"),
 ]
 
