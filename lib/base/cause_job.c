@@ -12,7 +12,10 @@ static void job_add_not_there(struct cause_list *list, const struct cause_job *j
 	if (j->last_id != CAUSE_UNKNOWN && j->id > j->last_id) {
 		c = cause_add(list, CAUSE_NO_SUCH_ID);
 		SAY(why, "job %" PRId64 " does not exist: it was never deferred", j->id);
-		SAY(figure, "the last id is %" PRId64, j->last_id);
+		if (j->last_id > 0)
+			SAY(figure, "the last id is %" PRId64, j->last_id);
+		else
+			SAY(figure, "no job has ever been deferred here");
 		SAY(remedy, "deferred ls");
 		return;
 	}
@@ -25,14 +28,18 @@ static void job_add_not_there(struct cause_list *list, const struct cause_job *j
 	}
 	if (j->kept_s != CAUSE_UNKNOWN && j->neighbour_s != CAUSE_UNKNOWN && j->neighbour_s >= j->kept_s) {
 		c = cause_add(list, CAUSE_PURGED);
-		SAY(why, "job %" PRId64 " has been purged", j->id);
-		SAY(figure, "it was deferred about %s ago, and the last purge removed everything older than %s",
+		SAY(why,
+		    "job %" PRId64
+		    " does not exist: it was purged, or the transaction that deferred it was rolled back",
+		    j->id);
+		SAY(figure, "its id is from about %s ago, and the last purge removed everything older than %s",
 		    AGE(j->neighbour_s), AGE(j->kept_s));
+		SAY(remedy, "defer it again if it still has to run");
 		return;
 	}
 	c = cause_add(list, CAUSE_ROLLED_BACK);
 	SAY(why, "job %" PRId64 " does not exist: the transaction that deferred it was rolled back%s", j->id,
-	    j->writer.pid > 0 ? "" : ", or the job was purged");
+	    j->kept_s == CAUSE_UNKNOWN ? "" : ", or the job was purged");
 	if (j->neighbour_s != CAUSE_UNKNOWN)
 		SAY(figure,
 		    "the next job that is there was deferred %s ago; no transaction that wrote something before is "

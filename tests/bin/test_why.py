@@ -49,6 +49,14 @@ def do(db, command):
 
 
 def test_a_job_that_is_not_there(db, why):
+    assert why(1, code=NOT_DONE) == [
+        (
+            "no_such_id",
+            "job 1 does not exist: it was never deferred",
+            "no job has ever been deferred here",
+            "deferred ls",
+        )
+    ]
     db.defer("noop")
     assert why(99, code=NOT_DONE) == [
         ("no_such_id", "job 99 does not exist: it was never deferred", "the last id is 1", "deferred ls")
@@ -68,6 +76,7 @@ def test_a_job_that_is_not_there(db, why):
     open_.close()
     db.defer("noop")
     cause, sentence, figure, remedy = why(job, code=NOT_DONE)[0]
+    assert sentence == f"job {job} does not exist: the transaction that deferred it was rolled back"
     assert (
         cause == "rolled_back"
         and figure
@@ -91,8 +100,8 @@ def test_a_job_that_is_not_there(db, why):
     db.sql("update deferred.__deferred_upkeep set purged_older = '34 days'")
     assert why(1, code=NOT_DONE)[0][:3] == (
         "purged",
-        "job 1 has been purged",
-        "it was deferred about 35d ago, and the last purge removed everything older than 34d",
+        "job 1 does not exist: it was purged, or the transaction that deferred it was rolled back",
+        "its id is from about 35d ago, and the last purge removed everything older than 34d",
     )
 
 

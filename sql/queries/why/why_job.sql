@@ -40,7 +40,8 @@ place as materialized (
     where h.fn is not null and not h.limited and h.due_at is null
     order by p.queue desc, p.priority desc, p.seq desc limit 1)
 select j.id is not null as there,
-       (select s.last_value from deferred.__deferred_id_seq s) as last_id,
+       (select case when s.is_called then s.last_value else 0 end
+        from deferred.__deferred_id_seq s) as last_id,
        case when j.id is null then (
            select deferred.__age_s(d.created_at)
            from deferred.__deferred d where d.id > $1 order by d.id limit 1) end as neighbour_s,
