@@ -348,7 +348,7 @@ def test_a_call_takes_jsonb_and_literals_go_where_they_went(db):
             ("g",),
         ]
     refused(db, psycopg2.Error, "invalid input syntax for type json", "select deferred.defer('f', '{')")
-    refused(db, psycopg2.Error, "invalid input syntax for type json", "select deferred.defer_many('[')")
+    refused(db, psycopg2.Error, "jobs: invalid JSON (The input string ended", "select deferred.defer_many('[')")
     refused(
         db, psycopg2.Error, "jobs must be a JSON array, but a JSON null was given", "select deferred.defer_many(null)"
     )

@@ -6,6 +6,7 @@ declare
     v       record;
     v_wrong text;
 begin
+    perform deferred.__json_check('flow', flow);
     if json_typeof(flow) is distinct from 'object' then
         raise exception using errcode = '22023',
             message = format('a flow must be a JSON object, but a JSON %s was given',

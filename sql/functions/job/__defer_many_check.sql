@@ -10,6 +10,7 @@ begin
                              coalesce(json_typeof(jobs), 'null')),
             hint = 'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}}]';
     end if;
+    perform deferred.__json_check('jobs', jobs);
     select e.n, json_typeof(e.job) as kind, k.name into bad
     from json_array_elements(jobs) with ordinality as e(job, n)
     left join lateral json_object_keys(case json_typeof(e.job) when 'object' then e.job end)

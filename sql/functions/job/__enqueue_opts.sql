@@ -4,8 +4,12 @@ language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     options constant text[] := deferred.__job_options();
-    o jsonb := opts::jsonb;
+    o jsonb;
 begin
+    if opts::text ~ E'\\\\u|[eE]\\+?[0-9]{4}' then  -- else the call would cost too much
+        perform deferred.__json_check('opts', opts);
+    end if;
+    o := opts::jsonb;
     if jsonb_typeof(o) <> 'object' then
         raise exception using errcode = '22023',
             message = format('opts must be a JSON object, but a JSON %s was given',

@@ -78,7 +78,7 @@ grant execute on function deferred.defer_many(json) to deferred_producer;
 create or replace function deferred.defer_many(jobs text) returns setof bigint
 language sql
 as $$
-    select deferred.defer_many($1::pg_catalog.json)
+    select deferred.defer_many(deferred.__json('jobs', $1))
 $$;
 comment on function deferred.defer_many(text) is 'the same with the text of the array';
 grant execute on function deferred.defer_many(text) to deferred_producer;

@@ -4,6 +4,7 @@ as $$
 declare
     bad record;
 begin
+    perform deferred.__json_check('attachments', files);
     if json_typeof(files) <> 'array' then
         raise exception using errcode = '22023',
             message = format('attachments must be a JSON array, but a JSON %s was given',

@@ -4,6 +4,7 @@ as $$
 declare
     bad record;
 begin
+    perform deferred.__json_check('headers', headers);
     if json_typeof(headers) <> 'object' then
         raise exception using errcode = '22023',
             message = format('headers must be a JSON object, but a JSON %s was given',

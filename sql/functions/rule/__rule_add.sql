@@ -34,6 +34,7 @@ begin
                              $1, json_typeof($4)),
             hint = 'for example {"archive": "2026"}';
     end if;
+    perform deferred.__json_check(format('rule ''%s'': params', $1), $4);
     select o.key into v_key from json_object_keys($4) as o(key)
     where octet_length(o.key) not between 1 and 63 limit 1;
     if found then

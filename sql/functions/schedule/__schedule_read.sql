@@ -25,6 +25,7 @@ begin
                                   else 'nest deeper than 512 levels' end),
             hint = 'store the data elsewhere and pass a reference';
     end if;
+    perform deferred.__json_check(format('schedule ''%s'': options', name), opts);
     n.name := name;
     n.rule := btrim(rule, E' \t');
     n.cron := deferred.__cron_parse(rule);
