@@ -10,6 +10,7 @@
 #include "engine/step/stall.h"
 #include "store/figures.h"
 #include "store/migrate.h"
+#include "store/schedule.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -538,9 +539,11 @@ static int recover_jobs(struct trip *t, struct deferred_error *err)
 static int begin_run(struct trip *t, bool work, struct deferred_error *err)
 {
 	const struct worker_setup *setup = t->setup;
-	int rc = setup->before_work ? setup->before_work(setup->data, err) : 0;
+	int rc = store_zone_check(t->connection.pg, config_text(t->config, "timezone"), err);
 	struct balance_in balance_in;
 
+	if (rc == 0 && setup->before_work)
+		rc = setup->before_work(setup->data, err);
 	/* Not earlier: before_work() has looked up the user to switch to. */
 	if (rc == 0)
 		rc = pool_init(&t->pool, setup->runners, err);

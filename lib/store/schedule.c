@@ -16,6 +16,18 @@ int store_crontab(struct pg *pg, const char *rule, struct crontab_when *when, st
 	return rc;
 }
 
+int store_zone_check(struct pg *pg, const char *zone, struct deferred_error *err)
+{
+	int rc = strcmp(zone, "UTC") == 0 ? 0 : zone_known_exec(pg, zone, err);
+
+	if (rc == 0 || strncmp(err->sqlstate, "22", 2) != 0)
+		return rc;
+	error_clear(err);
+	error_set(err, DEFERRED_ECONFIG, "config", "setting 'timezone': time zone '%.100s' is unknown", zone);
+	error_hint(err, "use a name from the view pg_timezone_names, such as Europe/Berlin");
+	return DEFERRED_ECONFIG;
+}
+
 int store_schedule_backfill(struct pg *pg, const char *name, const char *from, const char *to, bool dry, int64_t *ticks,
 			    struct deferred_error *err)
 {

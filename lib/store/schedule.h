@@ -13,6 +13,9 @@
 
 #include <stdbool.h>
 
+/* Refuses a setting 'timezone' that the server does not know. */
+int store_zone_check(struct pg *pg, const char *zone, struct deferred_error *err);
+
 int store_schedule_backfill(struct pg *pg, const char *name, const char *from, const char *to, bool dry, int64_t *ticks,
 			    struct deferred_error *err);
 

@@ -1,6 +1,7 @@
 """The catalogue of messages: each class is provoked, and has object, cause, hint, and the exit code of its kind."""
 
 import contextlib
+import json
 import os
 import pty
 import re
@@ -458,6 +459,27 @@ def test_a_command_whose_program_is_missing_is_named_at_each_start_that_has_work
     check_form(message, hint)
     assert message == "function 'lost': cannot execute '/nowhere/lost' (No such file or directory)"
     assert "job" in attempt and "'/nowhere/lost': No such file" in attempt
+
+
+def test_a_time_zone_of_the_settings_that_the_server_does_not_know(db):
+    says = "setting 'timezone': time zone 'Europe/Berln' is unknown", "Europe/Berlin"
+    db.config('timezone = "Europe/Berln"\n')
+    job = db.defer("noop")
+    for command in (
+        ["check_deferred"],
+        ["check_deferred", "--loop"],
+        ["deferred", "schedule", "set", "s", "@daily", "noop"],
+        ["deferred", "schedule", "next", "@daily"],
+    ):
+        refused(db.run(command), CONFIG, *says)
+    checks = json.loads(db.run(["deferred", "doctor", "--json"]).stdout)
+    assert [(c["what"], c["do"]) for c in checks if c["check"] == "schedules"] == [
+        (says[0], "use a name from the view pg_timezone_names, such as Europe/Berlin")
+    ]
+    assert db.one("select state from deferred.job where id = %s", job) == "ready"
+    db.config('timezone = "Europe/Berlin"\n')
+    assert db.run(["check_deferred"]).returncode == 0
+    assert db.one("select state from deferred.job where id = %s", job) == "done"
 
 
 def test_a_schedule_file_with_a_wrong_time_zone(db, tmp_path):

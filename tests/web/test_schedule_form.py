@@ -203,3 +203,6 @@ def test_the_time_zone_of_the_settings_is_that_of_a_schedule_that_names_none(sta
     assert ' placeholder="Europe/Berlin"' in web.page("/schedule")
     assert send(web, name="n", rule="@daily", fn="noop")[0] == 303
     assert db.one("select zone from deferred.__deferred_schedule") == "Europe/Berlin"
+    web = start_web('}\ntimezone = "Europe/Berln"\nalert {')
+    said = refused(send(web, name="m", rule="@daily", fn="noop"))
+    assert said.startswith("setting 'timezone': time zone 'Europe/Berln' is unknown"), said

@@ -22,6 +22,7 @@ static const struct {
 	{ "interval", doctor_intervals },
 	{ "listen", doctor_listen },
 	{ "certificates", doctor_certificates },
+	{ "schedules", doctor_zone },
 };
 
 /* ---- the first two checks ------------------------------------------------------------------------ */

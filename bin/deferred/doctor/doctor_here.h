@@ -46,5 +46,6 @@ void doctor_user(struct doctor *d);
 void doctor_pidfile(struct doctor *d);
 void doctor_certificates(struct doctor *d);
 void doctor_listen(struct doctor *d);
+void doctor_zone(struct doctor *d);
 
 #endif

@@ -3,6 +3,7 @@
 #include "doctor_here.h"
 
 #include "rows/doctor.h"
+#include "store/schedule.h"
 
 void doctor_role(struct doctor *d)
 {
@@ -36,6 +37,23 @@ void doctor_role(struct doctor *d)
 	}
 	doctor_rights_told(d, res);
 	pg_result_free(res);
+}
+
+/* doctor_schedules(), and the setting for schedules without a time zone. */
+void doctor_zone(struct doctor *d)
+{
+	struct deferred_error err = { 0 };
+	int rc;
+
+	doctor_schedules(d);
+	rc = store_zone_check(d->pg, config_text(d->host->cli->config, "timezone"), &err);
+	if (rc != DEFERRED_ECONFIG) {
+		doctor_answered(d, rc, &err);
+		return;
+	}
+	doctor_fail(d, "%s", err.message);
+	doctor_why(d, "no worker starts with it, and schedules that name no time zone are refused");
+	doctor_do(d, "%s", err.hint);
 }
 
 void doctor_listen(struct doctor *d)

@@ -234,6 +234,10 @@ int pages_act_schedule(struct web_request *r, struct deferred_error *err)
 				       form_typed(r, form, "fn"), form_params(r, form), form_options(r, form),
 				       page_actor(r), page_address(r), &res, err);
 	if (rc == 0 && (refused = web_act_schedule_set_row(res, 0).refused)) {
+		const char *zone = form_typed(r, form, "timezone");
+
+		if (strncmp(refused, "time zone ", 10) == 0 && (!zone || !*zone))
+			refused = arena_printf(&r->arena, "setting 'timezone': %s", refused);
 		rc = show_schedule_form(r, form, refused, err);
 	} else if (rc == 0) {
 		r->name = name;
