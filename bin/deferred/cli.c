@@ -152,6 +152,11 @@ static int next_option(struct cli *cli, int argc, char **argv, const struct opti
 			return c;
 		}
 	}
+	if (cli->cmd->shards == SHARDS_NONE && (cli->conninfo || cli->shard || cli->all_shards)) {
+		cli_misuse(cli, "leave the option out", "option '%s' has no effect on command '%s'",
+			   cli->conninfo ? "--db" : cli->shard ? "--shard" : "--all-shards", cli->cmd->name);
+		return CLI_OPT_BAD;
+	}
 	return CLI_OPT_DONE;
 }
 

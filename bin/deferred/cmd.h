@@ -53,8 +53,9 @@ struct cmd {
 	enum {
 		SHARDS_ON_REQUEST,
 		SHARDS_ALL,
-		SHARDS_ONE
-	} shards; /* asked of all of them with --all-shards; anyway; never */
+		SHARDS_ONE,
+		SHARDS_NONE
+	} shards; /* asked of all of them with --all-shards; anyway; never; the command takes no database */
 };
 
 extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold,

@@ -1429,7 +1429,7 @@ def test_run_calls_a_function_without_a_database(db):
         NOT_DONE,
         "sleep timeout",
     )
-    fails(db.run(["deferred", "run", "nosuch"], env=nowhere), UNAVAILABLE, "function 'nosuch' is neither in a plugin")
+    fails(db.run(["deferred", "run", "nosuch"], env=nowhere), UNAVAILABLE, "', a program or a command\n")
     fails(db.run(["deferred", "run", "noop", "{x"], env=nowhere), DATA, "invalid JSON")
     assert db.run(["deferred", "run"], env=nowhere).returncode == USAGE
 

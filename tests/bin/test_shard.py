@@ -225,7 +225,8 @@ def test_a_file_of_jobs_is_spread_by_line(shards, db, tmp_path):
 
 
 def test_a_database_is_the_one_that_the_config_file_means(shards, db):
-    assert "has no number yet" in shards("shard", "ls", "--json", code=UNAVAILABLE).stdout or True
+    listed = json.loads(shards("shard", "ls", "--json", code=UNAVAILABLE).stdout)
+    assert ["has no schema" in shard["error"] for shard in listed] == [True] * 3, listed
     refused = shards("queue", "ls", "--shard", "a", code=CONFIG).stderr
     assert "deferred migrate" in refused
     shards("migrate", "--all-shards")

@@ -104,8 +104,8 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
 		fprintf(stderr,
-			"deferred: function '%s' is neither in a plugin of '%s' nor in the config file\n"
-			"hint: list the functions: deferred functions\n",
+			"deferred: function '%s' is not in a plugin of '%s', a program or a command\n"
+			"hint: deferred functions lists what workers offer\n",
 			fn, pool->setup.plugin_dir);
 		rc = EX_UNAVAILABLE;
 	} else if (stopped) {
@@ -202,4 +202,7 @@ const struct cmd cmd_run = {
 	"FN [JSON|-] [OPTION...]",
 	"run a function here and now",
 	cmd_run_run,
+	NULL,
+	NULL,
+	SHARDS_NONE,
 };

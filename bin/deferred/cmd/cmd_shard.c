@@ -137,5 +137,5 @@ static int cmd_shard_run(struct cli *cli, int argc, char **argv)
 
 const struct cmd cmd_shard = {
 	"shard",      "ls\nfor ROUTE", "list several databases and find the one of a route", cmd_shard_run, NULL,
-	"ls and for", SHARDS_ONE,
+	"ls and for", SHARDS_NONE,
 };
