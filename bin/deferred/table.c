@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 /* A program that prints one answer has no better idea when memory is short. */
 static void *must(void *p)
@@ -96,6 +97,14 @@ static void print_cell(const char *text, size_t width, int right, size_t *owed)
 		*owed += width;
 	}
 	*owed += 2;
+}
+
+void table_end_list(struct table *t, const char *things)
+{
+	if (t->len > 0)
+		table_end(t);
+	else if (isatty(STDOUT_FILENO))
+		printf("no %s\n", things);
 }
 
 void table_end(struct table *t)

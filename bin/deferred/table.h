@@ -24,6 +24,8 @@ void table_begin(struct table *t, const char *const *headers, int cols);
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void table_number(struct table *t, bool known, int64_t n); /* empty where it is not known */
 void table_end(struct table *t);
+/* Without rows: "no THINGS" on a terminal, else nothing. */
+void table_end_list(struct table *t, const char *things);
 
 /* A span as people say it: 5s, 3min, 2h, 4d. */
 #define TABLE_AGE_SIZE 32

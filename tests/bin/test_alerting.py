@@ -111,7 +111,7 @@ def test_a_dead_job_is_told_to_the_command_and_by_mail_once(db):
         db.run(["deferred", "alert"]).stdout == "" and json.loads(db.run(["deferred", "--json", "alert"]).stdout) == []
     )
     assert re.fullmatch(
-        r"queue mail is late: 3 jobs wait in it \(for \ds, not told\)\n    do: deferred why --queue mail\n",
+        r"queue mail is late: 3 jobs wait in it \(for \ds, not reported\)\n    do: deferred why --queue mail\n",
         db.run(["deferred", "alert", "--list"]).stdout,
     )
     assert json.loads(db.run(["deferred", "--json", "alert", "--list"]).stdout)[0]["cause"] == "late"

@@ -256,11 +256,24 @@ def test_a_function_that_no_worker_offers_is_named(db):
     assert run("deferred", "add", "maail").stderr == ""
 
 
-def test_a_list_without_jobs_says_so_on_a_terminal(db):
-    assert db.run(["deferred", "ls"]).stdout == ""
+@pytest.mark.parametrize(
+    "args, says",
+    [
+        (["ls"], "no jobs"),
+        (["schedule", "ls"], "no schedules"),
+        (["flow", "ls"], "no flows"),
+        (["rule", "ls"], "no rules"),
+        (["account", "ls"], "no accounts"),
+        (["function", "ls"], "no functions with settings"),
+        (["alert", "--list"], "no problems"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "_".join(v),
+)
+def test_an_empty_list_says_so_on_a_terminal(db, args, says):
+    assert db.run(["deferred", *args]).stdout == ""
     main, side = pty.openpty()
-    subprocess.run([harness.program("deferred"), "ls"], stdout=side, env={**os.environ, **db.env}, check=True)
-    assert os.read(main, 100) == b"no jobs\r\n"
+    subprocess.run([harness.program("deferred"), *args], stdout=side, env={**os.environ, **db.env}, check=True)
+    assert os.read(main, 100).decode() == f"{says}\r\n"
     os.close(main)
     os.close(side)
 

@@ -233,7 +233,7 @@ static void print_accounts(const struct account_row *rows, size_t n)
 		table_cell(&t, "%s", rows[i].key_since[1]);
 		table_cell(&t, "%s", rows[i].functions);
 	}
-	table_end(&t);
+	table_end_list(&t, "accounts");
 }
 
 /* Their names need no escapes. */
@@ -268,7 +268,7 @@ static int cmd_account_ls(struct cli *cli)
 			putchar('}');
 		}
 		puts("]");
-	} else if (n > 0) {
+	} else {
 		print_accounts(rows, n);
 	}
 	store_account_free(rows, n);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OPT_LIST = 1, OPT_PRINT };
 
@@ -30,13 +31,15 @@ static int alert_list(struct cli *cli)
 	if (cli->json) {
 		cli_print_json_array(res);
 		putchar('\n');
+	} else if (pg_rows(res) == 0 && isatty(STDOUT_FILENO)) {
+		puts("no problems");
 	}
 	for (size_t i = 0; !cli->json && i < pg_rows(res); i++) {
 		struct alert_ls_row r = alert_ls_row(res, i);
 		char age[TABLE_AGE_SIZE], more[64];
 
 		snprintf(more, sizeof(more), " (for %s%s)", table_age(age, r.since_s),
-			 !r.has_reported_s ? ", not told" : "");
+			 !r.has_reported_s ? ", not reported" : "");
 		alert_print_line(r.text, r.remedy, more);
 	}
 	pg_result_free(res);

@@ -103,7 +103,7 @@ static void print_flows(const struct pg_result *res)
 		table_cell(&t, "%s", r.created_by);
 		table_cell(&t, "%s", r.label);
 	}
-	table_end(&t);
+	table_end_list(&t, "flows");
 }
 
 static int flow_ls(struct cli *cli, int argc, char **argv)

@@ -28,7 +28,7 @@ static void function_print_functions(const struct pg_result *res)
 		table_cell(&t, "%s", !r.has_paused_s ? "" : table_age(age, r.paused_s));
 		table_cell(&t, "%s", !r.on_dead ? "" : r.on_dead);
 	}
-	table_end(&t);
+	table_end_list(&t, "functions with settings");
 }
 
 static int cmd_function_ls(struct cli *cli, const char *fn)
@@ -41,7 +41,7 @@ static int cmd_function_ls(struct cli *cli, const char *fn)
 	if (cli->json) {
 		cli_print_json_array(res);
 		putchar('\n');
-	} else if (pg_rows(res) > 0) {
+	} else {
 		function_print_functions(res);
 	}
 	pg_result_free(res);

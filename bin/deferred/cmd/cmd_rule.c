@@ -201,7 +201,7 @@ static void print_rules(const struct pg_result *res)
 		table_number(&t, r.has_last_failed, r.last_failed);
 		table_cell(&t, "%s", r.last_error);
 	}
-	table_end(&t);
+	table_end_list(&t, "rules");
 }
 
 static int rule_ls(struct cli *cli, int argc, char **argv)
@@ -219,7 +219,7 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 	if (cli->json) {
 		cli_print_json_array(res);
 		putchar('\n');
-	} else if (pg_rows(res) > 0) {
+	} else {
 		print_rules(res);
 	}
 	pg_result_free(res);

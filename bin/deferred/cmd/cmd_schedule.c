@@ -36,7 +36,7 @@ static void print_schedules(const struct pg_result *res)
 		table_cell(&t, "%s", r.last_what);
 		table_cell(&t, "%s", r.last_error);
 	}
-	table_end(&t);
+	table_end_list(&t, "schedules");
 }
 
 static int schedule_ls(struct cli *cli, int argc, char **argv)
@@ -54,7 +54,7 @@ static int schedule_ls(struct cli *cli, int argc, char **argv)
 	if (cli->json) {
 		cli_print_json_array(res);
 		putchar('\n');
-	} else if (pg_rows(res) > 0) {
+	} else {
 		print_schedules(res);
 	}
 	pg_result_free(res);
