@@ -375,6 +375,14 @@ def test_nobody_acts_on_a_page_for_looking_and_a_proxy_says_who_it_is(start_web,
         403,
         403,
     ]
+    for who, says in (
+        ("zoe", "The setting web.users does not list the user 'zoe'."),
+        (None, "The proxy sent no X-Forwarded-User header."),
+        ("x" * 300, "The user name in the header X-Forwarded-User is too long."),
+    ):
+        assert says in html.unescape(proxied.ask("/", None, X_Forwarded_User=who)[2]), who
+    elsewhere = start_web('auth = proxy\nproxies = "192.0.2.1"\nusers = "ann:deferred_viewer"')
+    assert "not one of the proxies in the setting web.proxies" in elsewhere.ask("/", None, X_Forwarded_User="ann")[2]
     assert ">Retry<" in proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="ann", Host="jobs.example.org")[2]
     assert ">Retry<" not in proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="bob")[2]
     token = re.search(r'name="token" value="(\w+)"', proxied.ask(f"/jobs/{job}", None, X_Forwarded_User="ann")[2])[1]
@@ -411,6 +419,8 @@ def test_the_kernel_says_who_is_at_a_unix_socket(db, people):
         harness.wait_for(lambda: "listening on" in web.output() or not web.alive(), what="a listening deferred_web")
         status, text = ask("/queues/default", **{"X-Forwarded-User": "nobody"})
         assert (status, ">Pause<" in text) == (403 if role is None else 200, role == "deferred_operator")
+        if role is None:
+            assert f"The setting web.users does not list the user '{me}'." in html.unescape(text)
         if role == "deferred_operator":
             token = re.search(r'name="token" value="(\w+)"', text)[1]
             assert (

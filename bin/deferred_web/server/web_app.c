@@ -369,35 +369,52 @@ static bool read_local_user(struct web_request *r)
 	return true;
 }
 
-/* Reads name and role as far as that needs no database. Returns 0 or the status of the answer. */
-static int identify_visitor(struct web_request *r)
+/* The user that a trusted proxy names. Returns NULL, or why there is none. */
+static const char *read_proxy_user(struct web_request *r)
 {
 	const char *said = request_value(&r->http, "x-forwarded-user");
+
+	if (!guard_peer(&r->http, r->web->proxies))
+		return "This address is not one of the proxies in the setting web.proxies.";
+	if (!said || !*said)
+		return "The proxy sent no X-Forwarded-User header. Log in at the proxy, or configure it to send one.";
+	if (strlen(said) >= sizeof(r->user))
+		return "The user name in the header X-Forwarded-User is too long.";
+	memcpy(r->user, said, strlen(said) + 1);
+	return NULL;
+}
+
+/* Reads name and role as far as that needs no database. Returns NULL, or why the visitor is refused. */
+static const char *identify_visitor(struct web_request *r)
+{
+	const char *wrong = NULL;
 
 	switch (r->web->auth) {
 	case WEB_NONE:
 		r->role = "deferred_viewer";
-		return 0;
+		return NULL;
 	case WEB_POSTGRES:
-		return guard_basic(&r->http, r->user, &r->password) ? 0 : 401;
+		return guard_basic(&r->http, r->user, &r->password)
+			       ? NULL
+			       : "Log in with a name and password of the database. Load the page again to be asked for "
+				 "them.";
 	case WEB_PEER:
-		return read_local_user(r) && is_mapped(r, r->user) ? 0 : 403;
+		wrong = read_local_user(r) ? NULL : "The system user at the other end of this socket has no name.";
+		break;
 	case WEB_PROXY:
+		wrong = read_proxy_user(r);
 		break;
 	}
-	if (!said || !guard_peer(&r->http, r->web->proxies))
-		return 403;
-	if (!is_mapped(r, said) || strlen(said) >= sizeof(r->user))
-		return 403;
-	memcpy(r->user, said, strlen(said) + 1);
-	return 0;
+	if (!wrong && !is_mapped(r, r->user))
+		wrong = arena_printf(&r->arena, "The setting web.users does not list the user '%s'.", r->user);
+	return wrong;
 }
 
 static enum served_step check_request(struct web_request *r)
 {
 	struct request *http = &r->http;
 	const struct asset *asset;
-	int status;
+	const char *wrong;
 
 	if (http->fault != FAULT_NONE)
 		return refuse_now(r, 400, "The request cannot be read.");
@@ -407,16 +424,9 @@ static enum served_step check_request(struct web_request *r)
 	if (is_get(http) && !r->web->only && (asset = assets_find(http->raw_path)))
 		return serve_asset(r, asset);
 	r->route = find_route(r);
-	status = identify_visitor(r);
-	if (status == 401)
-		return refuse_now(
-			r, 401,
-			"Log in with a name and password of the database. Load the page again to be asked for them.");
-	if (status != 0)
-		return refuse_now(r, status,
-				  r->web->auth == WEB_PEER
-					  ? "Only users of this machine that web.users lists may see this."
-					  : "The proxy did not name you, or web.users does not list you.");
+	wrong = identify_visitor(r);
+	if (wrong)
+		return refuse_now(r, r->web->auth == WEB_POSTGRES ? 401 : 403, wrong);
 	if (!r->route)
 		return refuse_now(r, 404, "The page does not exist.");
 	if (r->route->action ? http->verb != VERB_POST : !is_get(http))
