@@ -522,13 +522,15 @@ static int look_up(struct pg_connecting *c, struct deferred_error *err)
 	if (names && any)
 		c->names = resolve_start(names, c->places.n);
 	free(names);
+	if (!names)
+		return no_memory(err);
+	if (any && !c->names)
+		return error_errno(err, DEFERRED_ECONNECT, "connect",
+				   "cannot connect: cannot start to look up a host name\nraise the limit for memory, "
+				   "open files (ulimit -n) or threads (ulimit -u)");
 	c->began_ns = clock_ns();
 	restart_timer(c);
-	if (names && !any)
-		return begin(c, err);
-	return c->names ? 0
-			: error_set(err, DEFERRED_ECONNECT, "connect",
-				    "cannot connect: no memory or no thread to look up a host name\nraise its limits");
+	return any ? 0 : begin(c, err);
 }
 
 static bool is_known(const struct pg_connecting *c, size_t i)

@@ -3,6 +3,7 @@
 
 #include "base/detached.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ struct resolve *resolve_start(char *const *names, size_t n)
 {
 	struct resolve *r = calloc(1, sizeof(*r) + n * sizeof(r->name[0]));
 	bool started;
+	int cause;
 
 	if (!r)
 		return NULL;
@@ -75,7 +77,9 @@ struct resolve *resolve_start(char *const *names, size_t n)
 	}
 	if (started)
 		return r;
+	cause = errno;
 	leave(r);
+	errno = cause;
 	return NULL;
 }
 

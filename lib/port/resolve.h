@@ -12,7 +12,7 @@
 struct addrinfo;
 struct resolve;
 
-/* names[i] NULL: nothing is looked up at this place. Returns NULL when there is no memory or no thread. */
+/* names[i] NULL: nothing is looked up at this place. Returns NULL with errno: no memory, descriptor or thread. */
 struct resolve *resolve_start(char *const *names, size_t n);
 
 /* Becomes readable when a name is known, and stays so until resolve_pending() is called. */

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static struct deferred_error err;
@@ -39,6 +41,24 @@ static void a_connection_string_that_is_wrong_is_named(void **state)
 	assert_string_equal(err.where, PG_CONNINFO);
 	assert_null(pg);
 	pg_close(NULL);
+}
+
+static void a_name_that_cannot_be_looked_up_has_one_cause(void **state)
+{
+	struct rlimit before, none;
+	struct pg *pg;
+	int next = dup(STDERR_FILENO);
+
+	(void)state;
+	close(next);
+	getrlimit(RLIMIT_NOFILE, &before);
+	none = (struct rlimit){ (rlim_t)next, before.rlim_max };
+	error_clear(&err);
+	setrlimit(RLIMIT_NOFILE, &none);
+	assert_int_equal(pg_open(&pg, "host=nowhere.invalid", "pg_test", &err), DEFERRED_ECONNECT);
+	setrlimit(RLIMIT_NOFILE, &before);
+	assert_string_equal(err.message, "cannot connect: cannot start to look up a host name: Too many open files");
+	assert_non_null(strstr(err.hint, "ulimit -n"));
 }
 
 static void a_connection_that_nobody_opened_is_not_borrowed(void **state)
@@ -130,6 +150,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_connection_string_that_is_wrong_is_named),
+		cmocka_unit_test(a_name_that_cannot_be_looked_up_has_one_cause),
 		cmocka_unit_test(a_connection_that_nobody_opened_is_not_borrowed),
 		cmocka_unit_test(it_knows_whether_a_transaction_is_open),
 		cmocka_unit_test(notifications_are_taken_one_by_one_and_cut_to_fit),
