@@ -10,11 +10,5 @@ interface Host
     /** @param array<string, mixed> $head */
     public function send(?Job $job, string $type, array $head, string $body = ''): void;
 
-    public function left(): ?float;
-
     public function stopAsked(Job $job): bool;
-
-    public function setting(string $name): ?string;
-
-    public function last(): void;
 }

@@ -30,15 +30,19 @@ final class Job
     public readonly int $receipt;
     /** The W3C trace context in which the job was deferred, or ''. */
     public readonly string $traceparent;
+    private readonly ?float $end;
+    private bool $replaced = false;
 
     /**
      * @param array<string, mixed> $head of the message that started the job
+     * @param array<string, string> $settings
      * @internal
      */
     public function __construct(
         private readonly Host $host,
         private readonly array $head,
-        private readonly string $parentsJson = ''
+        private readonly string $parentsJson = '',
+        private readonly array $settings = []
     ) {
         $this->id = (int) $head['job'];
         $this->fn = $head['fn'];
@@ -46,6 +50,7 @@ final class Job
         $this->label = $head['label'] ?? '';
         $this->receipt = (int) ($head['receipt'] ?? 0);
         $this->traceparent = $head['traceparent'] ?? '';
+        $this->end = isset($head['timeout_ms']) ? microtime(true) + $head['timeout_ms'] / 1000 : null;
     }
 
     /** The members that few functions read. */
@@ -64,7 +69,7 @@ final class Job
     /** The seconds until the time limit of this attempt, or null without a limit. */
     public function left(): ?float
     {
-        return $this->host->left();
+        return $this->end === null ? null : max($this->end - microtime(true), 0.0);
     }
 
     /** True if the function should end soon, because the worker stops or the job was cancelled. */
@@ -76,7 +81,7 @@ final class Job
     /** The text of a setting of this program, or null. */
     public function setting(string $name): ?string
     {
-        return $this->host->setting($name);
+        return $this->settings[$name] ?? null;
     }
 
     /** Report how far the job is; -1 is unknown. At most 200 bytes of the text are kept. */
@@ -108,7 +113,13 @@ final class Job
     /** Ask the worker to replace this process after the job. */
     public function last(): void
     {
-        $this->host->last();
+        $this->replaced = true;
+    }
+
+    /** @internal */
+    public function isLast(): bool
+    {
+        return $this->replaced;
     }
 
     /** Record the success of this attempt in the transaction of the caller. The function's return value is ignored. */

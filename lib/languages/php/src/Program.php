@@ -27,9 +27,7 @@ final class Program implements Host
     /** @var array<string, string> */
     private array $settings = [];
     private ?Job $job = null;
-    private ?float $end = null;
     private bool $stopping = false;
-    private bool $last = false;
     /** SIGTERM throws Stop while this is true, but not while the program writes or reads a message. */
     private bool $armed = false;
     private bool $busy = false;
@@ -216,11 +214,9 @@ final class Program implements Host
     {
         $body = $this->body($head['bytes'] ?? 0);
         $size = $head['params'] ?? 0;
-        $limit = $head['timeout_ms'] ?? null;
-        $this->end = $limit === null ? null : microtime(true) + $limit / 1000;
-        $this->stopping = $this->last = false;
+        $this->stopping = false;
         $parents = substr($body, $size, $head['parents'] ?? 0);
-        $this->job = $job = new Job($this, $head, $parents);
+        $this->job = $job = new Job($this, $head, $parents, $this->settings);
         $levels = ob_get_level();
         $error = null;
         try {
@@ -256,7 +252,7 @@ final class Program implements Host
             $job->log('the result has ' . strlen($result) . " bytes; the first $max are kept", Job::WARNING);
             $result = substr($result, 0, $max);
         }
-        $this->send($job, 'done', $done + ($this->last ? ['last' => 1] : []), $result);
+        $this->send($job, 'done', $done + ($job->isLast() ? ['last' => 1] : []), $result);
         $this->job = null;
     }
 
@@ -300,11 +296,6 @@ final class Program implements Host
         $this->release();
     }
 
-    public function left(): ?float
-    {
-        return $this->end === null ? null : max($this->end - microtime(true), 0.0);
-    }
-
     public function stopAsked(Job $job): bool
     {
         $this->busy = true;
@@ -323,15 +314,5 @@ final class Program implements Host
         }
         $this->release();
         return $this->stopping;
-    }
-
-    public function setting(string $name): ?string
-    {
-        return $this->settings[$name] ?? null;
-    }
-
-    public function last(): void
-    {
-        $this->last = true;
     }
 }

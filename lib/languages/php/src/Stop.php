@@ -43,7 +43,7 @@ final class Unready extends Verdict
 }
 
 /** The attempt failed. The next one starts after the span, or after the usual delay. */
-final class Later extends Verdict
+class Later extends Verdict
 {
     public const OUTCOME = 'later';
 
@@ -54,12 +54,7 @@ final class Later extends Verdict
 }
 
 /** The job cannot run yet. The attempt does not count, and the next one starts after the span. */
-final class Snooze extends Verdict
+final class Snooze extends Later
 {
     public const OUTCOME = 'snooze';
-
-    public function __construct(string|int|float|null $span = null, string $error = '')
-    {
-        parent::__construct($error, $span);
-    }
 }

@@ -28,8 +28,7 @@ final class Testing implements Host
     /** @var list<array{done: int, total: int, text: string}> */
     public array $progress = [];
 
-    /** @param array<string, string> $settings */
-    private function __construct(private ?float $end, private array $settings, private bool $stop)
+    private function __construct(private bool $stop)
     {
     }
 
@@ -52,9 +51,10 @@ final class Testing implements Host
         mixed ...$members
     ): self {
         $limit = $timeout === null ? Program::timeout($fn) : milliseconds($timeout);
-        $done = new self($limit === null ? null : microtime(true) + $limit / 1000, $settings, $stop);
-        $head = $members + ['job' => 1, 'fn' => $fn, 'created_us' => (int) (microtime(true) * 1e6)];
-        $job = new Job($done, $head, $parents ? json($parents) : '');
+        $now = (int) (microtime(true) * 1e6);
+        $head = $members + ['job' => 1, 'fn' => $fn, 'created_us' => $now, 'timeout_ms' => $limit];
+        $done = new self($stop);
+        $job = new Job($done, $head, $parents ? json($parents) : '', $settings);
         [$done->text, $error] = Program::execute($job, params($params));
         if ($error) {
             $done->outcome = Program::outcome($error);
@@ -65,6 +65,7 @@ final class Testing implements Host
             $done->data = json_decode($done->text, true);
         }
         Program::finishHooks($job);
+        $done->last = $job->isLast();
         return $done;
     }
 
@@ -85,26 +86,8 @@ final class Testing implements Host
     }
 
     /** @internal */
-    public function left(): ?float
-    {
-        return $this->end === null ? null : max($this->end - microtime(true), 0.0);
-    }
-
-    /** @internal */
     public function stopAsked(Job $job): bool
     {
         return $this->stop;
-    }
-
-    /** @internal */
-    public function setting(string $name): ?string
-    {
-        return $this->settings[$name] ?? null;
-    }
-
-    /** @internal */
-    public function last(): void
-    {
-        $this->last = true;
     }
 }

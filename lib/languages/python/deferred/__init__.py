@@ -14,6 +14,7 @@ A worker starts `python3 -m deferred tasks` for the file tasks.py. See deferred_
 import datetime
 import json
 import re
+import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar, Union, overload
 
 __version__ = "0.1.0"
@@ -32,16 +33,8 @@ Function = NamedTuple(
 functions: Dict[str, Function] = {}
 before_hooks: List[Hook] = []
 after_hooks: List[Hook] = []
-_UNITS = {
-    "ms": 1,
-    "s": 1000,
-    "sec": 1000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-}
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+_UNITS = {"ms": 1, "s": 1000, "sec": 1000, "m": _MINUTE, "min": _MINUTE, "h": _HOUR, "d": _DAY, "w": 7 * _DAY}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -179,10 +172,12 @@ class Job:
         self.receipt, self.created = int(head.get("receipt", 0)), _moment(head.get("created_us"))
         self.tick, self.previous_tick = _moment(head.get("tick_us")), _moment(head.get("previous_tick_us"))
         self.parents: Dict[str, Any] = json.loads(parents) if parents else {}
+        limit = head.get("timeout_ms")
+        self._end, self._last = None if limit is None else time.monotonic() + limit / 1000, False
 
     def left(self) -> Optional[float]:
         """The seconds until the time limit of this attempt, or None without a limit."""
-        return self._host.left()
+        return None if self._end is None else max(self._end - time.monotonic(), 0)
 
     def stop_asked(self) -> bool:
         """True if the function should end soon, because the worker stops or the job was cancelled."""
@@ -208,7 +203,7 @@ class Job:
 
     def last(self) -> None:
         """Ask the worker to replace this process after the job."""
-        self._host.last = True
+        self._last = True
 
     def finish(self, connection: Any, result: Any = None) -> None:
         """Record the success of this attempt in the transaction of the caller. The returned value is then ignored."""

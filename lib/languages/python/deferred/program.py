@@ -7,7 +7,6 @@ import select
 import signal
 import sys
 import threading
-import time
 import traceback
 from types import FrameType
 from typing import Any, Dict, Mapping, Optional
@@ -73,8 +72,7 @@ class Program:
         self.settings: Dict[str, str] = {}
         self.buffer = bytearray()
         self.job: Optional[deferred.Job] = None
-        self.deadline: Optional[float] = None
-        self.armed = self.busy = self.pending = self.stopping = self.last = False
+        self.armed = self.busy = self.pending = self.stopping = False
         self.input, self.output = IN, OUT
         self.lock, self.thread = threading.Lock(), threading.get_ident()
 
@@ -132,9 +130,6 @@ class Program:
             while data:
                 data = data[os.write(self.output, data) :]
 
-    def left(self) -> Optional[float]:
-        return None if self.deadline is None else max(self.deadline - time.monotonic(), 0)
-
     def stop_asked(self, job: deferred.Job) -> bool:
         with self:
             while job is self.job and not self.stopping:
@@ -147,9 +142,8 @@ class Program:
 
     def call(self, head: Mapping[str, Any]) -> None:
         """Execute one job and report its outcome."""
-        body, size, limit = self.body(head), head.get("params", 0), head.get("timeout_ms")
-        self.deadline = time.monotonic() + limit / 1000 if limit else None
-        self.stopping = self.last = False
+        body, size = self.body(head), head.get("params", 0)
+        self.stopping = False
         self.job = job = deferred.Job(self, head, body[size : size + head.get("parents", 0)])
         result, error = b"", None
         try:
@@ -179,7 +173,7 @@ class Program:
             job.log(f"the result has {len(result)} bytes; the first {deferred.TEXT_MAX} are kept", deferred.WARNING)
             result = result[: deferred.TEXT_MAX]
         after_ms = getattr(error, "after_ms", None)
-        head = {"outcome": outcome(error), "after_ms": after_ms, "last": 1 if self.last else None}
+        head = {"outcome": outcome(error), "after_ms": after_ms, "last": 1 if job._last else None}
         self.send(job, "done", {name: value for name, value in head.items() if value is not None}, result)
         self.job = None
 

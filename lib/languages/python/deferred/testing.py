@@ -43,12 +43,8 @@ class Done:
 
 
 class _Host:
-    def __init__(self, limit: Optional[int], settings: Mapping[str, str], stop: bool):
-        self.end, self.settings, self.stop = limit and time.monotonic() + limit / 1000, settings, stop
-        self.done, self.last = Done(), False
-
-    def left(self) -> Optional[float]:
-        return self.end and max(self.end - time.monotonic(), 0)
+    def __init__(self, settings: Mapping[str, str], stop: bool):
+        self.settings, self.stop, self.done = settings, stop, Done()
 
     def stop_asked(self, job: deferred.Job) -> bool:
         return self.stop
@@ -81,9 +77,9 @@ def call(
     """
     known = deferred.functions.get(fn)
     limit = deferred.milliseconds(timeout) if timeout is not None else known and known.timeout_ms
-    host = _Host(limit, settings or {}, stop)
+    host = _Host(settings or {}, stop)
     text = json.dumps({} if params is None else params)
-    head = {"job": 1, "fn": fn, "created_us": int(time.time() * 1e6), **members}
+    head = {"job": 1, "fn": fn, "created_us": int(time.time() * 1e6), "timeout_ms": limit, **members}
     job = deferred.Job(host, head, deferred.encode(parents))
     try:
         host.done.text = program.execute(job, json.loads(text)).decode("utf-8", "replace")
@@ -91,5 +87,5 @@ def call(
         host.done.outcome, host.done.exception = program.outcome(error), error
         host.done.text, host.done.after_ms = program.describe(error), getattr(error, "after_ms", None)
     program.after(job)
-    host.done.last = host.last
+    host.done.last = job._last
     return host.done
