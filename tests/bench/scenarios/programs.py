@@ -84,12 +84,11 @@ class Config:
         os.chmod(path, 0o600)
         return path
 
-    def program(self, language, *members):
+    def program(self, language, *members, declared=True):
         text = f'program "bench" {{ command = {quoted(LANGUAGES[language][0])} {" ".join(members)} }}\n'
-        return self.write(
-            f"program {language} {len(' '.join(members))}",
-            text + 'function "nothing" { program = "bench" timeout = 60s }\n',
-        )
+        if declared:
+            text += 'function "nothing" { program = "bench" timeout = 60s }\n'
+        return self.write(f"program {language} {declared} {len(' '.join(members))}", text)
 
     def command(self, language):
         return self.write(
@@ -98,18 +97,21 @@ class Config:
 
 
 def private_mib(b, db, config):
-    """Private memory of an idle program that has run 1,000 jobs."""
+    """Memory that one more program needs, idle after 1,000 jobs. Two runners have started theirs before the first job.
+    So the code of the interpreter, which all its processes share, does not count."""
     db.clear()
     db.fill(1000, fn="nothing")
-    run = Run([*db.command(config=config), "--loop"])
+    run = Run([*db.command(config=config, runners=2), "--loop"])
     try:
         while db.ready():
             if run.process.poll() is not None:
                 raise Failed("check_deferred ended before it had executed all jobs")
             time.sleep(0.05)
-        (runner,) = pg.children_of(run.pid)
-        (program,) = pg.children_of(runner)
-        return sum(field(program, "smaps_rollup", f"Private_{kind}:") for kind in ("Clean", "Dirty")) / 1024
+        programs = [program for runner in pg.children_of(run.pid) for program in pg.children_of(runner)]
+        if len(programs) != 2:
+            raise Failed(f"{len(programs)} programs run, not 2")
+        kinds = ("Private_Clean:", "Private_Dirty:")
+        return max(sum(field(program, "smaps_rollup", kind) for kind in kinds) for program in programs) / 1024
     finally:
         run.stop()
 
@@ -163,7 +165,10 @@ def run(b):
         )
         for name in names:
             if LANGUAGES[name][2]:
-                mib = private_mib(b, db, config.program(name, NO_LIMIT))
+                mib = private_mib(b, db, config.program(name, NO_LIMIT, declared=False))
                 b.report.row(
-                    f"private memory, {name}, idle after 1,000 jobs", mib, "MiB", value_most=LANGUAGES[name][2]
+                    f"memory of one more program, {name}, idle after 1,000 jobs",
+                    mib,
+                    "MiB",
+                    value_most=LANGUAGES[name][2],
                 )
