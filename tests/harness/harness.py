@@ -188,7 +188,7 @@ class Db:
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(query, args[0] if args and isinstance(args[0], dict) else args or None)
-                return cursor.fetchall() if cursor.description else []
+                return cursor.fetchall() if cursor.description is not None else []
         except psycopg2.OperationalError:
             self.connection.close()
             raise
