@@ -4,6 +4,7 @@
 #   install          honours DESTDIR, prefix, libdir, mandir, sysconfdir
 #   uninstall        removes what install has installed
 #   dist             make a source tarball and SHA256SUMS, signed if SIGN_KEY names a key of gpg
+#   release-steps    note migrations as released, which are then never edited
 #   deb              make Debian packages in build/deb
 #   check-packages   build, install, upgrade and purge the Debian packages
 
@@ -45,6 +46,11 @@ dist:
 	$(if $(SIGN_KEY),$(call sign,--armor --detach-sign,$$new/SHA256SUMS,$$new/SHA256SUMS.asc),:) && \
 	rm -f $(DIST_PLACE)/SHA256SUMS.asc $$new/files && mv $$new/* $(DIST_PLACE)
 	@echo $(DIST_PLACE)/$(NAME_VERSION).tar.xz
+
+STEPS := sql/migrations
+.PHONY: release-steps
+release-steps:
+	@cd $(STEPS) && for step in [0-9]*.sql; do grep -q " $$step$$" RELEASED || sha256sum $$step >> RELEASED; done
 
 # Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked
 # tarball. DEB_PLACE names another folder than build/deb. DEB_ARGS goes to dpkg-buildpackage.

@@ -1,7 +1,6 @@
 """What is promised about the schema as a whole, and about the files it is made of."""
 
 import glob
-import hashlib
 import os
 import re
 
@@ -67,16 +66,6 @@ def test_a_file_has_what_its_name_says():
             assert made == {os.path.basename(path)[:-4]}, path
     with open(os.path.join(pg.TOP, "sql", "migrations", "0001_tables.sql")) as f:
         assert not re.search(r"(?mi)^create (or replace )?(function|view)", f.read())
-
-
-def test_a_released_step_is_what_was_released():
-    """A database that has it will not get it again."""
-    folder = os.path.join(pg.TOP, "sql", "migrations")
-    with open(os.path.join(folder, "RELEASED")) as f:
-        released = dict(reversed(line.split()) for line in f if not line.startswith("#"))
-    for name, checksum in released.items():
-        with open(os.path.join(folder, name), "rb") as f:
-            assert hashlib.sha256(f.read()).hexdigest() == checksum, f"{name} was released: add a step"
 
 
 def test_no_statement_names_an_object_without_its_schema():
