@@ -17,6 +17,7 @@
 #   check-metrics    metrics and alerts with a real Prometheus
 #   check-ha         failover with pg_auto_failover
 #   check-scale      several servers under kills
+#   check-upgrade    upgrade from the last release under load and kills, and go back
 #   check-schedules  all clock changes of 30 years; croniter and systemd compared
 #   check-advise     advice followed in scaled time, for 20 workloads
 #   ledger           kill everything and count the jobs: LEDGER_JOBS, _KILLS, _LINES, _ONLY
@@ -136,7 +137,7 @@ growth: deps-check
 	@$(PYTHON) tests/faults/growth.py $(if $(SEED),--seed $(SEED)) $(if $(GROWTH_STARTS),--starts $(GROWTH_STARTS))
 # The major version of the newest server, which the tests use too.
 SERVER = $(shell basename -a /usr/lib/postgresql/* | sort -n | tail -n 1)
-.PHONY: check-ha check-scale
+.PHONY: check-ha check-scale check-upgrade
 check-ha: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) pg-auto-failover-cli postgresql-$(SERVER)-auto-failover pgbouncer openssl
 	+@$(MAKE_AGAIN) test-parts
@@ -147,6 +148,11 @@ check-scale: deps-check
 	@DEFERRED_SCALE=1 $(if $(SEED),SEED=$(SEED)) PYTHONPATH=tests/faults:tests/harness \
 		$(PYTHON) -m pytest -q -s -p no:cacheprovider tests/scale $(TESTS)
 	+@$(MAKE) --no-print-directory bench-shards
+check-upgrade: deps-check
+	@$(PYTHON) tests/upgrade/releases.py build
+	+@$(MAKE_AGAIN) test-parts
+	@DEFERRED_UPGRADE=1 $(if $(SEED),DEFERRED_TEST_SEED=$(SEED)) $(PYTHON) -m pytest -q -s -p no:cacheprovider \
+		tests/upgrade $(TESTS)
 check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE_AGAIN) tests

@@ -220,7 +220,7 @@ class Storm:
 
     def produce(self, rng):
         connection = None
-        while self.deferred < self.jobs:
+        while not self.enough():
             if self.deferred - self.ended > max(200, self.jobs // 50):
                 time.sleep(0.02)  # a queue of bounded length
                 continue
@@ -329,6 +329,20 @@ class Storm:
         self.missing = 0
         self.lines = [Line(db, i, self.mode, *how) for i, how in enumerate(WORKERS[self.mode])]
 
+    def enough(self):
+        """Whether producers have stored all jobs."""
+        return self.deferred >= self.jobs
+
+    def over(self):
+        """Whether all has happened that is to happen under load."""
+        return len(self.faults) >= self.kills
+
+    def tick(self):
+        for line in self.lines:
+            line.tick()
+        self.consumer.tick()
+        self.look()
+
     def look(self):
         """How many have ended, by what was added to the record."""
         with contextlib.suppress(FileNotFoundError), open(self.record, "rb") as f:
@@ -346,12 +360,9 @@ class Storm:
             thread.start()
         next_fault = next_rule = next_word = began = time.monotonic()
         try:
-            while any(t.is_alive() for t in producers) or len(self.faults) < self.kills:
+            while any(t.is_alive() for t in producers) or not self.over():
                 now = time.monotonic()
-                for line in self.lines:
-                    line.tick()
-                self.consumer.tick()
-                self.look()
+                self.tick()
                 if (
                     len(self.faults) < self.kills
                     and now >= next_fault
