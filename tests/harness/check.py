@@ -14,8 +14,8 @@ marked `long`, with a seed that is printed.
 Arguments after -- narrow the run. tests/lib/NAME_test.c or .sh names a unit test. All other arguments go to pytest,
 which then runs slow tests too. What no argument names does not run, and a line says so.
 
---server names a folder with bin, lib and share of another PostgreSQL server. The host's clients are linked into a
-copy of it. Whatever happens, servers and folders made for the run are removed.
+--server names the folder of another PostgreSQL server: see use_server() in pg.py. Whatever happens, servers and folders
+made for the run are removed.
 
 A test that failed in parallel with others and then passed alone is named in the closing lines. More
 than ALONE_MAX such tests fail the run.
@@ -158,17 +158,6 @@ def integration_tests(build, markers, arguments, shortened=False):
     return max(count["tests"] - failed - count["skipped"], 0), failed, count["skipped"], alone
 
 
-def server_programs(folder, place):
-    """A PG_BINDIR: the server of the folder, copied to where its user can reach it, beside the host's clients."""
-    pg.copy(folder, place)
-    programs = os.path.join(place, "bin")
-    for client in glob.glob(os.path.join(pg.bindir(), "*")):
-        name = os.path.join(programs, os.path.basename(client))
-        if not os.path.exists(name):
-            os.symlink(client, name)
-    return programs
-
-
 def verdict(passed, failed, alone):
     """The closing lines, and whether the run has failed."""
     lines = []
@@ -212,7 +201,7 @@ def main():
     began, passed, failed, skipped, alone = time.monotonic(), 0, 0, 0, []
     try:
         if args.server:
-            os.environ["PG_BINDIR"] = server_programs(args.server, os.path.join(root, "server"))
+            pg.use_server(args.server, root)
         if args.threads and not narrowed:
             passed, failed = thread_tests(args.threads)
         cluster = pg.Cluster(os.path.join(root, "pg")).start()

@@ -77,6 +77,22 @@ def bindir():
     return found[-1]
 
 
+def use_server(folder, root):
+    """Use another server, with bin, lib and share in the folder. It is copied below root, which its user can reach.
+    The host's clients are linked next to it. The folder "-" means the server of the host."""
+    os.environ.pop("PG_BINDIR", None)
+    if folder == "-":
+        return
+    place = os.path.join(root, "server")
+    copy(folder, place)
+    programs = os.path.join(place, "bin")
+    for client in glob.glob(os.path.join(bindir(), "*")):
+        name = os.path.join(programs, os.path.basename(client))
+        if not os.path.exists(name):
+            os.symlink(client, name)
+    os.environ["PG_BINDIR"] = programs
+
+
 def can_dump():
     """Whether the clients are as new as the server: pg_dump refuses to dump a newer one."""
     said = [call([os.path.join(bindir(), name), "--version"]) for name in ("pg_dump", "postgres")]
@@ -261,29 +277,28 @@ class Cluster:
                 os.unlink(name)
 
     def standby(self, folder, conninfo=None):
-        """A streaming standby of this server, started. It calls itself `second`, for
-        synchronous_standby_names. conninfo is another way to this server, which may be cut."""
+        """A streaming standby of this server, started. It calls itself `second`, for synchronous_standby_names.
+        conninfo is another way to this server, which may be cut. pg_basebackup refuses a server newer than itself, so a
+        session does its work."""
         os.mkdir(folder, 0o700)
         give_to_server(folder)
         standby = Cluster(folder)
-        call(
-            as_server(
-                [
-                    os.path.join(bindir(), "pg_basebackup"),
-                    "-D",
-                    standby.data,
-                    "-R",
-                    "-c",
-                    "fast",
-                    "-X",
-                    "stream",
-                    "-d",
-                    (conninfo or self.conninfo()) + " application_name=second",
-                ]
-            )
-        )
+        psql = [os.path.join(bindir(), "psql"), "-XAtq", "-d", self.conninfo()]
+        with subprocess.Popen(psql, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
+            print("select pg_backup_start('standby', true);", file=session.stdin, flush=True)
+            if not session.stdout.readline():
+                raise PgError(f"no backup of {self.folder} began")
+            copy(self.data, standby.data)
+            label, _ = session.communicate("select labelfile from pg_backup_stop(false);\n")
+        os.unlink(os.path.join(standby.data, "postmaster.pid"))
+        for name, text in ("backup_label", label), ("standby.signal", ""):
+            path = os.path.join(standby.data, name)
+            with open(path, "w") as f:
+                f.write(text)
+            give_to_server(path)
         with open(os.path.join(standby.data, "postgresql.conf"), "a") as f:
             f.write(f"unix_socket_directories = '{folder}'\n")
+            f.write(f"primary_conninfo = '{conninfo or self.conninfo()} application_name=second'\n")
         return standby.start()
 
     def promote(self):
