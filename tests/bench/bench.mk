@@ -2,7 +2,7 @@
 #
 # Targets that measure
 #   bench            ratios to plain PostgreSQL; BENCH_QUICK=1 for small sizes
-#   bench-NAME       one scenario: tests/bench/README.md
+#   bench-NAME       one scenario: tests/bench/README.md. bench-plans compares versions: POSTGRES
 #   bench-rules      rules with many rows
 #   bench-peers      comparison with other job runners
 #   bench-wake       time from a commit to the start of its job
@@ -13,7 +13,8 @@ BENCH_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 BENCH_SCENARIOS := $(filter-out __init__,$(basename $(notdir $(wildcard tests/bench/scenarios/*.py))))
 .PHONY: bench bench-parts bench-rules $(BENCH_SCENARIOS:%=bench-%)
 bench $(BENCH_SCENARIOS:%=bench-%): deps-check
-	+@$(MAKE_AGAIN) bench-parts
+	+@$(MAKE_AGAIN) bench-parts $(if $(filter bench-plans,$@),build/postgres/installed)
+	$(if $(filter bench-plans,$@),@$(PYTHON) tests/bench/compare_plans.py $(foreach v,$(POSTGRES),$(call server_folder,$v)))
 	@BENCH_QUICK=$(BENCH_QUICK) $(PYTHON) tests/bench/bench.py $(patsubst bench-%,%,$(filter-out bench,$@)) \
 		$(BENCH_ARGS)
 	@if [ $@ = bench ]; then build/tests/bench/coordinator_ns; fi

@@ -16,6 +16,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import bench  # noqa: E402
+import compare_plans  # noqa: E402
 import pg  # noqa: E402
 import plain  # noqa: E402
 import report  # noqa: E402
@@ -403,3 +404,12 @@ def test_each_optimisation_has_a_figure_and_a_test():
         path, name = test.strip("`").split("::")
         with open(os.path.join(pg.TOP, path)) as f:
             assert re.search(rf"\b{name}\(", f.read()), test
+
+
+def test_a_plan_of_another_kind_is_noticed_and_another_text_is_not():
+    older = compare_plans.kinds(["Index Scan using i on __deferred_hot h", "Index Cond: (id = ANY (ARRAY[$1]))"])
+    newer = compare_plans.kinds(["Index Scan using i on __deferred_hot h", "Index Cond: (id = ANY ($1))"])
+    worse = compare_plans.kinds(["Seq Scan on __deferred_hot h"])
+    plans_of = {"15.1": {"a": older, "b": older}, "16.1": {"a": newer, "b": newer}, "17.1": {"a": newer, "b": worse}}
+    [line] = compare_plans.differences(plans_of.items())
+    assert line.startswith("b: 17.1 has ['Seq Scan on __deferred_hot h'], 15.1 has [")

@@ -83,6 +83,8 @@ def test_a_statement_has_the_same_plan_whatever_the_statistics_are(db, name):
     for table in "hot", "lease", "cursor":
         db.sql(f"alter table deferred.__deferred_{table} set (autovacuum_enabled = false)")
     first = plan(db, name)
+    # From PostgreSQL 18 on, a scan that is turned off is chosen where it is part of the cheapest plan.
+    assert {line for line in first if line.startswith("Seq Scan")} <= {"Seq Scan on __deferred_state x"}  # one row
     for state in (empty, filled, few, claimed, deleted):
         state(db)
         assert plan(db, name) == first, state.__name__
@@ -93,6 +95,8 @@ def test_a_statement_has_the_same_plan_whatever_the_statistics_are(db, name):
 
 class Explained(Worker):
     """A worker whose statements, and those within functions, say how they went to work."""
+
+    tables = "__deferred", "__deferred_hot", "__deferred_lease", "__deferred_cursor"
 
     def __init__(self, db):
         super().__init__(db, "host:/explained")
@@ -126,9 +130,7 @@ class Explained(Worker):
                 for node in nodes(plan["Plan"])
                 if "Relation Name" in node
             }
-        return {
-            s for s in scans if s[0] in ("__deferred", "__deferred_hot", "__deferred_lease", "__deferred_cursor")
-        }, pages
+        return {s for s in scans if s[0] in self.tables}, pages
 
 
 def cycle(w, n=50):

@@ -20,9 +20,8 @@ begin
                                             i.n - coalesce(json_array_length(flow->'jobs'), 0))
                                                 else format('job %s', i.n) end as which into v
     from unnest(v_ids) with ordinality u(id, n) join deferred.__flow_items(flow) i on i.n = u.n
-    where (u.id > p_mark and exists (select from deferred.__deferred_hot h
-                                     where h.id = u.id and h.xid =
-                                         pg_current_xact_id())) is not true
+    where (u.id > p_mark and (select true from deferred.__deferred_hot h
+                              where h.id = u.id and h.xid = pg_current_xact_id())) is not true
        or exists (select from unnest(v_ids) with ordinality o(id, n)
                   where i.job->'key' is not null and o.id = u.id and o.n < u.n)
     order by u.n limit 1;

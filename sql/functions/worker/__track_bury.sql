@@ -7,7 +7,7 @@ as $$
         select x.worker from deferred.__deferred_track x
         where x.group_name = p_group and x.worker <> p_except
           and (x.lease_until <= clock_timestamp()
-               or not exists (select from deferred.__deferred_worker w
-                              where w.id = x.worker and w.ended_at is null))
+               or (select true from deferred.__deferred_worker w
+                   where w.id = x.worker and w.ended_at is null) is not true)
         for update of x skip locked)
 $$;

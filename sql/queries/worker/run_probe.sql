@@ -22,8 +22,8 @@ select exists (select from deferred.__lanes($1::text[], 101)
        or exists (select from deferred.__limited_queues($1::text[], 101)
                   with ordinality q(name, nth)
                   where q.nth > 100
-                     or (not exists (select from deferred.__deferred_queue p
-                                     where p.name = q.name and deferred.__is_paused(p))
+                     or ((select true from deferred.__deferred_queue p
+                          where p.name = q.name and deferred.__is_paused(p) limit 1) is not true
                          and ((select true from deferred.__deferred_hot h
                                where h.queue = q.name and h.limited and not h.unknown
                                  and h.due_at is null and h.concurrency_key is null
