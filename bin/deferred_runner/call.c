@@ -21,7 +21,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -217,18 +216,6 @@ static const struct deferred_host host = {
 
 /* ---- one call --------------------------------------------------------------------------------- */
 
-static uint64_t tv_us(struct timeval tv)
-{
-	return (uint64_t)tv.tv_sec * 1000000u + (uint64_t)tv.tv_usec;
-}
-
-void take_usage(struct board_slot *slot, const struct rusage *used)
-{
-	slot->user_us = tv_us(used->ru_utime);
-	slot->sys_us = tv_us(used->ru_stime);
-	slot->max_rss_kb = (uint64_t)used->ru_maxrss;
-}
-
 static void send_text(enum frame_type type, unsigned int slot, const struct text *text)
 {
 	struct frame_part part = { text->data, text->len };
@@ -265,37 +252,6 @@ static int run_function(const struct plugin_function *fn, const struct command *
 	if (command)
 		sigprocmask(SIG_SETMASK, &mask, NULL);
 	return result;
-}
-
-static void set_limit(int resource, int64_t soft, int64_t hard)
-{
-	struct rlimit rl = { (rlim_t)soft, (rlim_t)hard };
-
-	setrlimit((__rlimit_resource_t)resource, &rl);
-}
-
-static void on_time_up(int sig)
-{
-	(void)sig;
-	raise(SIGXCPU);
-}
-
-/*
- * RLIMIT_CPU counts whole seconds, so a timer has the rest: it is this process's own, and stays over an exec. Its
- * signal is reported like that of the limit. The handler reports it for a function. A command has no handler, so
- * command_run() reports it.
- */
-void limit_cpu(int64_t ms)
-{
-	struct itimerval timer = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
-
-	if (ms <= 0)
-		return;
-	set_limit(RLIMIT_CPU, (ms + 999) / 1000, (ms + 999) / 1000 + 1);
-	if (ms % 1000 == 0)
-		return;
-	signal(SIGPROF, on_time_up);
-	setitimer(ITIMER_PROF, &timer, NULL);
 }
 
 /* The tighter of two limits, 0 being none. */
@@ -394,15 +350,6 @@ static void fail(struct board_slot *slot, const char *what, const char *why)
 	send_frame(FRAME_ERROR, current.slot, &part, 1);
 	flush_frames();
 	slot->result = DEFERRED_FAILED;
-}
-
-void hold_sigterm(sigset_t *before)
-{
-	sigset_t term;
-
-	sigemptyset(&term);
-	sigaddset(&term, SIGTERM);
-	sigprocmask(SIG_BLOCK, &term, before);
 }
 
 /* From here on the function only reaches its own page, socket and bell, and nothing that a later call will have. */

@@ -277,19 +277,6 @@ static int64_t snooze_ms(const struct output *out)
 	return (int64_t)span;
 }
 
-const char *memory_limit_hint(int sig)
-{
-	static char text[256];
-
-	if (state.start.memory_bytes <= 0 || (sig != SIGTRAP && sig != SIGABRT && sig != SIGSEGV))
-		return NULL;
-	snprintf(text, sizeof(text),
-		 "memory_limit allows it %lld KiB of address space\n"
-		 "hint: raise memory_limit if that is too little; Node.js needs 768m to start",
-		 (long long)(state.start.memory_bytes / 1024));
-	return text;
-}
-
 static void note_memory_limit(struct output *err, int sig)
 {
 	const char *hint = memory_limit_hint(sig);

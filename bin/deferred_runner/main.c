@@ -28,55 +28,6 @@ __attribute__((visibility("default"), used)) const char *__asan_default_options(
 }
 #endif
 
-void leave_board(void)
-{
-	munmap(state.board, sizeof(*state.board));
-	state.board = NULL;
-}
-
-static char *own_page; /* 1 in this process, 0 in those it forks; NULL: the kernel has no such pages */
-
-void begin_process(void)
-{
-	state.pid = getpid();
-	if (!own_page) {
-		void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		own_page = page == MAP_FAILED || madvise(page, 1, MADV_WIPEONFORK) < 0 ? NULL : page;
-	}
-	if (own_page)
-		*(volatile char *)own_page = 1;
-}
-
-bool is_a_copy(void)
-{
-	return own_page ? !*(volatile char *)own_page : getpid() != state.pid;
-}
-
-static ino_t own_socket;
-
-static ino_t inode_of(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
-}
-
-bool socket_is_ours(void)
-{
-	return own_socket != 0 && inode_of(FRAME_SOCKET_FD) == own_socket;
-}
-
-void talk_to_runner(const int pair[2])
-{
-	if (dup3(pair[1], FRAME_SOCKET_FD, O_CLOEXEC) < 0)
-		_exit(EX_OSERR);
-	close(pair[0]);
-	close(pair[1]);
-	own_socket = inode_of(FRAME_SOCKET_FD);
-	state.bytes_sent = 0;
-}
-
 static void take_setting(const char *payload, size_t len)
 {
 	size_t at = 0;
@@ -272,7 +223,6 @@ int main(int argc, char **argv)
 	if (state.board == MAP_FAILED)
 		return EX_OSERR;
 	close(FRAME_BOARD_FD);
-	own_socket = inode_of(FRAME_SOCKET_FD);
 	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	crash_init();

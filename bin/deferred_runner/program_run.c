@@ -238,14 +238,9 @@ static void fault_job(struct process *p, const char *text)
 	end_run(DEFERRED_FAILED);
 }
 
-static uint64_t usage_us(struct timeval tv)
-{
-	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
-}
-
 static void end_job(struct process *p, int status, const struct rusage *used)
 {
-	uint64_t cpu_us = usage_us(used->ru_utime) + usage_us(used->ru_stime);
+	uint64_t cpu_us = tv_us(used->ru_utime) + tv_us(used->ru_stime);
 
 	run.process = NULL;
 	run.slot->user_us = cpu_us > run.cpu_us ? cpu_us - run.cpu_us : 0;

@@ -5,6 +5,7 @@
  * parent's log.
  *
  *     runner_state.c  what all share: frames to the parent, settings, commands
+ *     runner_child.c  a process and its forks: who is who, what each may use and has used
  *     main.c     settings come in, then calls, one after the other
  *     catalog.c  the plugins and the functions in them
  *     call.c     one call: what the function is offered, in this process or a fork of it
@@ -20,6 +21,8 @@
 #include "port/plugin.h"
 
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 
 /* A function that is a command. */
 struct command {
@@ -96,10 +99,12 @@ void call_run(unsigned int slot, const char *payload, size_t len);
 void hold_sigterm(sigset_t *before);
 
 /* The resources used by a process that has been waited for, and by those that it waited for. */
-struct rusage;
 void take_usage(struct board_slot *slot, const struct rusage *used);
 
-/* Limit the processor time of this process, for good; 0: not. */
+uint64_t tv_us(struct timeval tv);
+
+/* Limit a resource of this process, for good; and its processor time, 0 being no limit. */
+void set_limit(int resource, int64_t soft, int64_t hard);
 void limit_cpu(int64_t ms);
 
 /* A process without memory often ends by a signal and does not name the limit. Returns a text that names it for the

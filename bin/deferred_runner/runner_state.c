@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -22,11 +21,6 @@ void send_frame(enum frame_type type, unsigned int slot, const struct frame_part
 	if (frame_put(&state.out, type, slot, parts, n) < 0)
 		_exit(EX_OSERR);
 	state.bytes_sent += state.out.len - state.out.at - before;
-}
-
-void keep_privileges(void)
-{
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 void *state_grow(void *array, size_t *len, size_t size)
