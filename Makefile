@@ -130,8 +130,9 @@ endif
 .PHONY: all
 all: $(LIBS) $(PROGRAMS) $(PLUGINS) $(COMPLETIONS)
 
-# Changes when the compiler, its flags or the prefix change. Then everything is built again.
-FLAGS_NOW = $(COMPILE) $(LINK) $(PKG_LIBS)
+# Changes when the compiler, its flags or the prefix change. Then everything is built again. -Werror
+# changes no object.
+FLAGS_NOW = $(filter-out -Werror,$(COMPILE)) $(LINK) $(PKG_LIBS)
 .PHONY: FORCE
 FORCE:
 $(B)/flags: FORCE

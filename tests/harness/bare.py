@@ -29,6 +29,7 @@ STEPS = [
     ("root", "make demo"),
     ("root", "make check"),
     (USER, "make"),
+    (USER, "make install DESTDIR=$HOME/installed"),
     (USER, "make demo"),
     (USER, "make check-unit"),
     (USER, f'make check-quick TESTS="{AS_USER}"'),
