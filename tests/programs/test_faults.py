@@ -24,6 +24,11 @@ REPLACED = {
         "failed",
         r"the function ended its process with status 3\nno toner",
     ),
+    "exit, with a child that holds the pipes": (
+        "if os.fork() == 0:\n os.setsid()\n time.sleep(60)\nos._exit(3)",
+        "failed",
+        "the function ended its process with status 3",
+    ),
     "exit without an answer": ("os._exit(0)", "failed", "the function ended its process with status 0"),
     "garbage": (
         "answers.write(b'Hello\\x01\\n' * 3)",
@@ -123,6 +128,11 @@ def test_an_answer_before_all_params_were_read_counts_and_the_program_is_replace
 STAYS = {
     "printed": ("print('{\"type\":\"done\"}', flush=True)\ndone()", "ok", ""),
     "printed to stderr": ("sys.stderr.write('no line end')\ndone()", "ok", ""),
+    "unknown members": (
+        "send({'type': 'progress', 'job': head['job'], 'future': 'x', 'n': -5})\ndone(future='y')",
+        "ok",
+        "",
+    ),
     "child": ("if os.fork() == 0:\n time.sleep(60)\ndone()", "ok", ""),
     "exception of its own": ("done('failed', 'KeyError: 1')", "failed", "KeyError: 1"),
     "answer within kill_after": (
@@ -145,6 +155,54 @@ def test_a_program_stays_when_its_job_alone_fails(db, case):
     job, same = around(db, do)
     assert attempt(db, job) == (outcome, error)
     assert same
+
+
+# What a job sends with `done`; its outcome, and the state of a job that may have one attempt, and of one with three.
+OUTCOMES = {
+    "later": ("done('later', 'busy', after_ms=3600000)", "failed", "dead", "delayed"),
+    "snooze": ("done('snooze', after_ms=3600000)", "snoozed", "delayed", "delayed"),
+    "dead": ("done('dead', 'no')", "failed", "dead", "dead"),
+    "cancel": ("done('cancel', 'not needed')", "cancelled", "cancelled", "cancelled"),
+    "unready": ("done('unready', 'no key')", "failed", "delayed", "delayed"),
+}
+
+
+@pytest.mark.parametrize("case", OUTCOMES)
+def test_each_outcome_has_its_effect_on_the_job(db, case):
+    do, outcome, *states = OUTCOMES[case]
+    db.config(LIMITS + program(db))
+    jobs = [act(db, do, max_attempts=n) for n in (1, 3)]
+    drain(db)
+    assert [[row[0] for row in ended(db, job)] for job in jobs] == [[outcome]] * 2
+    state = "select state, visible_at - now() > interval '59 min' from deferred.job where id = %s"
+    found = [db.sql(state, job)[0] for job in jobs]
+    assert [row[0] for row in found] == states
+    assert all(later for state, later in found if state == "delayed") or "after_ms" not in do
+    ledger(db)
+
+
+def test_a_result_is_cut_at_8_kib_and_made_valid_utf8(db):
+    db.config(LIMITS + program(db))
+    send = "send({'type': 'done', 'job': head['job'], 'outcome': 'ok'}, %s)"
+    large, strange = act(db, send % "b'x' * (16 << 20)"), act(db, send % "b'a\\xffb\\0c'")
+    drain(db)
+    result = "select result from deferred.__deferred_log where outcome = 'ok' and job_id = %s"
+    assert re.fullmatch(r"x{8000,}.*", text := db.one(result, large)) and len(text) <= 8192
+    text = db.one(result, strange)
+    assert text[0] == "a" and "b" in text and text[-1] == "c" and "\0" not in text
+
+
+def test_log_messages_have_their_level_and_job(db):
+    db.config("log_level = debug\n" + LIMITS + program(db))
+    job = act(
+        db,
+        "for level in (1, 2, 3, 4, 9):\n"
+        " send({'type': 'log', 'job': head['job'], 'level': level}, f'of level {level}'.encode())\n"
+        "done()",
+    )
+    said = drain(db)
+    for level, name in ((1, "error"), (2, "warning"), (3, "info"), (4, "debug"), (9, "info")):
+        assert re.search(rf"{name}: job {job} act: of level {level}\n", said), said
 
 
 def test_what_a_program_prints_is_logged_for_the_job_that_printed_it(db):

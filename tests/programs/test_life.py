@@ -225,6 +225,68 @@ def test_back_off_ends_with_a_good_start(db):
     run.wait(30)
 
 
+def test_all_announced_programs_start_together(db):
+    """Each waits for the start of the other."""
+    meet = "open('{0}/{1}', 'w')\nwhile not os.path.exists('{0}/{2}'): time.sleep(0.01)"
+    db.config(
+        ONE
+        + program(db, declared=False, before=meet.format(db.dir, "first", "second"))
+        + program(db, name="till", functions=("pay",), declared=False, before=meet.format(db.dir, "second", "first"))
+    )
+    jobs = [act(db), act(db, fn="pay")]
+    drain(db)
+    assert [db.log(job) for job in jobs] == [[(1, "ok")]] * 2
+
+
+def test_sighup_starts_an_announced_program_that_had_failed(db):
+    flag = db.dir + "/good"
+    db.config(ONE + program(db, declared=False, before=f"if not os.path.exists({flag!r}): sys.exit('not yet')"))
+    job, other = act(db), db.defer("noop")
+    run = db.spawn(["check_deferred", "--loop", "--listen"])
+    wait_for(lambda: db.log(other), 30)
+    wait_for(lambda: "not yet" in run.output(), 30)
+    assert db.log(job) == []
+    open(flag, "w").close()
+    run.signal(signal.SIGHUP)
+    wait_for(lambda: db.log(job) == [(1, "ok")], 30)
+    run.signal(signal.SIGTERM)
+    run.wait(30)
+
+
+def test_declared_functions_are_the_only_ones_that_are_offered(db):
+    db.config(ONE + program(db, functions=("act",), text=HELPER.replace("FUNCTIONS_HERE", "['act', 'secret']")))
+    job, secret = act(db), act(db, fn="secret")
+    drain(db)
+    assert db.log(job) == [(1, "ok")] and db.log(secret) == []
+    assert db.one("select count(*) from deferred.__deferred_offer where 'secret' = any(fn)") == 0
+
+
+def test_a_start_within_a_call_counts_toward_the_limit_of_the_call(db):
+    db.config(ONE + program(db, timeout="500ms", before="print('connecting', flush=True)\ntime.sleep(60)"))
+    job = act(db, max_attempts=1)
+    drain(db)
+    assert ended(db, job)[0][1] == "program 'shop' was not ready in time\nconnecting"
+    assert db.one("select state from deferred.job where id = %s", job) not in ("dead", "done")
+
+
+def test_a_replacement_starts_during_other_work(db):
+    go = db.dir + "/go"
+    wait = f"while os.path.exists({db.dir + '/ran'!r}) and not os.path.exists({go!r}): time.sleep(0.01)"
+    db.config(ONE + program(db, before=wait))
+    run = db.spawn(["check_deferred", "--loop", "--listen"])
+    first = act(db, f"open({db.dir + '/ran'!r}, 'w').close()\ndone(body=str(os.getpid()), last=1)")
+    wait_for(lambda: db.log(first), 30)
+    wait_for(lambda: pids(db) and pids(db) != [pid_of(db, first)], 30, "the replacement has started")
+    other = db.defer("noop")
+    wait_for(lambda: db.log(other) == [(1, "ok")], 30, "a job of a plugin runs meanwhile")
+    second = act(db)
+    open(go, "w").close()
+    wait_for(lambda: db.log(second) == [(1, "ok")], 30)
+    run.signal(signal.SIGTERM)
+    assert run.wait(30) == 0
+    ledger(db)
+
+
 def test_declared_functions_never_delay_a_plugin(db):
     db.config(program(db, before="time.sleep(60)"))
     job = db.defer("noop")
