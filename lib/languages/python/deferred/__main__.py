@@ -6,6 +6,8 @@ The second form calls one function in this process, for example under a debugger
 """
 
 import importlib
+import json
+import os
 import sys
 from typing import List
 
@@ -13,10 +15,17 @@ import deferred
 import deferred.testing
 
 
-def call(fn: str, params: str = "{}") -> int:
-    import json
+def complain(text: str, hint: str) -> int:
+    print(f"deferred: {text}\nhint: {hint}", file=sys.stderr)
+    return 1
 
-    done = deferred.testing.call(fn, json.loads(params))
+
+def call(fn: str, params: str = "{}") -> int:
+    try:
+        given = json.loads(params)
+    except json.JSONDecodeError as error:
+        return complain(f"params '{params}' are not JSON ({error})", """write them as '{"name": "Ann"}'""")
+    done = deferred.testing.call(fn, given)
     for line in done.logged:
         print(line, file=sys.stderr)
     for job in done.deferred:
@@ -30,7 +39,16 @@ def main(arguments: List[str]) -> int:
     if not one and len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, end="", file=sys.stderr)
         return 64
-    module = importlib.import_module(arguments[1 if one else 0])
+    name = arguments[1 if one else 0]
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module was found, and imports another
+        if name.endswith(".py"):
+            return complain(f"module '{name}' does not exist", f"write '{name[:-3]}', without .py")
+        hint = "name the folder of the module by 'directory' of the program, or in PYTHONPATH"
+        return complain(f"module '{name}' does not exist (folder {os.getcwd()})", hint)
     if one:
         return call(*arguments[2:])
     deferred.run(getattr(module, "__version__", ""))

@@ -253,6 +253,26 @@ def test_the_command_line(tmp_path):
     assert python([], tmp_path).returncode == 64
 
 
+@pytest.mark.parametrize(
+    "args, text",
+    [
+        (["tasks.py"], "deferred: module 'tasks.py' does not exist\nhint: write 'tasks', without .py\n"),
+        (
+            ["shop.tasks"],
+            "deferred: module 'shop.tasks' does not exist (folder {})\nhint: name the folder of the module",
+        ),
+        (["call", "tasks", "double", "{n}"], "deferred: params '{{n}}' are not JSON (Expecting property name"),
+        (["imports"], "ModuleNotFoundError: No module named 'absent'\n"),
+    ],
+)
+def test_the_command_line_names_the_cause_of_a_failed_start(tmp_path, args, text):
+    write(tmp_path, "")
+    (tmp_path / "imports.py").write_text("import absent\n")
+    done = python(args, tmp_path)
+    assert done.returncode == 1 and text.format(tmp_path) in done.stderr, done.stderr
+    assert ("Traceback" in done.stderr) is (args == ["imports"])
+
+
 def pipe():
     """Both ends above the descriptors that the program gets."""
     ends = os.pipe()
