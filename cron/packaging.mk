@@ -90,8 +90,8 @@ INSTALLED = $(COMMANDS:%=$(bindir)/%) $(HELPERS:%=$(libexecdir)/%) \
 	$(SAMPLES:cron/%=$(docdir)/examples/%) $(DOCS:%=$(docdir)/%)
 # Libraries for programs of users. Nothing is built, and no language is needed.
 # Python has a folder for each prefix.
-pythondir ?= $(shell $(PYTHON) -c 'import site, sys; lib = sys.argv[1] + "/lib/"; print(next((folder for folder in \
-	site.getsitepackages() if folder.startswith(lib)), lib + "python3/dist-packages"))' $(prefix))
+pythondir ?= $(or $(shell $(PYTHON) -c 'import site, sys; print(next((folder for folder in site.getsitepackages() \
+	if folder.startswith(sys.argv[1] + "/lib/")), ""))' $(prefix) 2>/dev/null),$(prefix)/lib/python3/dist-packages)
 phpdir ?= $(prefix)/share/php
 PYTHON_FILES := $(wildcard lib/languages/python/deferred/*.py) lib/languages/python/deferred/py.typed
 PHP_FILES := $(wildcard lib/languages/php/src/*.php)

@@ -2,6 +2,7 @@
 tests/docs/test_readme.py shows."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -100,6 +101,12 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         assert len(folders) == 1 and repr("/usr/local" + folders[0][len(root) :]) in known
         load = f"require '{root}/share/php/Deferred/autoload.php'; echo Deferred\\milliseconds('2s');"
         assert subprocess.run(["php", "-r", load], capture_output=True, text=True).stdout == "2000"
+
+    def test_a_machine_without_python_gets_its_library_below_the_prefix_too(tmp_path):
+        done = make("-n", "install", f"DESTDIR={tmp_path}", "PYTHON=/nonexistent/python3")
+        assert (done.returncode, done.stderr) == (0, "")
+        (copied,) = re.findall(r"(?m)^install .*/deferred/py\.typed (.*)", done.stdout)
+        assert copied == f"{tmp_path}/usr/local/lib/python3/dist-packages/deferred"
 
     def test_pkg_config_says_where_plugins_go_and_no_place_is_left_open(installed):
         folder = os.path.join(installed, "usr/local/lib/pkgconfig")
