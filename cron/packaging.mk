@@ -18,7 +18,7 @@ DEPS_CHECK := $(DEPS_DEMO) man-db xz-utils valgrind libcmocka-dev libdw-dev g++ 
 	python3-django php-illuminate-database
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) clang cppcheck
-DEPS_DEB := $(DEPS_BUILD) build-essential dpkg-dev debhelper libdw-dev libcmocka-dev perl xz-utils
+DEPS_DEB := $(DEPS_BUILD) build-essential dpkg-dev debhelper dh-python python3 libdw-dev libcmocka-dev perl xz-utils
 DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
 .PHONY: deps deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages
 deps: deps-lint

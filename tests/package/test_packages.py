@@ -126,6 +126,8 @@ def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs(
     # Those of every build on Debian need not be asked for.
     assert asked == set(value["DEPS_BUILD"]) - {"gcc", "make", "libc6-dev"} | {
         "debhelper-compat",
+        "dh-python",
+        "python3",
         "libcmocka-dev",
         "libdw-dev",
     }
