@@ -6,7 +6,8 @@
 #   dist             make a source tarball and SHA256SUMS, signed if SIGN_KEY names a key of gpg
 #   release-steps    note migrations as released, which are then never edited
 #   deb              make Debian packages in build/deb
-#   check-packages   build, install, upgrade and purge the Debian packages
+#   repo             add them to an apt repository in build/repo, signed with the key SIGN_KEY of gpg
+#   check-packages   build, install, upgrade and purge the packages in Debian 12 and 13, or in SUITES
 
 # Debian packages that the targets need
 DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libcurl4-openssl-dev \
@@ -19,10 +20,11 @@ DEPS_CHECK := $(DEPS_DEMO) man-db xz-utils valgrind libcmocka-dev libdw-dev g++ 
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) clang cppcheck
 DEPS_DEB := $(DEPS_BUILD) build-essential dpkg-dev debhelper dh-python python3 libdw-dev libcmocka-dev perl xz-utils
-DEPS_PACKAGES := $(DEPS_DEB) postgresql python3-pytest python3-psycopg2 lintian mmdebstrap
-.PHONY: deps deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages
+DEPS_REPO := apt-utils gpg gpg-agent
+DEPS_PACKAGES := $(DEPS_BUILD) $(DEPS_REPO) postgresql python3-pytest python3-psycopg2 mmdebstrap
+.PHONY: deps deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-repo deps-packages
 deps: deps-lint
-deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-packages: deps-%:
+deps-build deps-demo deps-check deps-schedules deps-lint deps-deb deps-repo deps-packages: deps-%:
 	@tests/harness/deps.sh $(DEPS_$(shell echo $* | tr a-z A-Z))
 
 NAME_VERSION := deferred-$(VERSION)
@@ -34,7 +36,7 @@ DIST_XZ := -6
 DIST_PLACE := build
 DIST_TIME = $(or $(SOURCE_DATE_EPOCH),$(shell $(IN_GIT) && git log -1 --format=%ct || stat -c %Y CHANGELOG.md))
 IN_GIT = [ "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$(CURDIR)" ]
-.PHONY: dist deb check-packages
+.PHONY: dist deb repo check-packages
 dist:
 	@mkdir -p $(DIST_PLACE) && new=$$(mktemp -d $(DIST_PLACE)/dist.XXXXXX) && trap "rm -r $$new" EXIT && \
 	if $(IN_GIT); then git ls-files; else \
@@ -56,18 +58,39 @@ release-steps:
 # Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked
 # tarball. DEB_PLACE names another folder than build/deb. DEB_ARGS goes to dpkg-buildpackage.
 DEB_PLACE ?= build/deb
+DEB_VERSION := $(subst -,~,$(VERSION))
 deb: deps-deb dist
 	@rm -rf $(DEB_PLACE) && mkdir -p $(DEB_PLACE)
-	@cp $(DIST_PLACE)/$(NAME_VERSION).tar.xz $(DEB_PLACE)/deferred_$(VERSION).orig.tar.xz
+	@cp $(DIST_PLACE)/$(NAME_VERSION).tar.xz $(DEB_PLACE)/deferred_$(DEB_VERSION).orig.tar.xz
 	@tar -C $(DEB_PLACE) -xf $(DIST_PLACE)/$(NAME_VERSION).tar.xz
 	@cp -r cron/debian $(DEB_PLACE)/$(NAME_VERSION)/debian
+	@sed -i '1s/(.*)/($(DEB_VERSION)-1)/' $(DEB_PLACE)/$(NAME_VERSION)/debian/changelog
 	@cd $(DEB_PLACE)/$(NAME_VERSION) && \
 		env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS dpkg-buildpackage -us -uc $(DEB_ARGS) > ../build.log 2>&1 || \
 		{ tail -40 ../build.log; exit 1; }
 	@ls $(DEB_PLACE)/*.deb
+
+# The packages of DEB_PLACE were built on the Debian release SUITE. What the repository already has stays in it.
+REPO_PLACE ?= build/repo
+SUITE ?= $(shell . /etc/os-release && echo $$VERSION_CODENAME)
+REPO_ARCH = $(shell dpkg --print-architecture)
+REPO_FIELDS = Origin=deferred Label=deferred Suite=$(SUITE) Codename=$(SUITE) Components=main Architectures=$(REPO_ARCH)
+repo: deps-repo
+	$(if $(SIGN_KEY),,$(error SIGN_KEY names no key: make repo SIGN_KEY=ID, which gpg --list-secret-keys shows))
+	@mkdir -p $(REPO_PLACE)/pool/$(SUITE) $(REPO_PLACE)/dists/$(SUITE)/main/binary-$(REPO_ARCH)
+	@cp $(DEB_PLACE)/*.deb $(REPO_PLACE)/pool/$(SUITE)
+	@cd $(REPO_PLACE) && apt-ftparchive packages pool/$(SUITE) > dists/$(SUITE)/main/binary-$(REPO_ARCH)/Packages
+	@cd $(REPO_PLACE)/dists/$(SUITE) && rm -f Release InRelease Release.gpg && \
+		apt-ftparchive $(REPO_FIELDS:%=-o APT::FTPArchive::Release::%) release . > ../Release.$(SUITE) && \
+		mv ../Release.$(SUITE) Release && $(call sign,--clearsign,Release,InRelease) && \
+		$(call sign,--armor --detach-sign,Release,Release.gpg)
+	@gpg --quiet --yes --output $(REPO_PLACE)/deferred.gpg --export '$(SIGN_KEY)'
+	@echo $(REPO_PLACE)
+
+SUITES ?= bookworm trixie
 check-packages: deps-packages
 	+@$(MAKE_AGAIN) all
-	@$(PYTHON) -m pytest -v --durations=0 tests/package/packages.py
+	@SUITES="$(SUITES)" $(PYTHON) -m pytest -v --durations=0 -o faulthandler_timeout=0 tests/package/packages.py
 
 INSTALL ?= install
 INSTALL_DATA = $(INSTALL) -m 644
