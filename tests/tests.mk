@@ -172,8 +172,7 @@ mutants: deps-check
 	@$(PYTHON) tests/mutants/mutants.py $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
 check-lint: deps-lint
 	+@$(MAKE_AGAIN) lint
-LINT_C := $(wildcard lib/*/*.c lib/*/*/*.c bin/*/*.c bin/*/*/*.c tests/lib/*.c tests/harness/*.c \
-	tests/bench/*.c)
+LINT_C := $(wildcard lib/*/*.c lib/*/*/*.c bin/*/*.c bin/*/*/*.c tests/*/*.c)
 # The plugin sample crashes on purpose. gcc -fanalyzer is not used: it reports lists as leaks.
 lint: all
 	@for tool in gcc clang cppcheck mandoc; do command -v $$tool > /dev/null || \
@@ -185,7 +184,8 @@ lint: all
 	@for cc in "gcc -c -o /dev/null" "clang -fsyntax-only"; do \
 		for file in $(LINT_C); do \
 			$$cc -Werror $(OUR_CFLAGS) -O2 -Ibin/check_deferred -Ibin/deferred -Ibin/deferred_http \
-				-Ibin/deferred_runner -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"' $$file || exit; \
+				-Ibin/deferred_runner -Ibin/deferred_web -Itests/fuzz \
+				-DASSETS_FOLDER='"$(B)/gen/web/"' $$file || exit; \
 		done; \
 	done
 	cppcheck --quiet --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
