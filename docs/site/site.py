@@ -29,7 +29,7 @@ def read(*path):
 
 def pages():
     """{path in the site: path of its source}"""
-    found = {"index.html": "README.md", "changelog.html": "CHANGELOG.md"}
+    found = {"index.html": "README.md", "changelog.html": "CHANGELOG.md", "security.html": "SECURITY.md"}
     for path in sorted(glob.glob(os.path.join(TOP, "docs", "**", "*.md"), recursive=True)):
         name = os.path.relpath(path, TOP)
         found[name.replace("README.md", "index.md").removesuffix(".md") + ".html"] = name
@@ -117,7 +117,7 @@ def body(path):
 
 def navigation(path, titles):
     groups = {
-        "Start": ["index.html", "docs/tutorial.html", "docs/index.html", "changelog.html"],
+        "Start": ["index.html", "docs/tutorial.html", "docs/index.html", "changelog.html", "security.html"],
         "How-to": [p for p in titles if p.startswith(("docs/how-to/", "docs/examples/"))],
         "Explanation": [p for p in titles if p.startswith("docs/explanation/")],
         "Reference": [p for p in titles if p.startswith("docs/reference/")] + list(MAN.values()),

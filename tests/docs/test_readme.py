@@ -1,6 +1,7 @@
 """README is typed as it stands, from top to bottom; what the test changes is where things lie, and
 what they are called."""
 
+import glob
 import inspect
 import os
 import re
@@ -160,7 +161,7 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
             self.names = (
                 (r"(?<![\w.])/etc/(?=deferred)", self.root + "/etc/"),
                 ("/usr/local/bin/", self.place + "/bin/"),
-                ("/usr/local/lib/", self.place + "/lib/"),
+                (r"/usr/local/lib\b", self.place + "/lib"),
                 ("/var/log/", self.root + "/"),
                 (r"\bwebapp\b", self.web),
                 (r"\b(role|to) root\b", rf"\1 {self.cron}"),
@@ -215,7 +216,7 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         for role in (t.web, t.cron):
             db.sql(f"drop role if exists {role}")
 
-    (DECLARED,) = re.findall(r'`(function "hello" .*)`', read("README.md"))
+    (COMMAND,) = re.findall(r'`(function "report" .*)`', read("README.md"))
 
     @pytest.mark.slow
     def test_it_is_installed_and_runs(typist):
@@ -224,9 +225,13 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         t, db = typist, typist.db
         db.sql(f"create role {t.web} login")
         t(block("make install").replace('user = "deferred"', 'user = "nobody"'))
-        t.write("etc/deferred/deferred.conf", DECLARED + '\nfunction "fail" { command = {"/bin/false"} }\n', "a")
-        t.write("usr/local/lib/hello.py", block("json.load"))
-        os.chmod(t.place + "/lib/hello.py", 0o755)
+        (python,) = glob.glob(t.place + "/lib/python3*")  # Python itself looks below /usr/local
+        path = f"PYTHONPATH=/usr/local/lib/{os.path.basename(python)}/dist-packages"
+        program = block("directory = ").replace('"/usr/bin', f'"/usr/bin/env", "{path}", "/usr/bin')
+        t.write("etc/deferred/deferred.conf", program + COMMAND + "\n", "a")
+        t.write("usr/local/lib/tasks.py", block("from deferred import"))
+        t.write("usr/local/lib/report.sh", "#!/bin/sh\nread -r params\necho got $params\nexit $params\n")
+        os.chmod(t.place + "/lib/report.sh", 0o755)
         t.write("greetings.c", block("#include <deferred_plugin.h>"))
         build, install = re.findall(r"`((?:cc|install -m) [^`]*greetings[^`]*)`", read("README.md"))
         t(build + "\n" + install)
@@ -269,7 +274,14 @@ if not harness.SAN:  # what is deferred here is deferred by SQL alone
         ).stdout
         assert re.sub(r"Ann\|3$", "Ann|2", rows.strip()) == "greet|ok|hello|5\nhello|ok|hello Ann|2", (rows, log)
 
-        # A function fails as the text says.
-        t("deferred add hello '{}'", PGUSER=t.web)
-        t(lines[0], PGUSER=t.cron)
-        assert "no name" in t("deferred ls", PGUSER=t.cron).stdout or "no name" in t("cat deferred.log").stdout
+        # Functions fail as the text says.
+        calls = ("hello '{}'", "report 0", "report 65", "report 1")
+        ids = [t(f"deferred add {call}", PGUSER=t.web).stdout.strip() for call in calls]
+        t(lines[0].replace("check_deferred ", "check_deferred --cnt 0 "), PGUSER=t.cron)
+        states = t(
+            "psql app -XAtc 'select j.state, l.result, split_part(l.error, chr(10), 1)"
+            " from deferred.job j join deferred.__deferred_log l"
+            f" on l.job_id = j.id where j.id in ({', '.join(ids)}) order by j.id'"
+        ).stdout.splitlines()
+        assert [line.split("|")[0] for line in states] == ["delayed", "done", "dead", "delayed"], states
+        assert "no name" in states[0] and "got 0" in states[1], states
