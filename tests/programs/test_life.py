@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -390,6 +391,16 @@ def test_deferred_run_runs_a_function_of_a_program(db):
     done = db.run(["deferred", "run", "act", '{"do": "done(\'dead\', \'no\')"}'])
     assert done.returncode != 0 and "no" in done.stderr
     assert not pids(db) and not pids(db, "till")
+
+
+def test_deferred_run_points_to_a_program_that_did_not_start(db):
+    db.config(program(db, declared=False, before="sys.exit('no such module')"))
+    done = db.run(["deferred", "run", "act"])
+    assert done.returncode == 69
+    *before, error, hint = done.stderr.splitlines()
+    assert re.search("functions of program 'shop' are not offered: .*no such module", "\n".join(before))
+    assert error.startswith("deferred: function 'act' is not in ")
+    assert hint.endswith("; a warning above names each program that did not start")
 
 
 def test_a_new_version_of_an_announced_program_is_recorded(db):

@@ -103,10 +103,14 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 		run_complain("%s: refused", functions_clash(&pool->functions, fn));
 		rc = EX_UNAVAILABLE;
 	} else if (unknown) {
+		size_t programs;
+
+		config_programs(pool->setup.config, &programs);
 		fprintf(stderr,
 			"deferred: function '%s' is not in a plugin of '%s', a program or a command\n"
-			"hint: deferred functions lists what workers offer\n",
-			fn, pool->setup.plugin_dir);
+			"hint: deferred functions lists what workers offer%s\n",
+			fn, pool->setup.plugin_dir,
+			programs > 0 ? "; a warning above names each program that did not start" : "");
 		rc = EX_UNAVAILABLE;
 	} else if (stopped) {
 		cli_say("the same command calls the function again", "function '%s': interrupted", fn);
