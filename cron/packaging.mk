@@ -70,7 +70,7 @@ deb: deps-deb dist
 		{ tail -40 ../build.log; exit 1; }
 	@ls $(DEB_PLACE)/*.deb
 
-# The packages of DEB_PLACE were built on the Debian release SUITE. What the repository already has stays in it.
+# The packages of DEB_PLACE were built on the Debian release SUITE. The repository keeps its own.
 REPO_PLACE ?= build/repo
 SUITE ?= $(shell . /etc/os-release && echo $$VERSION_CODENAME)
 REPO_ARCH = $(shell dpkg --print-architecture)
