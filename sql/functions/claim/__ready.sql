@@ -1,15 +1,16 @@
--- Returns ready jobs that have not been handed out, at most p_most of each lane, without a lock. It
--- is for people. p_queues limits it to some queues (NULL: all). The priority and (xid, id) limit it
--- to jobs that come before that position in each queue (NULL: all). As in
--- sql/functions/claim/__lane_look.sql, rows before the cursor of a lane are not read. So an answer
--- takes no longer while somebody holds a snapshot and dead rows cannot be removed. That is when
--- people ask. Those that nobody holds though they were handed out, for a lease is over, are not
--- among them.
+-- Returns ready jobs that have not been handed out, without a lock. It is for people. It returns at
+-- most p_most jobs of each lane, and p_all of all lanes (NULL: no limit). p_queues limits it to
+-- some queues (NULL: all). The priority and (xid, id) limit it to jobs that come before that
+-- position in each queue (NULL: all). As in sql/functions/claim/__lane_look.sql, rows before the
+-- cursor of a lane are not read. So an answer takes no longer while somebody holds a snapshot and
+-- dead rows cannot be removed. That is when people ask. Those that nobody holds though they were
+-- handed out, for a lease is over, are not among them.
 --
 -- Whatever the planner thinks of it: an order that only the index has, and nothing to be read
 -- besides.
 create or replace function deferred.__ready(p_queues text[], p_priority integer, p_xid xid8,
-                                            p_id bigint, p_most bigint)
+                                            p_id bigint, p_most bigint,
+                                            p_all bigint default null)
 returns table (queue text, priority smallint, id bigint, fn text, visible_at timestamptz)
 language sql stable
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
@@ -59,6 +60,7 @@ cross join lateral (
           and (o.x <> coalesce(l.xid, '0') or h.id > l.id) and (h.xid, h.id) < (l.to_xid, l.to_id)
         order by h.queue, h.priority, h.xid, h.id limit p_most) h)
     limit p_most) j
+limit p_all
 $$;
 comment on function deferred.__ready is
     'of each lane the first ready jobs that have not been handed out';
