@@ -188,9 +188,9 @@ $(B)/lib/libdeferred.so: $(API_OBJ) $(B)/obj/internal.a lib/libdeferred.map
 	@ln -sf libdeferred.so $(@D)/$(SONAME)
 
 $(COMMANDS:%=$(B)/bin/%): $(B)/obj/gen/version.o
-$(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/internal.a
+$(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -lssl $(CRYPTO_LIBS) -ldl -lpthread
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread

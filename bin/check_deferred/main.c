@@ -19,6 +19,7 @@
 #include "lineage.h"
 #include "pidfile.h"
 #include "port/plugin.h"
+#include "probes.h"
 #include "program/program.h"
 #include "run/user.h"
 #include "engine/worker.h"
@@ -56,6 +57,7 @@ static const struct program_option options[] = {
 	{ "interval-ceiling", "SPAN", "with --loop: longest sleep", .setting = "interval_ceiling" },
 	{ "exponent", "X", "with --loop: factor from sleep to sleep", .setting = "exponent" },
 	{ "gradual-decrease", NULL, "with --loop: shorten the sleep step by step", .setting = "gradual_decrease" },
+	{ "health", "ADDR", "with --loop: answer probes at HOST:PORT", .setting = "health.listen", .def = "none" },
 	{ "window", "N", "draw among the first N ready jobs", .setting = "window" },
 	{ "batch", "N", "claim at most N jobs at once", .setting = "batch" },
 	{ "seed", "N", "seed of the random choice; 0: random", .setting = "seed" },
@@ -192,7 +194,7 @@ static int check_intervals(const struct config *c, struct deferred_error *err)
 static int check_service_options(const struct settings *s, struct deferred_error *err)
 {
 	static const char *const names[] = {
-		"listen", "interval_floor", "interval_ceiling", "exponent", "gradual_decrease",
+		"listen", "interval_floor", "interval_ceiling", "exponent", "gradual_decrease", "health.listen",
 	};
 	const struct program_option *o = options;
 
@@ -233,6 +235,7 @@ struct run {
 	struct settings *settings;
 	struct runner_setup runners;
 	struct worker_setup worker;
+	struct worker_pulse pulse;
 	struct pidfile pidfile;
 	char program[PATH_MAX];
 	char instance[PATH_MAX + 400];
@@ -311,7 +314,7 @@ static int find_plugin_dir(struct runner_setup *runners, const struct config *co
 /* Settings that hold for the life of the process: what they decided cannot be taken back under way. */
 static const char *const lasting[] = { "application", "database.conninfo", "database.shard", "pidfile", "user",
 				       "allow_root",  "balance",           "lease",          "seed",    "loop",
-				       "cgroup" };
+				       "cgroup",      "health.listen" };
 
 static int keep_lasting(struct settings *fresh, struct deferred_error *err)
 {
@@ -385,6 +388,7 @@ static void tell_manager(void *data, enum worker_event event)
 		if (notify_watchdog_ms() > 0)
 			notify_send("WATCHDOG=1");
 		pidfile_alive(&run.pidfile);
+		probes_tick();
 		break;
 	}
 }
@@ -565,9 +569,14 @@ static int run_with_pidfile(void)
 		.reload = main_reload,
 		.event = tell_manager,
 		.alive_ms = alive_ms(config_int(config, "lease")),
+		.pulse = &run.pulse,
 		.data = NULL,
 	};
+	/* Not earlier: until here a copy that ran may have had the address. */
+	if (config_flag(config, "loop") && probes_start(config, &run.pulse, &err) < 0)
+		return program_complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR);
 	rc = worker_run(&run.worker, &summary, &err);
+	probes_stop();
 	cgroup_leave();
 	summarize(&summary);
 	if (rc < 0) {

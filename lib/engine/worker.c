@@ -254,6 +254,23 @@ static int report_alive(struct worker *w)
 	return 0;
 }
 
+/* Relaxed: each value is looked at by itself. */
+static int show_pulse(struct worker *w)
+{
+	struct worker_pulse *p = w->trip.setup->pulse;
+	const struct trip *t = &w->trip;
+	bool asked = t->connection.state == CONNECTION_BUSY;
+
+	if (!p)
+		return 0;
+	atomic_store_explicit(&p->lost_ns, t->connection.lost_ns, memory_order_relaxed);
+	atomic_store_explicit(&p->asked_ns, asked ? t->cycle.sent_ns : 0, memory_order_relaxed);
+	atomic_store_explicit(&p->stopping, t->rules.stopping, memory_order_relaxed);
+	atomic_store_explicit(&p->fenced, t->rules.fenced, memory_order_relaxed);
+	atomic_store_explicit(&p->turned_ns, w->now, memory_order_relaxed);
+	return 0;
+}
+
 static uint64_t silent_ns(const struct trip *t)
 {
 	return t->cycle.sent_ns + lease_shortest_ns(&t->pool, t->lease_ms);
@@ -474,6 +491,7 @@ static const struct {
 	{ MAY_SEND, send_alerts },
 	{ MAY_SEND, start_cycle },
 	{ ALWAYS, end_if_done },
+	{ ALWAYS, show_pulse },
 	{ ALWAYS, wait_for_events },
 };
 

@@ -24,12 +24,23 @@
 #include "engine/step/record.h"
 #include "run/runner.h"
 
+#include <stdatomic.h>
+
 enum worker_event {
 	WORKER_READY,     /* registered; jobs will be run */
 	WORKER_RELOADING, /* SIGHUP came */
 	WORKER_RELOADED,  /* and has been dealt with, well or not */
 	WORKER_STOPPING,
 	WORKER_ALIVE, /* the event loop turns */
+};
+
+/* The loop shows this to other threads, once a turn. Times are those of clock_ns(). */
+struct worker_pulse {
+	_Atomic uint64_t turned_ns; /* the last turn began; 0: none has */
+	_Atomic uint64_t lost_ns;   /* the connection was lost; 0: there is one */
+	_Atomic uint64_t asked_ns;  /* the server owes an answer since then; 0: it does not */
+	_Atomic bool stopping;
+	_Atomic bool fenced; /* leases were not renewed in time */
 };
 
 /* With "loop" the worker reads it again after reload(). */
@@ -56,6 +67,7 @@ struct worker_setup {
 	int (*reload)(void *data, struct deferred_error *err);
 	void (*event)(void *data, enum worker_event event); /* NULL: nobody wants to know */
 	int64_t alive_ms;                                   /* WORKER_ALIVE at least that often; 0: need not be */
+	struct worker_pulse *pulse;                         /* NULL: nobody looks at it */
 	void *data;
 };
 

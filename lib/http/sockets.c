@@ -15,6 +15,7 @@
 
 #define FIRST_INHERITED 3
 #define BACKLOG 1024
+#define LOCAL "unix:" /* may stand before the path of a Unix socket */
 
 static int add_socket(struct listen_sockets *sockets, int fd, bool tls, const char *name, struct deferred_error *err)
 {
@@ -140,6 +141,8 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 	char text[256];
 	int fd, on = 1, rc;
 
+	if (strncmp(address, LOCAL, strlen(LOCAL)) == 0)
+		address += strlen(LOCAL);
 	if (address[0] == '/' && !tls)
 		return open_local(sockets, address, err);
 	snprintf(text, sizeof(text), "%s", address);
@@ -192,11 +195,10 @@ static int open_list(struct listen_sockets *sockets, const char *addresses, bool
 	return rc;
 }
 
-static int open_setting(struct listen_sockets *sockets, const struct config *config, const char *section,
-			const char *setting, struct deferred_error *err)
+int sockets_open_setting(struct listen_sockets *sockets, const struct config *config, const char *section,
+			 const char *setting, struct deferred_error *err)
 {
 	char name[64];
-
 	int rc;
 
 	snprintf(name, sizeof(name), "%s.%s", section, setting);
@@ -212,13 +214,13 @@ int sockets_open(struct listen_sockets *sockets, const struct config *config, co
 	int rc = take_inherited(sockets, err);
 
 	if (rc == 0 && sockets->len == 0) {
-		rc = open_setting(sockets, config, section, "listen", err);
+		rc = sockets_open_setting(sockets, config, section, "listen", err);
 		if (rc == 0)
-			rc = open_setting(sockets, config, section, "listen_tls", err);
+			rc = sockets_open_setting(sockets, config, section, "listen_tls", err);
 	}
 	sockets->metrics = sockets->len;
 	if (rc == 0)
-		rc = open_setting(sockets, config, section, "listen_metrics", err);
+		rc = sockets_open_setting(sockets, config, section, "listen_metrics", err);
 	if (rc == 0 && sockets->len == 0) {
 		rc = error_set(err, DEFERRED_ECONFIG, "listen", "no address to listen on is set");
 		error_hint(err, "set %s.listen or %s.listen_tls", section, section);

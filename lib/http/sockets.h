@@ -27,6 +27,10 @@ struct listen_sockets {
 int sockets_open(struct listen_sockets *sockets, const struct config *config, const char *section,
 		 struct deferred_error *err);
 
+/* Adds those of one setting, SECTION.SETTING. */
+int sockets_open_setting(struct listen_sockets *sockets, const struct config *config, const char *section,
+			 const char *setting, struct deferred_error *err);
+
 /* Whether only this machine can connect: loopback, or a Unix socket. */
 bool sockets_is_local(const struct listen_socket *s);
 

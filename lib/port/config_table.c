@@ -56,6 +56,7 @@ const struct config_setting config_settings[] = {
 	FLAG("gradual_decrease", "0",
 	     "1: a poll that found a job divides the sleep by exponent instead of resetting it"),
 	FLAG("listen", "0", "1: with loop, let the database wake the worker"),
+	TEXT("health.listen", NULL, "with loop: addresses that answer the probes /live and /ready; empty: none"),
 
 	NUMBER("window", INT, "100", 1, 1e6, "smaller claims draw jobs at random from that many first ready ones"),
 	NUMBER("batch", INT, "500", 1, 1e4, "most jobs per claim"),

@@ -67,8 +67,9 @@ def test_each_option_of_check_deferred_is_a_setting():
     settings = set(
         re.findall(r'\{? ?"?\b(?:TEXT|NUMBER|FLAG|CHOICE)\("([\w.]+)"', read("lib", "port", "config_table.c"))
     ) | {"database.conninfo", "database.shard"}
+    others = {"db": "database.conninfo", "shard": "database.shard", "health": "health.listen"}
     for option in man_options():
-        name = {"db": "database.conninfo", "shard": "database.shard"}.get(option, option.replace("-", "_"))
+        name = others.get(option, option.replace("-", "_"))
         assert name in settings or option in ("config", "help", "version"), option
 
 
