@@ -122,9 +122,10 @@ static int in_each(struct cli *cli, const struct config_shard *shards, size_t le
 		exit_code = cli_end_child(pid, fd, &text, &n);
 		cli_shard_tell(cli, shards[i].name, i == 0, text, n);
 		free(text);
-		if (exit_code != EX_OK)
+		/* `status --check` has an exit code for what it prints. */
+		if (exit_code != EX_OK && n == 0)
 			cli_say("ask it alone with --shard", "shard '%s' did not answer as expected", shards[i].name);
-		worst = worst == EX_OK ? exit_code : worst;
+		worst = exit_code > worst ? exit_code : worst;
 	}
 	if (cli->json)
 		puts("}");

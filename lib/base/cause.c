@@ -21,6 +21,13 @@ struct cause *cause_add(struct cause_list *list, enum cause_kind kind)
 	return c;
 }
 
+const char *cause_level_word(enum cause_level level)
+{
+	static const char *const words[] = { [CAUSE_HEALTHY] = "healthy", [CAUSE_LOOK] = "look", [CAUSE_ACT] = "act" };
+
+	return words[level];
+}
+
 const char *cause_word(enum cause_kind kind)
 {
 	static const char *const words[] = {

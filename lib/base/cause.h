@@ -76,6 +76,8 @@ const char *cause_word(enum cause_kind kind);
 /* Healthy: nobody has to act. Look: this may be intended. Act: jobs do not end as they should until somebody acts. */
 enum cause_level { CAUSE_HEALTHY, CAUSE_LOOK, CAUSE_ACT };
 
+const char *cause_level_word(enum cause_level level); /* healthy, look or act */
+
 struct cause {
 	enum cause_kind kind;
 	enum cause_level level;

@@ -142,6 +142,7 @@ CASES = {
     "show": ["show {held}", "show {child}", "show {dead}", "show {parent}"],
     "simulate": ["simulate"],
     "status": ["status"],
+    "status --check": ["status --check"],
     "top": ["top"],
     "why": ["why"],
     # These end what others show.

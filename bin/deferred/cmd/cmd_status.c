@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd.h"
 
+#include "base/cause.h"
+#include "base/text/plural.h"
+#include "port/params.h"
 #include "store/admin.h"
 #include "store/alert.h"
+#include "store/why.h"
 #include "table.h"
-#include "base/text/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +15,8 @@
 #include <string.h>
 
 #define ALERTS_SHOWN 20
+
+enum { OPT_CHECK = 1, OPT_QUEUE };
 
 static void cell_count(struct table *t, int64_t n, bool more)
 {
@@ -149,7 +154,89 @@ static void print_durability(const struct pg_result *res)
 	free(told);
 }
 
-static int cmd_status_run(struct cli *cli, int argc, char **argv)
+/* ---- --check: one line and an exit code, for monitoring and probes ------------------------------ */
+
+static int check_print(struct cli *cli, const struct cause *c, const char *word)
+{
+	struct deferred_error err = { 0 };
+	struct params_text t = { 0 };
+	char *text;
+
+	params_open(&t, NULL, '{');
+	params_string(&t, "level", cause_level_word(c->level));
+	params_string(&t, "cause", word);
+	table_string(&t, "why", c->why);
+	table_string(&t, "figure", c->figure);
+	table_string(&t, "do", c->remedy);
+	params_close(&t, '}');
+	if (params_take(&t, &text, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		puts(text);
+	} else {
+		char *line = table_clean(c->why, 0, TABLE_ONE_LINE);
+
+		printf("%s: %s\n", cause_level_word(c->level), line ? line : "");
+		free(line);
+	}
+	free(text);
+	return (int)c->level; /* 0, 1 and 2, which monitoring plugins call ok, warning and critical */
+}
+
+/* Nothing worse than a healthy cause is known: is there an alert? Those of other queues do not count. */
+static const char *first_alert(const struct pg_result *alerts, const char *queue, struct cause *c)
+{
+	for (size_t i = 0; i < pg_rows(alerts); i++) {
+		struct alert_ls_row r = alert_ls_row(alerts, i);
+
+		if (queue &&
+		    (strcmp(r.name, queue) != 0 || (strcmp(r.cause, "late") != 0 && strcmp(r.cause, "unserved") != 0)))
+			continue;
+		c->level = CAUSE_LOOK;
+		snprintf(c->why, sizeof(c->why), "%s", r.text);
+		snprintf(c->remedy, sizeof(c->remedy), "%s", r.remedy);
+		c->figure[0] = '\0';
+		return r.cause;
+	}
+	return cause_word(c->kind);
+}
+
+static int status_check(struct cli *cli, const char *queue)
+{
+	struct cause lost = { .level = CAUSE_ACT, .why = "the database cannot be reached" };
+	struct cause causes[CAUSES_MAX], *worst = causes;
+	struct pg_result *alerts = NULL;
+	struct store_why_missed missed = { 0 };
+	struct deferred_error err = { 0 };
+	struct store_why why;
+	size_t n;
+	int rc = cli_connect(cli, true);
+
+	if (rc != 0)
+		return rc == EX_UNAVAILABLE ? check_print(cli, &lost, "unreachable") : rc;
+	rc = store_why_backlog(cli->pg, queue, &why, &err);
+	if (rc == 0) {
+		store_why_missed(cli->pg, &missed, &why);
+		n = cause_of_backlog(&why.backlog, causes);
+		for (size_t i = 1; i < n; i++)
+			if (causes[i].level > worst->level)
+				worst = &causes[i];
+		rc = alert_ls_exec(cli->pg, &alerts, &err);
+	}
+	if (rc < 0)
+		rc = cli_fail(cli, &err);
+	else
+		rc = check_print(cli, worst,
+				 worst->level == CAUSE_HEALTHY ? first_alert(alerts, queue, worst)
+							       : cause_word(worst->kind));
+	if (rc == EX_UNAVAILABLE)
+		rc = check_print(cli, &lost, "unreachable");
+	pg_result_free(alerts);
+	store_why_clear(&why);
+	return rc;
+}
+
+static int status_print(struct cli *cli)
 {
 	struct pg_result *all = NULL, *queues = NULL, *outcomes = NULL, *dead = NULL, *unknown = NULL, *alerts = NULL,
 			 *absent = NULL, *durability = NULL;
@@ -158,8 +245,6 @@ static int cmd_status_run(struct cli *cli, int argc, char **argv)
 	struct admin_status_row r;
 	int rc;
 
-	if (!cli_no_words(cli, argc, argv, &rc))
-		return rc;
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
 	rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
@@ -222,6 +307,34 @@ static int cmd_status_run(struct cli *cli, int argc, char **argv)
 	return rc;
 }
 
+static int cmd_status_run(struct cli *cli, int argc, char **argv)
+{
+	static const struct program_option own[] = {
+		{ "check", NULL, "print the worst problem; exit with 0, 1 or 2", OPT_CHECK },
+		{ "queue", "NAME", "with --check: of this queue", OPT_QUEUE, "all queues" },
+		{ 0 },
+	};
+	const char *queue = NULL;
+	bool check = false;
+	int c;
+
+	while ((c = cli_getopt(cli, argc, argv, own)) != CLI_OPT_DONE) {
+		if (c == OPT_CHECK)
+			check = true;
+		else if (c == OPT_QUEUE)
+			queue = optarg;
+		else
+			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+	}
+	if (!cli_arguments(cli, argc, argv, ""))
+		return EX_USAGE;
+	if (queue && !check)
+		return cli_misuse(cli, "add --check, or leave --queue out", "option '--queue' needs option '--check'");
+	return check ? status_check(cli, queue) : status_print(cli);
+}
+
 const struct cmd cmd_status = {
-	"status", "", "show queues, workers and recent outcomes", cmd_status_run, "deferred_viewer", NULL, SHARDS_ALL,
+	"status",       "[--check [--queue NAME]]", "show queues, workers and recent outcomes",
+	cmd_status_run, "deferred_viewer",          NULL,
+	SHARDS_ALL,
 };

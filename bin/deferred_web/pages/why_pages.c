@@ -106,8 +106,6 @@ void pages_before_job(struct web_request *r)
 
 /* ---- on the page ------------------------------------------------------------------------------ */
 
-static const char *const levels[] = { [CAUSE_HEALTHY] = "healthy", [CAUSE_LOOK] = "look", [CAUSE_ACT] = "act" };
-
 struct cause_row {
 	const char *cause, *level, *why, *figure, *remedy;
 };
@@ -117,7 +115,7 @@ static void show_box(struct buf *b, const struct cause_row *c)
 	html_printf(b, "<p class=\"why %s\"><bdi>%s</bdi>", c->level, c->why);
 	if (*c->figure)
 		html_printf(b, " \xc2\xb7 <span class=\"hint\"><bdi>%s</bdi></span>", c->figure);
-	if (*c->remedy && strcmp(c->level, levels[CAUSE_HEALTHY]) != 0) {
+	if (*c->remedy && strcmp(c->level, cause_level_word(CAUSE_HEALTHY)) != 0) {
 		html_raw(b, "<br><span class=\"hint\">do: </span>");
 		page_remedy(b, c->remedy);
 	}
@@ -142,7 +140,8 @@ void pages_why(struct web_request *r)
 	for (size_t i = 0; i < n; i++) {
 		const struct cause *c = &causes[i];
 
-		rows[i] = (struct cause_row){ cause_word(c->kind), levels[c->level], c->why, c->figure, c->remedy };
+		rows[i] = (struct cause_row){ cause_word(c->kind), cause_level_word(c->level), c->why, c->figure,
+					      c->remedy };
 		if (!r->json && (i < SHOWN || c->level == CAUSE_ACT))
 			show_box(&r->reply.body, &rows[i]);
 	}
