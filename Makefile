@@ -193,7 +193,7 @@ $(B)/bin/check_deferred: $(CHECK_DEFERRED_OBJ) $(B)/obj/http.a $(B)/obj/internal
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) -lssl $(CRYPTO_LIBS) -ldl -lpthread
 $(B)/bin/deferred: $(DEFERRED_OBJ) $(B)/obj/internal.a
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) -ldl -lpthread
+	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(CRYPTO_LIBS) $(CURL_LIBS) -ldl -lpthread
 $(B)/bin/deferred_http: $(HTTP_OBJ) $(B)/obj/http.a $(B)/obj/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(LINK) -o $@ $^ $(PKG_LIBS) $(HTTP_LIBS) -ldl -lpthread

@@ -248,6 +248,7 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 &&
 		    strncmp(config_settings[i].name, "http.", 5) != 0 &&
 		    strncmp(config_settings[i].name, "web.", 4) != 0 &&
+		    strncmp(config_settings[i].name, "otlp.", 5) != 0 &&
 		    strncmp(config_settings[i].name, "alert.", 6) != 0 &&
 		    strncmp(config_settings[i].name, "breaker.", 8) != 0)
 			rc = f(data, config_settings[i].name, config->values[i].text);

@@ -101,8 +101,8 @@ bool config_given(const struct config *config, const char *name);
 
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
-/* Call f with every setting a runner may know: all of the table but database.*, http.*, web.*, alert.* and breaker.*,
- * and the free-form ones. */
+/* Call f with every setting a runner may know: all of the table but database.*, http.*, web.*, otlp.*, alert.* and
+ * breaker.*, and the free-form ones. */
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value),
 		       void *data);
 

@@ -686,6 +686,7 @@ static int check_readers(const struct config *config, FILE *fp, struct deferred_
 {
 	const char *conninfo = config->values[config_setting("database.conninfo") - config_settings].text;
 	bool secret = config->values[config_setting("mail.password") - config_settings].text ||
+		      config->values[config_setting("otlp.headers") - config_settings].text ||
 		      (conninfo && secret_in_conninfo(conninfo));
 	struct stat st;
 

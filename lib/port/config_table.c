@@ -158,6 +158,10 @@ const struct config_setting config_settings[] = {
 	NUMBER("web.db_connections", INT, "4", 1, 32,
 	       "pages that are made at the same time, each with a database connection"),
 
+	TEXT("otlp.endpoint", NULL, "URL of the collector that gets spans; empty: deferred spans prints them"),
+	TEXT("otlp.headers", NULL, "headers of each request, as in \"api-key=SECRET\"; empty: none"),
+	NUMBER("otlp.timeout", MS, "10s", SECOND, HOUR, "limit for the answer of the collector"),
+
 	TEXT("sample.dir", NULL, "folder below which the function append writes; empty: it writes nothing"),
 	{ NULL, CONFIG_TEXT, NULL, 0, 0, NULL, NULL, NULL },
 };

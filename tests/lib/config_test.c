@@ -429,7 +429,7 @@ static void runners_are_told_everything_but_the_database(void **state)
 {
 	struct config *config =
 		load("database { conninfo = \"password=secret\" }\nmail { password = hush to = \"a@b\" }\n"
-		     "settings \"geo\" { zoom = 5 }\n");
+		     "otlp { headers = \"api-key=secret\" }\nsettings \"geo\" { zoom = 5 }\n");
 	char text[8192] = "";
 
 	(void)state;

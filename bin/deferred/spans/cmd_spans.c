@@ -14,6 +14,7 @@
 #include "base/traceparent.h"
 #include "deferred.h"
 #include "otlp.h"
+#include "push.h"
 #include "rows/history.h"
 #include "seen.h"
 #include "store/spans.h"
@@ -50,6 +51,7 @@ struct spans {
 	int64_t at[PASSES]; /* so far each has come */
 	int64_t turned;
 	struct seen seen;
+	struct push *push; /* NULL: spans are printed */
 	struct otlp_span batch[SPANS_A_LINE];
 	size_t len;
 };
@@ -75,8 +77,12 @@ static void catch_signals(void)
 static int write_batch(struct spans *s, struct deferred_error *err)
 {
 	char *line = NULL;
-	int rc = s->len > 0 ? otlp_line(s->batch, s->len, &line, err) : 0;
+	int rc = 0;
 
+	if (s->len > 0 && s->push)
+		rc = push_send(s->push, s->batch, s->len, err);
+	else if (s->len > 0)
+		rc = otlp_line(s->batch, s->len, &line, err);
 	if (rc == 0 && line)
 		puts(line);
 	free(line);
@@ -136,18 +142,19 @@ static int read_slice(struct spans *s, int64_t *at, int64_t end, struct deferred
 	return rc;
 }
 
-static bool output_ends(void)
+static bool output_ends(const struct spans *s)
 {
 	struct pollfd out = { .fd = STDOUT_FILENO };
 
-	return fflush(stdout) != 0 || ferror(stdout) || (poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLNVAL)));
+	return !s->push && (fflush(stdout) != 0 || ferror(stdout) ||
+			    (poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLNVAL))));
 }
 
 static int read_to(struct spans *s, int64_t *at, int64_t end, struct deferred_error *err)
 {
 	int rc = 0;
 
-	while (rc == 0 && *at < end && !ended && !output_ends())
+	while (rc == 0 && *at < end && !ended && !output_ends(s))
 		rc = read_slice(s, at, end, err);
 	return rc;
 }
@@ -166,15 +173,15 @@ static int spans_follow(struct spans *s, struct deferred_error *err)
 	struct spans_now_row now;
 	int rc = 0;
 
-	while (rc == 0 && !ended && !output_ends()) {
-		struct pollfd out = { .fd = STDOUT_FILENO };
+	while (rc == 0 && !ended && !output_ends(s)) {
+		struct pollfd out = { .fd = s->push ? -1 : STDOUT_FILENO };
 
 		rc = spans_now_one(s->cli->pg, NULL, 0, &now, err);
 		for (size_t i = 0; rc == 0 && i < PASSES; i++)
 			if (now.now - passes[i].age - s->at[i] >= passes[i].every)
 				rc = read_to(s, &s->at[i], now.now - passes[i].age, err);
 		spans_remember(s, now.now);
-		if (rc == 0 && !ended && !output_ends())
+		if (rc == 0 && !ended && !output_ends(s))
 			poll(&out, 1, POLL_MS);
 	}
 	return rc;
@@ -189,8 +196,8 @@ static void tell_end(const struct spans *s)
 
 	if (gmtime_r(&at_s, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
 		fprintf(stderr,
-			"deferred: printed the attempts that ended before %s\nhint: go on with --since and this time\n",
-			text);
+			"deferred: %s the attempts that ended before %s\nhint: go on with --since and this time\n",
+			s->push ? "sent" : "printed", text);
 }
 
 static int spans_read_all(struct spans *s, const struct spans_now_row *now, struct deferred_error *err)
@@ -211,12 +218,13 @@ static int cmd_spans_run(struct cli *cli, int argc, char **argv)
 		{ "since", "TIME", "start at this time, or so long ago", 's', "1h" },
 		{ "follow", NULL, "continue with attempts that end later", 'f' },
 		{ "all", NULL, "include traces that are not sampled", 'a' },
+		{ "endpoint", "URL", "send the spans to this collector", 'e', "the setting otlp.endpoint" },
 		{ 0 },
 	};
 	struct spans s = { .cli = cli, .slice = SLICE_FIRST };
 	struct deferred_error err = { 0 };
 	struct spans_now_row now;
-	const char *since = NULL;
+	const char *since = NULL, *endpoint = NULL;
 	int64_t since_ms = SINCE_MS;
 	int c, rc;
 
@@ -232,6 +240,9 @@ static int cmd_spans_run(struct cli *cli, int argc, char **argv)
 		case 'a':
 			s.all = true;
 			break;
+		case 'e':
+			endpoint = optarg;
+			break;
 		default:
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		}
@@ -240,14 +251,23 @@ static int cmd_spans_run(struct cli *cli, int argc, char **argv)
 		return EX_USAGE;
 	if ((rc = cli_connect(cli, true)) != 0)
 		return rc;
+	if (!endpoint)
+		endpoint = config_text(cli->config, "otlp.endpoint");
+	if (endpoint && *endpoint && (rc = push_open(&s.push, cli, endpoint, s.follow, &ended)) != 0) {
+		push_close(s.push);
+		return rc;
+	}
 	catch_signals();
 	rc = spans_now_one(cli->pg, since, since_ms, &now, &err);
-	if (rc < 0 && since)
+	if (rc < 0 && since) {
+		push_close(s.push);
 		return cli_fail_time(cli, "--since", since, &err);
+	}
 	if (rc == 0)
 		rc = spans_read_all(&s, &now, &err);
 	seen_clear(&s.seen);
-	if (s.follow)
+	push_close(s.push);
+	if (s.follow || (s.push && (rc != 0 || ended)))
 		tell_end(&s);
 	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
 }
