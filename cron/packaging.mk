@@ -99,7 +99,8 @@ PUBLIC_HEADERS := $(wildcard lib/include/*.h)
 # is not installed.
 INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
 DOCS := README.md CHANGELOG.md LICENSE $(wildcard docs/*.md docs/*/*.md)
-SAMPLES := $(filter-out %.1 %.5 %.8 %/debian %.mk,$(wildcard cron/*))
+SAMPLES := $(filter-out %.1 %.5 %.8 %/debian %/container %.mk,$(wildcard cron/*)) \
+	cron/container/Containerfile $(wildcard cron/container/*.* cron/container/*/*.yaml)
 # Samples and man pages name the folders of the default prefix.
 NAME_PLACES = -e 's|/usr/local/bin|$(bindir)|g' -e 's|/usr/local/libexec/deferred|$(libexecdir)|g' \
 	-e 's|/etc/deferred|$(sysconfdir)/deferred|g'
@@ -149,7 +150,7 @@ install: all
 	sed -i $(NAME_PLACES) $(foreach page,$(MAN_PAGES),$(DESTDIR)$(call man_path,$(page)))
 	$(foreach folder,$(sort $(dir $(SQL))),$(INSTALL_DATA) $(filter $(folder)%,$(SQL)) \
 		$(DESTDIR)$(datadir)/$(folder) &&) :
-	$(INSTALL_DATA) $(SAMPLES) $(DESTDIR)$(docdir)/examples
+	$(foreach file,$(SAMPLES:cron/%=%),$(INSTALL_DATA) cron/$(file) $(DESTDIR)$(docdir)/examples/$(dir $(file)) &&) :
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(foreach file,$(DOCS),$(INSTALL_DATA) $(file) $(DESTDIR)$(docdir)/$(dir $(file)) &&) :
 	$(INSTALL_DATA) $(PYTHON_FILES) $(DESTDIR)$(pythondir)/deferred
@@ -160,5 +161,5 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	rm -rf $(DESTDIR)$(pythondir)/deferred/__pycache__
 	@rmdir -p $(addprefix $(DESTDIR),$(plugindir) $(libexecdir) $(sort $(dir $(SQL:sql/%=$(datadir)/sql/%))) \
-		$(sort $(dir $(DOCS:%=$(docdir)/%))) $(docdir)/examples $(bashdir) $(zshdir) \
+		$(sort $(dir $(DOCS:%=$(docdir)/%) $(SAMPLES:cron/%=$(docdir)/examples/%))) $(bashdir) $(zshdir) \
 		$(pythondir)/deferred $(phpdir)/Deferred $(perldir)/Deferred $(nodedir)/deferred-program) 2>/dev/null || :

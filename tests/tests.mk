@@ -18,6 +18,7 @@
 #   check-ha         failover with pg_auto_failover
 #   check-scale      several servers under kills
 #   check-upgrade    upgrade from the last release under load and kills, and go back
+#   check-container  build and run the image of cron/container; validate its files
 #   check-schedules  all clock changes of 30 years; croniter and systemd compared
 #   check-advise     advice followed in scaled time, for 20 workloads
 #   ledger           kill everything and count the jobs: LEDGER_JOBS, _KILLS, _LINES, _ONLY
@@ -221,6 +222,18 @@ SUITES ?= bookworm trixie
 check-bare:
 	@tests/harness/deps.sh git mmdebstrap
 	@$(PYTHON) -B tests/harness/bare.py $(SUITES)
+
+# The image is built of packages of Debian alone, in a store below build/container, which stays.
+.PHONY: check-container
+check-container: deps-check
+	@tests/harness/deps.sh podman crun mmdebstrap iproute2 openssl $(if $(shell command -v npm),,nodejs npm)
+	+@$(MAKE_AGAIN) test-parts build/container/installed
+	@cp tests/container/schemas.mjs build/container
+	@$(PYTHON) -m pytest -v -o faulthandler_timeout=0 --durations=0 tests/container/container.py
+build/container/installed: $(addprefix tests/container/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@npm ci --prefix $(@D) --loglevel error && touch $@
 
 # The browser is large, so check does not install it.
 .PHONY: check-web

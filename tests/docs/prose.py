@@ -16,7 +16,7 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORDS_MAX = 25
-HASHED = (".conf", ".service", ".socket", ".timer", ".crontab", ".logrotate", ".yml", ".mk", ".postinst", ".postrm", "")
+HASHED = (*".conf .service .socket .timer .crontab .logrotate .yml .yaml .mk .postinst .postrm".split(), "")
 WIDTHS = {".sql": 100, ".md": 100, ".conf": 100}
 WIDTHS |= dict.fromkeys((".c", ".h", ".py", ".pm", ".pl", ".js", ".ts", ".php"), 120)
 PROGRAMS = ("lib/languages", "docs/examples")
@@ -34,6 +34,7 @@ SOURCES = (
     "Makefile",
     "cron/*",
     "cron/debian/*",
+    "cron/container/**",
     "tests/*.mk",
     "tests/bench/*.mk",
     "lib/**/*.[ch]",
