@@ -19,6 +19,14 @@ from storm import WORKERS, Line, Storm
 from verdict import percentile
 
 CONFIG = 78
+LIMIT_S = 900  # for a whole plan
+
+
+def take_new(client):
+    """A new message and its receipt. Others of the queue may be hidden, by answers that were lost."""
+    client.put("held")
+    (got,) = client.get("held", 1, "&visibilitytimeout=600")
+    return got
 
 
 class VersionedLine(Line):
@@ -62,6 +70,7 @@ class Upgrade(Storm):
         self.plan, self.planned = plan(self), True
         self.migrations = []  # seconds from start to success, and what failed ones said
         self.families, self.next_family = [], 0
+        self.deadline = time.monotonic() + LIMIT_S
         self.waits, self.windows = [], []  # (from, to) of deferring a job, and of migrations
 
     # ---- steps of a plan
@@ -104,8 +113,7 @@ class Upgrade(Storm):
 
     def replace_front(self, build):
         """A message is gotten from the old front and deleted at the new one."""
-        yield from self.call(lambda client: client.put("held"))
-        (got,) = yield from self.call(lambda client: client.get("held", 1, "&visibilitytimeout=600"))
+        got = yield from self.call(take_new)
         harness.BUILD = build
         before = self.consumer.front.program
         before.signal(signal.SIGTERM)
@@ -154,6 +162,7 @@ class Upgrade(Storm):
         super().tick()
         if self.planned:
             try:
+                assert time.monotonic() < self.deadline, "the plan does not come to its end"
                 self.planned = next(self.plan, self) is not self
             except BaseException:
                 self.give_up()

@@ -169,9 +169,9 @@ def play(old, new, plan, rng, jobs, kills, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.by_hand
 def test_old_programs_work_beside_new_ones_until_a_migration_ends_that(next_build, seed, monkeypatch):
-    n = 400 if LONG else 60
+    n = 1500 if LONG else 60
     plan = then_refuse(there_and_back(pg.BUILD, next_build, n), pg.BUILD, next_build, n)
-    storm = play(pg.BUILD, next_build, plan, random.Random(seed), 10 * n, 40 if LONG else 4, monkeypatch)
+    storm = play(pg.BUILD, next_build, plan, random.Random(seed), 10 * n, 120 if LONG else 4, monkeypatch)
     first, back, forth = (said for _, said, _ in storm.migrations)
     assert f"migration {newest() + 1}: next" in first and "functions and views" in first
     assert "newer than this program, which works with it" in back and "nothing to do" in forth
@@ -182,6 +182,6 @@ def test_old_programs_work_beside_new_ones_until_a_migration_ends_that(next_buil
 @pytest.mark.by_hand
 def test_the_last_release_is_upgraded(seed, monkeypatch):
     old = releases.build(releases.releases()[-1])
-    storm = play(old, pg.BUILD, there_and_back(old, pg.BUILD, 400), random.Random(seed), 4000, 60, monkeypatch)
+    storm = play(old, pg.BUILD, there_and_back(old, pg.BUILD, 1500), random.Random(seed), 15000, 120, monkeypatch)
     assert storm.of_builds("codes")[pg.BUILD, CONFIG] == 0
     assert storm.of_builds("codes")[old, CONFIG] == 0 or not storm.fits
