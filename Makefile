@@ -168,8 +168,7 @@ $(B)/obj/internal.a: $(LIB_OBJ)
 $(B)/obj/http.a: $(call objects,lib/http)
 	@mkdir -p $(@D)
 	$(call say,AR)rm -f $@ && $(AR) qcs $@ $^
-# With -flto gcc has to write machine code, or objcopy cannot make symbols local. clang does so
-# always.
+# With -flto gcc has to write machine code, or objcopy cannot make symbols local. clang always does.
 LTO_ENDS := $(if $(findstring clang,$(CC)),,-flinker-output=nolto-rel)
 # Applications are linked with the API and with what it needs, without libcrypto. The static library
 # is one object that exports only the public names, so that no other name can collide with an
