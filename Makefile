@@ -9,11 +9,10 @@
 #   deps-NAME        the same for demo, check, schedules, lint, deb or packages
 #   clean            stop the private server and remove build/
 #
-# Variables: CC, CFLAGS and LDFLAGS add to ours. V=1 prints whole commands.
-# WERROR=1 makes each warning an error.
-# SANITIZE=address,undefined builds into a folder of its own. SEED=N repeats a random test.
-# TESTS="tests/bin/test_x.py -k word" selects tests. tests/lib/NAME_test.c or .sh in it selects a
-# unit test. Other tests do not run, and the closing lines say so.
+# Variables: CC, CFLAGS and LDFLAGS add to ours. V=1 prints whole commands. WERROR=1 makes each
+# warning an error. SANITIZE=address,undefined builds into a folder of its own. SEED=N repeats a
+# random test. TESTS="tests/bin/test_x.py -k word" selects tests. tests/lib/NAME_test.c or .sh in it
+# selects a unit test. Other tests do not run, and the closing lines say so.
 
 .DEFAULT_GOAL := all
 .PHONY: help
