@@ -164,20 +164,9 @@ class Podman:
         return subprocess.run([*self.args, *args], env=self.env, capture_output=True, timeout=60).returncode
 
     def build(self, tag, file, context, *args):
-        self(
-            "build",
-            "--isolation",
-            "chroot",
-            "--format",
-            "docker",
-            "--pull-never",
-            "-t",
-            tag,
-            "-f",
-            file,
-            *args,
-            context,
-        )
+        """Without cached layers, which vfs stores as whole copies."""
+        args += ("--format", "docker", "--pull-never", "--layers=false", "-t", tag, "-f", file, context)
+        self("build", "--isolation", "chroot", *args)
 
 
 @pytest.fixture(scope="module")
