@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -68,13 +69,18 @@ class System:
             included = "--include=" + ",".join(packages)
             call(["mmdebstrap", "--quiet", "--variant=apt", included, suite, kept + ".new.tar"])
             os.rename(kept + ".new.tar", kept)
-        self.suite, self.share = suite, share
+        self.suite, self.share, self.removed = suite, share, False
         self.root = tempfile.mkdtemp(prefix=suite + "-", dir=WORK)
         os.chmod(self.root, 0o755)
         call(["tar", "-C", self.root, "-xf", kept, "--exclude=./dev/*"])
         os.makedirs(self.path(share[1]))
 
     def remove(self):
+        self.removed = True
+        for path in glob.glob("/proc/[0-9]*/root"):
+            with contextlib.suppress(OSError):
+                if os.readlink(path).startswith(self.root):
+                    os.kill(int(path.split("/")[2]), signal.SIGKILL)
         shutil.rmtree(self.root)
 
     def enter(self, *args, env=None):
@@ -542,11 +548,9 @@ class Service(threading.Thread):
     """Runs the command of check_deferred.service as systemd does: again if it fails, and if a restart was asked for."""
 
     def __init__(self, debian):
-        super().__init__()
+        super().__init__(daemon=True)
         self.debian, self.codes, self.output = debian, [], ""
         os.makedirs(debian.path("/run/deferred"), mode=0o700, exist_ok=True)
-        os.makedirs(debian.path("/run/systemd/system"), exist_ok=True)
-        debian.write("/usr/bin/systemctl", SYSTEMCTL, 0o755)
         unit = debian.read("/usr/lib/systemd/system/check_deferred.service")
         self.command = re.search(r"(?m)^ExecStart=(.*)", unit)[1].split()
         self.final = {0, *map(int, re.search(r"(?m)^RestartPreventExitStatus=(.*)", unit)[1].split())}
@@ -563,7 +567,7 @@ class Service(threading.Thread):
                 with open(asked) as f:
                     again = f.read() == "restart\n"
                 os.remove(asked)
-            if not again:
+            if not again or self.debian.removed:
                 return
 
     def workers(self):
@@ -580,7 +584,7 @@ class Feed(threading.Thread):
     """An application that defers a job every few milliseconds."""
 
     def __init__(self, db):
-        super().__init__()
+        super().__init__(daemon=True)
         self.connection, self.enough, self.jobs = db.connect(), threading.Event(), []
         self.connection.autocommit = True
         self.start()
@@ -604,6 +608,8 @@ def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repos
     repository.add(before)
     repository.trust()
     fresh.run("apt-get", "-q", "update")
+    os.makedirs(fresh.path("/run/systemd/system"), exist_ok=True)
+    fresh.write("/usr/bin/systemctl", SYSTEMCTL, 0o755)
     clean = fresh.files()
     apt(fresh, "install", *NAMES)
     assert fresh.run("deferred", "--version") == f"deferred {old}\n"
@@ -628,6 +634,7 @@ def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repos
     assert service.workers() == [(old, pid)] and not os.path.exists(fresh.path("/run/asked"))
 
     # The maintainer scripts restart it.
+    os.remove(fresh.path("/run/systemctl"))
     fresh.run("dpkg", "--configure", "--pending")
     calls = fresh.read("/run/systemctl")
     assert " start " not in calls and "daemon-reload" in calls, calls
@@ -660,7 +667,8 @@ def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repos
     service.join(60)
     assert not service.is_alive() and service.codes[-1] == 0, service.output
     apt(fresh, "purge", *NAMES)
-    for path in ["/root/*.deb", "/srv/tasks", "/usr/bin/systemctl", "/run/systemctl", "/run/systemd"]:
+    for path in ["/root/*.deb", "/srv/tasks", "/run/systemctl"]:
         call(["sh", "-c", f"rm -rf {fresh.path(path)}"])
     left = {line.split(" ")[0] for line in fresh.files() ^ clean}
-    assert [path for path in sorted(left) if not path.startswith("./srv/repo")] == []
+    left = [path for path in sorted(left) if not path.startswith("./srv/repo")]
+    assert left == [], left
