@@ -13,7 +13,7 @@ static void add_expected(struct pg *pg, int tag, const struct sql_statement *stm
 	pg->expected[pg->expected_len++] = (struct expected){ tag, preparing, stmt };
 }
 
-/* Room for a statement and its preparation. */
+/* Room for a statement and its preparation, or for the end of a transaction. */
 static int reserve_expected(struct pg *pg)
 {
 	size_t cap = pg->expected_cap ? pg->expected_cap * 2 : 32;
@@ -83,8 +83,11 @@ int pg_pipeline_add(struct pg *pg, const struct sql_statement *stmt, struct pg_a
 
 int pg_pipeline_commit(struct pg *pg, struct deferred_error *err)
 {
+	if (reserve_expected(pg) < 0)
+		return error_set(err, DEFERRED_ENOMEM, "pipeline", "out of memory");
 	if (!PQpipelineSync(pg->conn))
 		return pg_failed_result(pg, NULL, "pipeline", err);
+	add_expected(pg, PG_COMMITTED, NULL, NULL);
 	pg->syncs++;
 	return 0;
 }
@@ -140,8 +143,12 @@ int pg_pipeline_poll(struct pg *pg, void (*on_result)(void *data, int tag, const
 			continue;
 		if (status == PGRES_PIPELINE_SYNC) {
 			pg->syncs--;
+			pg->expected_at++;
 			on_result(data, pg->failed ? PG_FAILED : PG_COMMITTED, NULL);
 			pg->failed = false;
+		} else if (at < pg->expected_len && !pg->expected[at].stmt) {
+			/* A deferred constraint or the isolation level can refuse a commit. */
+			note_failed_part(pg, res, "commit");
 		} else if (at < pg->expected_len) {
 			const struct sql_statement *preparing = pg->expected[at].preparing;
 

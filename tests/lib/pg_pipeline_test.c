@@ -85,6 +85,25 @@ static void a_transaction_that_fails_does_not_stop_the_next_one(void **state)
 	assert_false(pg_broken(pg));
 }
 
+static void the_error_of_a_commit_is_not_taken_for_that_of_the_next_statement(void **state)
+{
+	static const struct sql_statement twice = { "test_twice",
+						    "insert into twice values ($1::int8), ($1) returning n" };
+
+	(void)state;
+	assert_int_equal(pg_command(pg, "create temp table twice (n int8 unique deferrable initially deferred)", &err),
+			 0);
+	add_statement(&twice, 7, 1);
+	assert_int_equal(pg_pipeline_commit(pg, &err), 0);
+	add_statement(&number, 4, 4);
+	add_statement(&number, 5, 5);
+	assert_int_equal(pg_pipeline_send(pg, &err), 0);
+	assert_int_equal(pg_pipeline_wait(pg, note_result, NULL, LIMIT_MS, &err), DEFERRED_EDB);
+	assert_string_equal(seen, "1=7 failed 4=4 5=5 committed ");
+	assert_string_equal(err.sqlstate, "23505");
+	assert_false(pg_broken(pg));
+}
+
 static void an_answer_that_does_not_come_breaks_the_connection(void **state)
 {
 	static const struct sql_statement slow = { "test_slow", "select pg_sleep($1::int8)" };
@@ -104,6 +123,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(results_come_with_their_tags_in_order),
 		TEST(a_transaction_that_fails_does_not_stop_the_next_one),
+		TEST(the_error_of_a_commit_is_not_taken_for_that_of_the_next_statement),
 		TEST(an_answer_that_does_not_come_breaks_the_connection),
 	};
 
