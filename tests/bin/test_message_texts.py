@@ -121,7 +121,7 @@ def test_wrong_usage(run, args, says):
 
 
 def test_a_server_that_cannot_be_reached(db, run):
-    for program in (["deferred", "ls"], ["check_deferred", "--cnt", "0"]):
+    for program in (["deferred", "ls"], ["check_deferred", "--cnt", "0", "--pidfile", f"{db.dir}/pid"]):
         refused(
             run(program, env={"DEFERRED_DB": "host=/nonexistent"}),
             UNAVAILABLE,

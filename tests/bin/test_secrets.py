@@ -58,8 +58,9 @@ def test_a_password_does_not_stay_in_the_list_of_processes(db, silent, args, for
     run = db.spawn(line, env={"DEFERRED_HTTP_KEY_FILE": os.path.join(db.dir, "key")})
     client, _ = listener.accept()  # it has read its options, and uses what they say
     try:
-        with open(f"/proc/{run.pid}/environ", "rb") as f:
-            assert b"DEFERRED_CONFIG" in f.read()  # nothing else was overwritten
+        if os.geteuid() == 0:  # others do not see the environment of a program that holds secrets
+            with open(f"/proc/{run.pid}/environ", "rb") as f:
+                assert b"DEFERRED_CONFIG" in f.read()  # nothing else was overwritten
         said = command_line(run.pid)
         assert said.startswith(harness.program(args[0]).encode()) and b"--db" in said
         assert b"hunter2" not in said

@@ -569,6 +569,7 @@ def unit_settings(name):
         return dict(line.strip().split("=", 1) for line in f if "=" in line and line[0] not in "#[")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives rights up")
 @pytest.mark.parametrize("unit", ["check_deferred.service", "check_deferred-run.service"])
 def test_what_the_unit_leaves_of_root_is_enough(db, unit):
     """To run functions as another user, to kill one at its timeout, and to sweep what a killed run left."""

@@ -165,9 +165,9 @@ class Verdict:
         count["contradictions"] = len(violations)
         self.violations = violations[:20]
         try:
-            wait_for(lambda: not self.db.orphans(), 10)
+            wait_for(lambda: not self.db.left(), 10)
         except AssertionError:
-            count["orphans"] = len(self.db.orphans())
+            count["orphans"] = len(self.db.left())
 
     def wrong(self):
         return sum(self.counts["all"][what] for what in COUNTS)
