@@ -68,6 +68,7 @@ def test_the_worst_cause_decides_wherever_it_stands(db):
 def test_an_alert_is_to_be_looked_at(db):
     alert(db, "dead", "send", "3 jobs of send died\nin an hour")
     alert(db, "late", "mail", "queue mail is late")
+    db.sql("insert into deferred.__deferred_queue (name) values ('mail')")
     assert check(db) == (LOOK, "look: 3 jobs of send died\\nin an hour")
     assert check(db, "--queue", "mail") == (LOOK, "look: queue mail is late")
     assert check(db, "--queue", "default")[0] == HEALTHY
@@ -84,3 +85,8 @@ def test_a_server_that_is_away_calls_for_action(db):
 def test_wrong_usage_has_the_usual_code(db):
     run = db.run(["deferred", "status", "--queue", "mail"])
     assert run.returncode == 64 and "option '--queue' needs option '--check'" in run.stderr
+
+
+def test_a_queue_that_does_not_exist_is_no_state(db):
+    run = db.run(["deferred", "status", "--check", "--queue", "nosuch"])
+    assert (run.returncode, run.stdout) == (65, "") and "queue 'nosuch' does not exist" in run.stderr

@@ -223,9 +223,10 @@ static int status_check(struct cli *cli, const char *queue)
 				worst = &causes[i];
 		rc = alert_ls_exec(cli->pg, &alerts, &err);
 	}
-	if (rc < 0)
-		rc = cli_fail(cli, &err);
-	else
+	/* 1 would mean that there is something to look at. */
+	if (rc < 0 && (rc = cli_fail(cli, &err)) == CLI_NOT_DONE)
+		rc = EX_DATAERR;
+	else if (rc == 0)
 		rc = check_print(cli, worst,
 				 worst->level == CAUSE_HEALTHY ? first_alert(alerts, queue, worst)
 							       : cause_word(worst->kind));
