@@ -257,6 +257,8 @@ FAILED_STARTS = {
     "protocol": ("send({'type': 'ready', 'protocol': 2})", "it speaks another version of the protocol than 1"),
     "untimely": ("send({'type': 'progress'})", "its first messages are not 'function' and 'ready'"),
     "garbage": ("answers.write(b'hello')", "it is not JSON: 'hello"),
+    "name": ("ready('no-name')", "it announces a function whose name is not valid"),
+    "many": ("ready(*(f'f{i}' for i in range(1001)))", "it announces more than 1000 functions"),
 }
 
 
@@ -277,6 +279,15 @@ def test_a_program_that_does_not_become_ready_costs_no_attempt(db, case, declare
         assert "functions of program 'shop' are not offered: program 'shop' " in said and error.split("\n")[0] in said
     assert db.one("select state from deferred.job where id = %s", job) not in ("dead", "done")
     assert not pids(db)
+
+
+def test_a_setting_that_fits_in_no_head_costs_no_attempt(db):
+    db.config(LIMITS + program(db) + f'settings "shop" {{ large = "{"x" * 17000}" }}\n')
+    job = act(db, max_attempts=1)
+    drain(db)
+    error = "program 'shop' cannot be given setting 'settings.shop.large', which is longer than 16 KiB"
+    assert ended(db, job)[0][1] == error
+    assert db.one("select state from deferred.job where id = %s", job) not in ("dead", "done")
 
 
 def test_a_cancelled_job_is_asked_to_end_and_the_program_stays(db):
