@@ -6,6 +6,7 @@
 #   check-quick      the same without the builds for the sanitizers
 #   check-unit       unit tests that need no server
 #   check-san        all tests under AddressSanitizer and UBSan
+#   check-settings   tests with ICU, wal_level minimal and serializable, and behind PgBouncer
 #   check-postgres   tests and ledger against PostgreSQL 15 to 18: POSTGRES="16 18"
 #   check-bare       demo, build and tests in bare systems of Debian, as root and as a user.
 #                    SUITES="bookworm trixie" selects them. BARE_KEEP=1 keeps them in build/bare
@@ -212,6 +213,19 @@ ifndef TESTS
 	@$(PYTHON) tests/faults/ledger.py --server $(call server_folder,$*) $(if $(SEED),--seed $(SEED)) \
 		--jobs $(LEDGER_JOBS) --kills $(LEDGER_KILLS)
 endif
+# A serializable session may not update a row that another one has changed meanwhile, and its
+# maintenance sees no end of transactions. Notifications do not reach services behind a pooler.
+SETTINGS_TESTS := $(addprefix tests/bin/test_,flow.py schedule.py queue.py)
+SETTINGS_NOT := $(addprefix --deselect=tests/sql/test_, \
+	lease.py::test_what_was_given_back_while_its_worker_was_taken_for_dead_is_not_taken_from_who_has_it_now \
+	defer.py::test_the_short_way_is_shut_while_somebody_or_something_is_limited)
+POOLER_NOT := --deselect=tests/bin/test_schedule.py::test_services_wake_for_a_tick_and_each_becomes_one_job
+.PHONY: check-settings
+check-settings: deps-check
+	+@$(MAKE_AGAIN) test-parts
+	@DEFERRED_TEST_VARIANT=settings $(PYTHON) tests/harness/check.py build -- \
+		$(or $(TESTS),tests/sql $(SETTINGS_TESTS)) $(SETTINGS_NOT)
+	@DEFERRED_TEST_VARIANT=pooler $(PYTHON) tests/harness/check.py build -- $(or $(TESTS),$(SETTINGS_TESTS)) $(POOLER_NOT)
 build/postgres/installed: $(addprefix tests/postgres/,package.json package-lock.json .npmrc)
 	@mkdir -p $(@D)
 	@cp $^ $(@D)

@@ -175,16 +175,20 @@ class Db:
         self.config("")
         self.started = []
         self.connection = None
+        if pg.VARIANT == "pooler":
+            self.env["DEFERRED_DB"] = start_pooler(self, pool=20)[1]
 
     def connect(self, **kw):
-        """A new connection: psycopg2's, in its default transaction mode."""
-        return psycopg2.connect(self.conninfo, **kw)
+        """A new connection: psycopg2's, in its default transaction mode. Tests let such connections wait for each
+        other, as those of workers do, which choose their isolation."""
+        isolation = {"options": "-c default_transaction_isolation=read\\ committed"} if pg.VARIANT == "settings" else {}
+        return psycopg2.connect(self.conninfo, **{**isolation, **kw})
 
     def sql(self, query, *args):
         """Run a statement in a transaction of its own, with arguments in order, or by name in a
         dict; rows as a list of tuples, [] where there are none."""
         if self.connection is None or self.connection.closed:
-            self.connection = self.connect(application_name="test")
+            self.connection = psycopg2.connect(self.conninfo, application_name="test")
             self.connection.autocommit = True
         try:
             with self.connection.cursor() as cursor:

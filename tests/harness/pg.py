@@ -46,6 +46,13 @@ COMMON = {
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
+LOCALE = ["--locale=C.UTF-8"]
+# `make check-settings`. "settings": a server with settings that an administrator may choose. "pooler": programs reach
+# the server by a pooler, see harness.Db.
+VARIANT = os.environ.get("DEFERRED_TEST_VARIANT")
+if VARIANT == "settings":
+    COMMON |= {"wal_level": "minimal", "max_wal_senders": "0", "default_transaction_isolation": "serializable"}
+    LOCALE += ["--locale-provider=icu", "--icu-locale=en"]
 
 
 class PgError(Exception):
@@ -147,7 +154,7 @@ def give_to_server(path):
 def template():
     """Folder with a cluster as initdb leaves it; made at the first call."""
     version = re.search(r"\d+", call([os.path.join(bindir(), "postgres"), "--version"])).group()
-    path = os.path.join(BUILD, "pgtemplate-2-" + version)
+    path = os.path.join(BUILD, "pgtemplate-2-" + version + ("-icu" if VARIANT == "settings" else ""))
     os.makedirs(BUILD, exist_ok=True)
     with open(os.path.join(BUILD, "pgtemplate.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -168,7 +175,7 @@ def template():
                             USER,
                             "-E",
                             "UTF8",
-                            "--locale=C.UTF-8",
+                            *LOCALE,
                             "--no-sync",
                             "--no-instructions",
                         ]
