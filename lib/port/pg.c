@@ -180,6 +180,16 @@ void pg_set_own(struct pg *pg)
 	pg->own = true;
 }
 
+void pg_set_shared(struct pg *pg)
+{
+	pg->shared = true;
+}
+
+bool pg_is_shared(const struct pg *pg)
+{
+	return pg->shared;
+}
+
 bool pg_is_own(const struct pg *pg)
 {
 	return pg->own;

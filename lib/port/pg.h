@@ -105,6 +105,10 @@ bool pg_notification(struct pg *pg, char *payload, size_t size);
 void pg_set_own(struct pg *pg);
 bool pg_is_own(const struct pg *pg);
 
+/* A pooler is in between, so that each transaction sets its isolation level. */
+void pg_set_shared(struct pg *pg);
+bool pg_is_shared(const struct pg *pg);
+
 /* Did the last statement that failed lack a privilege of the role, not something one of our functions asks for? */
 bool pg_denied(const struct pg *pg);
 const char *pg_user(const struct pg *pg);

@@ -20,7 +20,7 @@ struct pg {
 	bool unnamed;
 	bool transactions; /* pg_exec() makes them */
 	bool pinned;       /* the session: see pg_pin() */
-	bool own;
+	bool own, shared;
 	bool denied;                      /* the last failure: see pg_denied() */
 	bool here_only;                   /* a commit is not known to be on the synchronous standby */
 	int answer_ms, lock_ms;           /* see pg_set_limits() */

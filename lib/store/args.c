@@ -22,13 +22,16 @@ void store_set_answer_ms(int ms)
 int store_add_setup(struct pg *pg, struct deferred_error *err)
 {
 	struct pg_args args;
-	int rc;
+	int rc = 0;
 
 	if (pg_is_own(pg))
 		return 0;
+	if (pg_is_shared(pg))
+		rc = pg_pipeline_add(pg, &sql_session_isolation, NULL, TAG_SETUP, err);
 	pg_args_init(&args);
 	pg_arg_text(&args, STATEMENT_TIMEOUT);
-	rc = pg_pipeline_add(pg, &sql_session_setup, &args, TAG_SETUP, err);
+	if (rc == 0)
+		rc = pg_pipeline_add(pg, &sql_session_setup, &args, TAG_SETUP, err);
 	pg_args_clear(&args);
 	return rc;
 }

@@ -74,21 +74,36 @@ int store_lineage(struct pg *pg, struct store_lineage *lineage, struct deferred_
 	return store_run(pg, &sql_run_lineage, &args, TAG_PROBE, on_lineage, lineage, err);
 }
 
+struct registered {
+	struct pg *pg;
+	int64_t worker, catalog;
+	bool found;
+};
+
+/* Behind a pooler no isolation level was set for the session. */
+static void note_pooler(struct pg *pg, const char *isolation)
+{
+	if (!isolation[0])
+		pg_set_shared(pg);
+}
+
 static void on_register(void *data, int tag, const struct pg_result *res)
 {
-	int64_t **answer = data;
+	struct registered *answer = data;
 
 	if (tag != TAG_REGISTER || pg_rows(res) != 1)
 		return;
-	*answer[0] = worker_register_row(res, 0).id;
-	*answer[1] = worker_register_row(res, 0).catalog;
+	answer->worker = worker_register_row(res, 0).id;
+	answer->catalog = worker_register_row(res, 0).catalog;
+	note_pooler(answer->pg, worker_register_row(res, 0).isolation);
 }
 
 int store_register(struct pg *pg, const struct store_scope *scope, const char *host, int pid, const char *place,
 		   int64_t *worker, int64_t *catalog, struct deferred_error *err)
 {
-	int64_t *answer[] = { worker, catalog };
+	struct registered answer = { .pg = pg, .worker = *worker, .catalog = *catalog };
 	struct pg_args args;
+	int rc;
 
 	pg_args_init(&args);
 	pg_arg_text(&args, scope->instance);
@@ -102,7 +117,10 @@ int store_register(struct pg *pg, const struct store_scope *scope, const char *h
 	pg_arg_int4(&args, scope->cnt);
 	pg_arg_int4(&args, scope->runners);
 	pg_arg_text(&args, scope->mode);
-	return store_run(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, answer, err);
+	rc = store_run(pg, &sql_worker_register, &args, TAG_REGISTER, on_register, &answer, err);
+	*worker = answer.worker;
+	*catalog = answer.catalog;
+	return rc;
 }
 
 int store_offer(struct pg *pg, const struct store_offer *offer, struct deferred_error *err)
@@ -243,24 +261,31 @@ int store_bury(struct pg *pg, const int64_t *worker, size_t n, size_t dead, int3
 
 static void on_unknown(void *data, int tag, const struct pg_result *res)
 {
-	if (tag == TAG_UNKNOWN && pg_rows(res) == 1)
-		*(bool *)data = worker_orphans_row(res, 0).registered;
+	struct registered *answer = data;
+
+	if (tag != TAG_UNKNOWN || pg_rows(res) != 1)
+		return;
+	answer->found = worker_orphans_row(res, 0).registered;
+	note_pooler(answer->pg, worker_orphans_row(res, 0).isolation);
 }
 
 int store_release_unknown(struct pg *pg, const struct store_scope *scope, int64_t worker, const int64_t *known,
 			  size_t known_len, bool *registered, struct deferred_error *err)
 {
+	struct registered answer = { .pg = pg };
 	static const int64_t none;
 	struct pg_args args;
+	int rc;
 
-	*registered = false;
 	pg_args_init(&args);
 	pg_arg_int8(&args, worker);
 	pg_arg_int8_array(&args, known ? known : &none, NULL, known_len);
 	pg_arg_text(&args, scope->instance);
 	pg_arg_int4(&args, pg_server_pid(pg));
 	pg_arg_int4(&args, scope->watch);
-	return store_run(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, registered, err);
+	rc = store_run(pg, &sql_worker_orphans, &args, TAG_UNKNOWN, on_unknown, &answer, err);
+	*registered = answer.found;
+	return rc;
 }
 
 static void on_track(void *data, int tag, const struct pg_result *res)

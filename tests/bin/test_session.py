@@ -10,8 +10,9 @@ import pytest
 import harness
 
 
+@pytest.mark.parametrize("pooled", [False, True])
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
-def test_a_worker_claims_and_records_in_read_committed_transactions(db, isolation):
+def test_a_worker_claims_and_records_in_read_committed_transactions(db, isolation, pooled):
     """With an older snapshot two workers that begin a lane at once end with a duplicate key."""
     db.sql(
         f"""
@@ -26,7 +27,8 @@ def test_a_worker_claims_and_records_in_read_committed_transactions(db, isolatio
         alter database {db.one("select current_database()")} set default_transaction_isolation = '{isolation}'"""
     )
     jobs = [db.defer("noop"), db.defer("noop", concurrency_key="k")]
-    db.run(["check_deferred", "--cnt", "0"])
+    env = {"DEFERRED_DB": harness.start_pooler(db)[1]} if pooled else {}
+    db.run(["check_deferred", "--cnt", "0"], env=env)
     assert [db.log(job) for job in jobs] == [[(1, "ok")]] * 2
     assert {what for what, _ in db.sql("select * from public.seen")} >= {"__deferred_lease"}
     assert db.sql("select * from public.seen where isolation <> 'read committed'") == []

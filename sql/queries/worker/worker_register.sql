@@ -10,8 +10,8 @@
 -- $11   run, loop or listen.
 -- Rows: one row: worker id, and the catalog reported for that host and origin within the hour
 --   (NULL: none). The session has read committed transactions from then on, whatever the database
---   or the role has. A claim must see what was committed while it waited. Behind a pooler that is
---   left to the administrator, since others share the session.
+--   or the role has. A claim must see what was committed while it waited. Behind a pooler others
+--   share the session: isolation is NULL, and session_isolation.sql sets it in each transaction.
 -- Locks: the new row; advisory, for the session: (1145390673, $8). Index: primary key of
 --   __deferred_offer.
 insert into deferred.__deferred_worker (instance, host, pid, version, queues, watch, cnt, runners,
