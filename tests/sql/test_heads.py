@@ -35,7 +35,7 @@ def described(db, names):
     for name in names:
         text = re.sub(r"\A(--.*\n|\n)*", "", pg.source(name)).rstrip()
         script.append(f"\\echo @@{name}\n{text} \\gdesc\n\\echo @params")
-        if not text.startswith(("listen", "do ")):
+        if not text.startswith(("listen", "do ", "set ")):
             script.append(f"prepare said as {text};")
             script.append("select parameter_types from pg_prepared_statements where name = 'said'; deallocate said;")
     done = subprocess.run(

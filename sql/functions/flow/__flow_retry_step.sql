@@ -56,8 +56,7 @@ begin
                             order by x.id for update skip locked));
     for v in
         select m.job, m.part,
-               case when (select true from deferred.__deferred_edge e where e.parent = m.job
-                          limit 1)
+               case when (select true from deferred.__deferred_edge where parent = m.job limit 1)
                         or (f.on_failure = 'cancel' and m.part is distinct from 't')
                             then true end as watched
         from deferred.__deferred_member m where m.flow between flow and flow
