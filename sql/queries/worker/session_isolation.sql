@@ -2,5 +2,5 @@
 -- before session_setup.sql. A claim must see what was committed while it waited. No query may come
 -- before it in its transaction, so it is not one.
 -- params: none
--- returns: ignored
+-- returns: nothing
 set transaction_isolation = 'read committed'
