@@ -96,7 +96,9 @@ static int push_headers(struct push *p, const struct cli *cli, const char *text)
 		*equals = '\0';
 		if (value && value[strcspn(value, "\r\n")])
 			error_set(&err, DEFERRED_ECONFIG, "config",
-				  "setting 'otlp.headers': header '%.64s' has a line end in its value", name);
+				  "setting 'otlp.headers': header '%.64s' has a line end in its value\n"
+				  "remove %%0A and %%0D from it",
+				  name);
 		else if (!value || asprintf(&line, "%s: %s", name, value) < 0 || !add_header(p, line))
 			error_set(&err, DEFERRED_ENOMEM, "config", "out of memory");
 		curl_free(value);
