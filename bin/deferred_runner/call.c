@@ -554,7 +554,7 @@ void call_run(unsigned int slot_no, const char *payload, size_t len)
 		keep(&current.error, err.message, strlen(err.message));
 		send_text(FRAME_ERROR, slot_no, &current.error);
 		flush_frames();
-		slot->result = DEFERRED_FAILED;
+		slot->result = DEFERRED_UNREADY; /* another runner may have it */
 	} else if (command && command->program) {
 		slot->result = run_function(NULL, command, &call);
 		before.ru_maxrss = 0; /* what this process itself has used meanwhile is of no later function */

@@ -10,6 +10,7 @@ import socket
 
 import pytest
 
+import harness
 from harness import wait_for
 from proxy import Proxy
 from test_service import QUICK, done, service, stop
@@ -257,7 +258,7 @@ def test_wrong_slow_and_many_clients_disturb_nothing(db, probed):
         for _ in range(3000):  # 12 MB
             client.sendall(b"1000\r\n" + b"b" * 4096 + b"\r\n")
     assert status(at, "/ready") == (200, "ready\n")
-    assert rss_kb(started) < before + 8000
+    assert rss_kb(started) < before + (64000 if harness.SAN else 8000)  # the sanitizer keeps freed memory
     wait_for(lambda: files(started) <= open_before + 16, 60, "slow clients are cut off")
     for client in slow:
         client.close()

@@ -76,14 +76,15 @@ size_t pool_pollfds(const struct pool *pool, struct pollfd *fds, size_t max)
 	return n;
 }
 
-/* This runner has become ready, and has tried again what the others skip. So the others are replaced. */
+/* This runner has become ready, and has loaded or refused what others skip. So those are replaced, also if they are not
+ * ready yet: a job would fail in a runner that lacks its function. */
 static void end_passed_over(struct pool *pool, const struct pool_member *m)
 {
-	if (!passed_over_drop(&pool->setup.passed_over, m->spawned_ns))
+	if (!passed_over_drop(&pool->setup.passed_over, m->skips ? m->spawned_ns : UINT64_MAX))
 		return;
 	for (size_t i = 0; i < pool->places; i++)
 		if (pool->member[i].runner && &pool->member[i] != m && !pool->member[i].retired &&
-		    runner_ready(pool->member[i].runner))
+		    pool->member[i].skips)
 			pool_retire(pool, &pool->member[i]);
 }
 

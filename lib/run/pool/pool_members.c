@@ -32,6 +32,7 @@ void pool_spawn(struct pool *pool, struct pool_member *m)
 {
 	struct deferred_error err = { 0 };
 
+	m->skips = passed_over_next_ns(&pool->setup.passed_over, clock_ns()) != UINT64_MAX;
 	if (runner_spawn(&m->runner, &pool->setup, &err) < 0) {
 		pool_no_runner(pool, &err);
 		return;
