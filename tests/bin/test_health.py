@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import pathlib
 import re
 import resource
 import signal
@@ -158,9 +159,14 @@ def test_a_loop_that_is_stuck_is_neither_live_nor_ready(db, probed):
     stop(started)
 
 
+def threads_in_state(pid):
+    return {stat.read_text().rpartition(") ")[2][0] for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")}
+
+
 def test_a_stopped_process_does_not_answer_and_answers_when_it_goes_on(probed):
     started, at = probed
     started.signal(signal.SIGSTOP)
+    wait_for(lambda: threads_in_state(started.pid) == {"T"}, 20, "all threads stop")
     with connect(at) as client:
         client.sendall(b"GET /live HTTP/1.1\r\nHost: probe\r\n\r\n")
         client.settimeout(1)
