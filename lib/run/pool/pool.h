@@ -52,7 +52,7 @@ struct pool {
 		uint64_t cancel_ns; /* SIGKILL is due if it still runs the job that it was asked to end; 0: none */
 		bool load_failed;   /* it was killed because it did not become ready */
 		bool retired;
-		bool skips;                 /* it was told to skip a plugin */
+		bool skips;                 /* it skips a plugin */
 		uint64_t idle_since_ns;     /* it has had nothing to do since */
 		uint64_t cpu_ns, cpu_at_ns; /* processor time used and waited for, when that was read; 0: not yet */
 	} * member;
