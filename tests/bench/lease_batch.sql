@@ -1,7 +1,7 @@
--- What executing a batch costs in plain SQL of the same design as ours: claimed under a lease in a
--- transaction that commits asynchronously (lease_claim.sql), recorded in one that commits as ever.
--- Variables: batch. A row that is held does not move, and is found again by its place; one that was
--- made ready again has a transaction that the lease does not see.
+-- Executes a batch in plain SQL with our design. A transaction that commits asynchronously claims
+-- it under a lease (lease_claim.sql). Another one records it, and waits for its commit.
+-- Variables: batch. A held row does not move, so its ctid finds it. A row that was made ready again
+-- has a transaction that the lease does not see.
 \set receipt random(1, 9000000000000000000)
 select coalesce(c.lease, 0) as lease, c.tids::text as tids, c.jobs
     from plain.claim(:batch::int, :client_id::bigint, :receipt::bigint) c \gset

@@ -1,7 +1,7 @@
--- The second yardstick's tables and its claim: place and lease, as check_deferred hands jobs out,
--- and nothing around them. Its lane is one queue at one priority; batches are 100 at least, so
--- nothing is drawn and nothing is left over. plain.ready is our hot table, unpartitioned and never
--- updated; the tables below have the columns and indexes of ours.
+-- Tables and claim of the second yardstick: a cursor and a lease, as in check_deferred, and nothing
+-- more. Its lane is one queue at one priority. Batches have at least 100 jobs, so nothing is drawn
+-- or left over. plain.ready is our hot table without partitions, and is never updated. The tables
+-- below have the columns and indexes of ours. plain.place is the table of cursors.
 create table plain.place (queue text collate "C" not null, priority smallint not null,
     seq bigint not null,
     done pg_snapshot not null, cur pg_snapshot not null, xid xid8 not null, id bigint not null,
@@ -20,13 +20,13 @@ create index on plain.lease using gist (span);
 -- To compress 4 kB costs more than to write them.
 alter table plain.lease alter column ids set storage external;
 
--- A place says: what `done` sees has been handed out, and of what `cur` sees beside that,
--- everything up to (xid, id).
+-- All jobs that `done` sees have been handed out. Of the others that `cur` sees, those up to
+-- (xid, id) have been handed out.
 insert into plain.place (queue, priority, seq, done, cur, xid, id)
     values ('default', 0, 1, '1:1:', '1:1:', '0', 0);
 
--- Takes the next `wanted` jobs, reads their calls and writes the lease. Commits asynchronously: a
--- crash loses place and lease together, and what is recorded later is behind both in the WAL.
+-- Takes the next `wanted` jobs, reads their calls and writes the lease. It commits
+-- asynchronously: a crash loses cursor and lease together. Results come later in the WAL.
 create function plain.claim(p_wanted int, p_worker bigint, p_receipt bigint, out lease bigint,
     out tids tid[], out jobs bigint)
 language plpgsql as $$

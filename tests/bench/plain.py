@@ -1,8 +1,8 @@
 """PostgreSQL's own limit: the same rows in tables of schema plain, worked by pgbench with the best plain SQL we know.
 
-Two yardsticks. Skip-locked, as queues in PostgreSQL are mostly made (plain_one.sql, plain_two.sql):
-a claim updates each row. Lease, the design that is ours (lease_claim.sql, lease_batch.sql): a claim
-writes one row for the batch.
+There are two yardsticks. Skip-locked is the usual queue in PostgreSQL (plain_one.sql, plain_two.sql):
+a claim updates each row. Lease is our design (lease_claim.sql, lease_batch.sql): a claim writes one
+row for the batch.
 """
 
 import os

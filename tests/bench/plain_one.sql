@@ -1,7 +1,7 @@
--- What executing a batch costs in plain SQL, second way: one statement finishes the batch before
--- and claims the next, so that each batch is one round trip and one commit, and others see the
--- lease. See plain_two.sql. Variables: batch, window; turns, of which the last claims nothing, so
--- that nothing is left in hand; tids, which is '{}' at first and then the rows held.
+-- Executes a batch in plain SQL, second way: one statement finishes a batch and claims the next. So
+-- each batch is one round trip and one commit, and others see the lease. See plain_two.sql.
+-- Variables: batch; window; turns, the last of which claims nothing, so that no job stays held;
+-- tids, the held rows, '{}' at first.
 \set turns :turns - 1
 \set window case when :turns > 0 then :window else 0 end
 \set seed random(1, 9000000000000000000)

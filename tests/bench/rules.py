@@ -1,13 +1,14 @@
-"""`make bench-rules`: what it costs to make jobs of rows, and how the worked example of rules
-(tests/demo/archive.sql) goes over the number of agents.
+"""`make bench-rules`: the cost to make jobs of rows, and the speed of the example of rules
+(tests/demo/archive.sql) with 1 to many agents.
 
     rules.py [--quick] [--rows N] [--archive N] [--rounds N] [--seconds N]
 
 A private server with durable settings is started for it. Queueing is compared, in turns, with
-INSERT ... SELECT of the same rows into a bare table, and into both tables with their indexes, which
-is the least any way of queueing has to do. Then all agents work on one backlog, and their number is
-changed while they run: figures are archived rows a second while so many of them run. At the end
-each old row must have been archived exactly once. Figures go to the terminal and to build/bench/rules.json.
+INSERT ... SELECT of the same rows into a bare table, and into both tables with their indexes. No way
+of queueing can do less than the second. Then all agents work on one backlog, and their number
+changes meanwhile. The figures are archived rows per second for each number of agents. At the end
+each old row must have been archived exactly once. Figures go to the terminal and to
+build/bench/rules.json.
 """
 
 import argparse

@@ -117,8 +117,7 @@ def claimed(db, wanted):
 
 
 def test_the_second_yardstick_misses_no_job_that_is_committed_late(bench_db):
-    """Claims go on beside a writer that has stored jobs and not committed, one that rolls back, and
-    one with a savepoint."""
+    """Claims continue while a writer has not committed, has rolled back, or has a savepoint."""
     plain.Plain(bench_db)
     insert = (
         f"insert into plain.ready (id, {stage.HOT_COLUMNS}) select n, {stage.HOT_VALUES} from generate_series(%s, %s) n"

@@ -172,9 +172,9 @@ class Bench:
                 future.result()
 
     def fill(self):
-        """Calls by one connection and attempts by another, into partitions without indexes but for
-        the primary key; then the figures by one, and by another what is left. What lies in a
-        partition is in the order in which it would have come."""
+        """One connection stores calls and another one attempts. The partitions have only the primary
+        key then. After that one connection stores the figures, and another one the rest. Rows of a
+        partition are stored in the order of their times."""
         rows, began = self.args.rows, time.monotonic()
         self.c.execute(
             "select pg_get_indexdef(i.indexrelid), i.indexrelid::regclass from pg_index i "
@@ -315,8 +315,8 @@ class Bench:
             return [int(word) for word in f.read().split()]
 
     def open_page(self):
-        """Share of a processor that the overview takes, by how it is kept fresh; many answers are
-        asked for, one by one, and more seldom than they are to be had anew."""
+        """Share of a processor that the overview takes, for each way to refresh it. Many answers are
+        requested, one by one. Between two requests the answer has become stale."""
         subprocess.run(
             [os.path.join(pg.BUILD, "bin", "deferred"), "fold", "--config", self.conf],
             env=self.env,

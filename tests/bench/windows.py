@@ -1,8 +1,7 @@
-"""Measuring in windows: something is done and left alone in turns while one run is under way, for a
-machine changes its speed by more from run to run than from one moment to the next. Off, on; on,
-off; off, off, ...: each two are a pair, and what grows or fades in the course of the run cancels
-out over two pairs. In each third pair it is left alone all the time: how much these two differ is
-what the machine does by itself, and less than that cannot be told."""
+"""Measures an activity in windows of one run, on and off in turns. The speed of a machine differs
+more between runs than between moments. Two windows are a pair: off, on; then on, off; then off, off.
+Two pairs cancel a trend of the run. The third pair shows how much the machine varies by itself.
+A smaller effect cannot be measured."""
 
 import statistics
 import typing

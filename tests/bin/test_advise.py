@@ -144,8 +144,8 @@ def test_what_the_log_tells(db):
 
 
 def test_several_lines_and_services(db):
-    """Each queue has lines of its own, times of day, a start that replaces; run times that grow;
-    what is no line is quoted, and what mends it is said."""
+    """Queues have their own lines, times of day, starts that replace a copy, and growing run times.
+    Advice quotes a text that is not a line, and says how to correct it."""
     rng = random.Random(5)
     write_log(db, history(rng, 0.5, lambda r: 4.0, 2), "mail")
     write_log(db, history(rng, 0.1, lambda r: 10.0, 2), "images")
@@ -386,8 +386,8 @@ def measured_start(db):
 
 
 def play(db, lines, interval, jobs, seconds):
-    """Cron starts the lines each so many seconds; jobs, (when, run time), are deferred when they
-    come. A service is started once. Returns the moment it began."""
+    """Cron starts the lines every `interval` seconds; 0: a service is started once. Each of `jobs`,
+    (when, run time), is deferred at its time. Returns the time of the start."""
     events = sorted(
         [(t, 1, run) for t, run in jobs]
         + ([(i * interval, 0, None) for i in range(int(seconds / interval) + 3)] if interval else [(0, 0, None)])

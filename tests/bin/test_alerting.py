@@ -371,8 +371,8 @@ def test_who_is_removed_names_nothing_any_more(db):
 
 
 def test_another_host_tells_that_no_worker_lives_and_needs_only_the_database(db, watcher):
-    """One that has neither config nor plugins nor pidfile, by a login that may no more than workers
-    may. Each thing is told once."""
+    """The other host has no config file, plugins or pidfile, and its login has the rights of a worker.
+    It reports each problem once."""
     away = {name: value for name, value in db.env.items() if not name.startswith("DEFERRED_")}
 
     def alert(*args):

@@ -665,7 +665,7 @@ class Bench:
 
     def held(self):
         title(
-            f"{self.args.held:,} no-op jobs beside a held REPEATABLE READ reader; late/early: the last fifth's speed "
+            f"{self.args.held:,} no-op jobs under an open REPEATABLE READ reader; late/early: the last fifth's speed "
             f"to an early one's"
         )
         self.execute_rows("held", self.in_turns(self.ways(self.args.held, best=True, held=True)))

@@ -37,8 +37,8 @@ def held(db, what, own):
 
 def over_time(db, table, worker="()"):
     """[(second, jobs/s)] of whole seconds, or tenths where there are few; and jobs/s of the last
-    fifth. What is done when the first worker has made all its attempts does not count: the others
-    have the machine for themselves then, and come to less.
+    fifth. Attempts after the end of the first worker do not count, because then fewer workers share
+    the machine.
     """
     seconds, n, late = db.sql(
         f"with e as (select min(z) as z from (select max(finished_at) as z from {table} group by {worker}) w),"

@@ -1,11 +1,11 @@
-"""What a statement of the hot path costs the server, whatever that believes of the tables: its
-statistics may be of a moment at which there was nothing, or no lease, or of all that has gone since.
+"""The cost of the statements of the hot path on the server, with statistics of different ages. The
+table was empty then, or had no lease, or had rows that have gone since.
 
-Processors change their speed, by half and for seconds, so states that are measured one after the
-other differ by that. Here each state has a database of its own. A round prepares a batch in all of
-them and then executes the statement in one after the other, within half a second; there are many
-rounds, and of each state a low percentile counts. (Instructions would not depend on the speed, but
-virtual machines mostly have no counters for them.)"""
+The speed of a processor changes by half for seconds, so states that are measured one after the other
+differ by that. Here each state has a database of its own. A round prepares a batch in all of them.
+Then it executes the statement in each of them, within half a second. There are many rounds, and a
+low percentile of each state counts. Instructions would not depend on the speed, but most virtual
+machines cannot count them."""
 
 import contextlib
 
@@ -36,8 +36,8 @@ def literal(values):
 
 
 class Session:
-    """A session with the settings of a worker. What it costs is the processor time of its backend,
-    as the kernel counts it."""
+    """A session with the settings of a worker. Its cost is the processor time of its backend, as the
+    kernel counts it."""
 
     def __init__(self, conninfo):
         self.connection = psycopg2.connect(conninfo)
