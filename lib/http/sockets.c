@@ -148,7 +148,8 @@ static int open_one(struct listen_sockets *sockets, const char *address, bool tl
 	snprintf(text, sizeof(text), "%s", address);
 	if (!split_address(text, &host, &port))
 		return error_set(err, DEFERRED_ECONFIG, "listen",
-				 "cannot listen on '%s': not HOST:PORT, [HOST]:PORT or PORT", address);
+				 "cannot listen on '%s': not HOST:PORT, [HOST]:PORT or PORT%s", address,
+				 tls ? "" : ", nor the /PATH of a socket");
 	rc = getaddrinfo(*host ? host : NULL, port, &hints, &found);
 	if (rc != 0)
 		return error_set(err, DEFERRED_ECONFIG, "listen", "cannot listen on '%s': %s", address,
