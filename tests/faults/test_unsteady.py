@@ -64,3 +64,14 @@ def test_nobody_is_told_to_install_it_meanwhile(db):
     run.signal(signal.SIGTERM)
     assert run.wait(20) == 0, run.output()
     ledger(db)
+
+
+def test_a_run_that_ends_before_it_is_loaded_reports_no_fault(db):
+    begun = dies(db, "begun")
+    run = service(db, "--runners", "1")
+    job = db.defer("steady")
+    wait_for(lambda: os.path.getsize(begun) == 1, 20, "a runner loads it")
+    run.signal(signal.SIGTERM)
+    assert run.wait(20) == 0, run.output()
+    assert "not loaded" not in run.output()
+    assert db.log(job) == []

@@ -142,7 +142,7 @@ static void bury_member(struct pool *pool, struct pool_member *m, int status)
 		pool->fatal = err;
 	was_ready = runner_ready(m->runner) || (runner_killed(m->runner) && !m->load_failed);
 	loading = runner_reaped(m->runner, status);
-	if (loading && !pool->fatal.code)
+	if (loading && !m->retired && !pool->fatal.code)
 		passed_over_add(&pool->setup.passed_over, loading, m->load_failed);
 	failed = !loading && !was_ready && !m->retired;
 	pool_remove_member(pool, m);
@@ -181,8 +181,10 @@ void pool_clear(struct pool *pool)
 	job_list_free(pool_recall(pool));
 	/* Idle runners leave when their socket closes, and have time to do so. The others are killed. */
 	for (size_t i = 0; i < pool->places; i++)
-		if (pool->member[i].runner)
+		if (pool->member[i].runner) {
+			pool->member[i].retired = true;
 			runner_quit(pool->member[i].runner);
+		}
 	while (pool->alive > 0) {
 		if (!killed && clock_ns() >= kill_ns) {
 			pool_kill(pool, 0, SIGKILL, JOB_INTERRUPTED, "the run ended");
