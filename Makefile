@@ -21,7 +21,7 @@ help:
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 
-VERSION := 0.1.0
+VERSION := 0.2.0
 # Changes when programs have to be linked with the library again. lib/libdeferred.map names it too.
 SONAME := libdeferred.so.1
 ifeq ($(origin PREFIX),command line)

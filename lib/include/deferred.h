@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define DEFERRED_VERSION "0.1.0"
+#define DEFERRED_VERSION "0.2.0"
 
 #if defined(__GNUC__)
 #define DEFERRED_API __attribute__((visibility("default")))

@@ -15,9 +15,9 @@
 #include "port/pg.h"
 
 /* Schema versions that the statements of this program work with. MAX is the newest embedded migration. */
-#define MIGRATE_VERSION_MIN 1
+#define MIGRATE_VERSION_MIN 2
 
-#define MIGRATE_VERSION_MAX 1
+#define MIGRATE_VERSION_MAX 2
 
 /* The oldest PostgreSQL that the schema can be made in, as server_version_num. */
 #define MIGRATE_SERVER_MIN 150000

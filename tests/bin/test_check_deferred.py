@@ -706,7 +706,7 @@ def test_a_wrong_config_file_is_refused_with_its_line(db, text, says):
 
 
 def test_help_and_version(db):
-    version = r"check_deferred 0\.1\.0( \(commit [\w-]+\))?, schema 1\n$"
+    version = r"check_deferred 0\.2\.0( \(commit [\w-]+\))?, schema 2\n$"
     for option, says in ("--help", "--pidfile"), ("--version", version):
         done = db.run(["check_deferred", option])
         assert done.returncode == 0 and re.search(says, done.stdout) and done.stderr == ""

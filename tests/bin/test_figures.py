@@ -108,7 +108,7 @@ def test_figures_are_folded_by_a_run_and_told(db):
     )
     assert told['deferred_run_seconds_sum{fn="echo"}'] == pytest.approx(float(run_us) / 1e6)
     assert told['deferred_last_run_timestamp_seconds'] > 1e9 and told["deferred_workers"] == 0
-    assert told['deferred_build_info{version="0.1.0",schema_version="1"}'] == 1
+    assert told['deferred_build_info{version="0.2.0",schema_version="2"}'] == 1
     buckets = [v for k, v in told.items() if k.startswith('deferred_run_seconds_bucket{fn="echo"')]
     assert len(buckets) == 16 and buckets == sorted(buckets)
 

@@ -149,6 +149,10 @@ def build(builder, folder, umask="022", **env):
     return packages_in(builder.path(f"{folder}/build/deb"))
 
 
+def own_version():
+    return make("--eval", "say: ; @echo $(VERSION)", "say").strip()
+
+
 def unpack(builder, folder):
     """The source tarball of this tree."""
     os.makedirs(builder.path(folder))
@@ -159,8 +163,7 @@ def unpack(builder, folder):
 
 def unpack_release(builder, folder):
     """The source of the last release of another version. The list of releases gives its version."""
-    own = make("--eval", "say: ; @echo $(VERSION)", "say").strip()
-    release = [release for release in releases.releases() if release.version != own][-1]
+    release = [release for release in releases.releases() if release.version != own_version()][-1]
     version = release.version.replace("-", "~")
     releases.unpack(release, builder.path(folder))
     builder.edit(f"{folder}/Makefile", r"(?m)^VERSION := .*", f"VERSION := {version}")
@@ -296,11 +299,11 @@ def next_version(packages, place):
         with open(control) as f:
             text = f.read()
         with open(control, "w") as f:
-            f.write(text.replace("0.1.0-1", "0.1.0-2"))
+            f.write(text.replace(f"{own_version()}-1", f"{own_version()}-2"))
         if name == "deferred":
             with open(os.path.join(tree, "etc/deferred/deferred.conf"), "a") as f:
                 f.write("# of the next version\n")
-        made[name] = os.path.join(place, f"{name}_0.1.0-2.deb")
+        made[name] = os.path.join(place, f"{name}_{own_version()}-2.deb")
         call(["dpkg-deb", "--root-owner-group", "-b", tree, made[name]])
     return made
 
@@ -317,9 +320,9 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     install(debian, packages)
 
     # Installed: nothing runs, the user is there and owns nothing but its home.
-    assert debian.run("deferred", "--version").strip() == "deferred 0.1.0"
-    assert debian.run("check_deferred", "--version").startswith("check_deferred 0.1.0, schema ")
-    assert debian.run("deferred_http", "--version").startswith("deferred_http 0.1.0")
+    assert debian.run("deferred", "--version").strip() == f"deferred {own_version()}"
+    assert debian.run("check_deferred", "--version").startswith(f"check_deferred {own_version()}, schema ")
+    assert debian.run("deferred_http", "--version").startswith(f"deferred_http {own_version()}")
     conffiles = set(re.findall(r"(?m)^ (/\S+)", debian.run("dpkg-query", "-W", "-f", "${Conffiles}\n", *NAMES)))
     assert conffiles == {
         "/etc/deferred/deferred.conf",
@@ -367,7 +370,7 @@ def test_installed_used_upgraded_removed_and_purged(debian, packages, tmp_path):
     said = install(debian, next_version(packages, str(tmp_path)), "--force-confdef", "--force-confold")
     assert debian.run(
         "dpkg-query", "-W", "-f", "${Version} ${Status}\n", *NAMES
-    ) == "0.1.0-2 install ok installed\n" * len(NAMES), said
+    ) == f"{own_version()}-2 install ok installed\n" * len(NAMES), said
     assert debian.read("/etc/deferred/deferred.conf") == conf and debian.read("/etc/cron.d/deferred") == cron
     assert debian.read("/etc/deferred/deferred.conf.dpkg-dist").endswith("# of the next version\n")
     assert run_a_job(debian, "second")["state"] == "done"
@@ -522,7 +525,7 @@ def test_apt_installs_from_the_repository_and_refuses_what_is_not_signed(fresh, 
     assert not os.path.exists(fresh.path("/usr/bin/deferred"))
 
     apt(fresh, "install", *NAMES)
-    assert fresh.run("deferred", "--version") == "deferred 0.1.0\n"
+    assert fresh.run("deferred", "--version") == f"deferred {own_version()}\n"
 
     # The key of another, with which nobody has told apt to trust this repository.
     repository.add(packages, "other@example.org")
@@ -604,7 +607,7 @@ class Feed(threading.Thread):
 
 def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repository, packages):
     before = build(builder, unpack_release(builder, "/srv/before"), DEB_BUILD_OPTIONS="nocheck parallel=2")
-    old, new = field(before["deferred"], "Version").removesuffix("-1"), "0.1.0"
+    old, new = field(before["deferred"], "Version").removesuffix("-1"), own_version()
     repository.add(before)
     repository.trust()
     fresh.run("apt-get", "-q", "update")

@@ -17,7 +17,7 @@ import re
 import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypeVar, Union, overload
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 ERROR, WARNING, INFO, DEBUG = 1, 2, 3, 4  # levels of Job.log()
 TEXT_MAX = 8192  # bytes of a result, an error or a log line that are kept
 

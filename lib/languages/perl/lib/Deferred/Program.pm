@@ -12,7 +12,7 @@ use POSIX ();
 use Scalar::Util 'blessed';
 use Time::HiRes 'clock_gettime', 'CLOCK_MONOTONIC';
 
-our $VERSION   = 'v0.1.0';
+our $VERSION   = 'v0.2.0';
 our @EXPORT    = qw(function before_job after_job later snooze dead cancel unready);
 our @EXPORT_OK = (@EXPORT, 'defer');
 
