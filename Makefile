@@ -226,7 +226,7 @@ $(B)/completion/zsh/_%: $(B)/bin/% bin/completion.awk
 PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
 PLUGIN_LIBS_sample = -ljansson
 $(B)/plugins/send_mail.so $(B)/plugins/sample.so: $(B)/obj/lib/port/beneath.o
-$(B)/plugins/send_mail.so: $(B)/obj/lib/port/secret_file.o $(B)/obj/lib/base/mail_rules.o $(B)/obj/lib/base/text/base64.o
+$(B)/plugins/send_mail.so: $(addprefix $(B)/obj/lib/,port/secret_file.o base/mail_rules.o base/text/base64.o)
 $(foreach name,$(PLUGIN_NAMES),$(eval $(B)/plugins/$(name).so: \
 	$(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/plugins/$(name).c lib/plugins/$(name)/*.c))))
 $(B)/plugins/%.so:

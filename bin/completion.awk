@@ -34,8 +34,10 @@ function add_place(place) {
 function bash(   i, k, n, list) {
 	print "# Completion of " program " for bash, made of its option tables."
 	print "_" program "_lists()\n{\n\tcase $1 in"
-	for (i = 1; i <= places_len; i++)
-		print "\t" quoted(places[i]) ") words=" quoted(words[places[i]]) " options=" quoted(options[places[i]]) " ;;"
+	for (i = 1; i <= places_len; i++) {
+		printf "\t%s) words=%s ", quoted(places[i]), quoted(words[places[i]])
+		print "options=" quoted(options[places[i]]) " ;;"
+	}
 	print "\t*) words= options= ;;\n\tesac\n}\n"
 	print "# What an option takes where it stands."
 	print "_" program "_takes()\n{\n\tcase \"$1 $2\" in"
@@ -43,7 +45,8 @@ function bash(   i, k, n, list) {
 		n = split(options[places[i]], list, " ")
 		for (k = 1; k <= n; k++)
 			if (takes[places[i], list[k]])
-				print "\t" quoted(places[i] " " list[k]) ") takes=" quoted(takes[places[i], list[k]]) " ;;"
+				printf "\t%s) takes=%s ;;\n", quoted(places[i] " " list[k]),
+				       quoted(takes[places[i], list[k]])
 	}
 	print "\t*) takes= ;;\n\tesac\n}\n"
 	print "_" program "()\n{"
@@ -145,7 +148,8 @@ function zsh(   i) {
 	print "# Completion of " program " for zsh, made of its option tables."
 	for (i = 1; i <= places_len; i++)
 		zsh_place(places[i])
-	print "if [[ $funcstack[1] == _" program " ]]; then\n\t_" program " \"$@\"\nelse\n\tcompdef _" program " " program "\nfi"
+	print "if [[ $funcstack[1] == _" program " ]]; then\n\t_" program " \"$@\""
+	print "else\n\tcompdef _" program " " program "\nfi"
 }
 
 END {

@@ -5,13 +5,14 @@
 #   functions/SUBJECT/NAME.sql    becomes an element of sql_sources[] with the name "functions/NAME"
 #   views/NAME.sql                becomes an element of sql_sources[] with the name "views/NAME"
 #
-# The line `-- oldest: N` in a migration: programs that bring schema version N, or a later one, work with the schema after
-# it. Without the line only programs that bring the migration do.
+# The line `-- oldest: N` in a migration: programs that bring schema version N, or a later one, work with the schema
+# after it. Without the line only programs that bring the migration do.
 #
 # In a migration the comment above `create table` or `create type`, and that above or behind each column, also become
 # comments of the database.
 #
-# The head of a query declares its parameters and the columns of its rows. A list goes on while its lines end with a comma:
+# The head of a query declares its parameters and the columns of its rows. A list goes on while its lines end with a
+# comma:
 #
 #   -- NAME: purpose.
 #   -- params: ids int8[], within_ms int8?                  or: none
@@ -26,14 +27,17 @@
 #   int NAME_exec(pg, parameters, &res, err)     send the query; without res where rows are ignored
 #   int NAME_one(pg, parameters, &row, err)      where no column is text: row 0, and zeros where there is none
 #
-# Only binary results have timestamptz (microseconds since 2000), tid and bytea; of other types the format does not matter.
+# Only binary results have timestamptz (microseconds since 2000), tid and bytea. The format of other types does not
+# matter.
 # tests/sql/test_heads.py compares the heads with what the server says.
 BEGIN {
 	head_of["text"] = "const char *"; head_of["json"] = "const char *"; head_of["bytea"] = "const char *"
-	head_of["int4"] = "int32_t "; head_of["int8"] = "int64_t "; head_of["bool"] = "bool "; head_of["float8"] = "double "
+	head_of["int4"] = "int32_t "; head_of["int8"] = "int64_t "
+	head_of["bool"] = "bool "; head_of["float8"] = "double "
 	head_of["timestamptz"] = "int64_t "; head_of["tid"] = "int64_t "; head_of["void"] = ""
 	column_of["int4"] = "int64_t " # as pg_int() returns it, so that printing needs no second format
-	array_of["text[]"] = "const char *const *"; array_of["int4[]"] = "const int32_t *"; array_of["int8[]"] = "const int64_t *"
+	array_of["text[]"] = "const char *const *"; array_of["int4[]"] = "const int32_t *"
+	array_of["int8[]"] = "const int64_t *"
 	getter["int4"] = getter["int8"] = getter["timestamptz"] = "pg_int"; getter["tid"] = "pg_tid"
 	getter["bool"] = "pg_bool"; getter["float8"] = "pg_float"
 	header = to "sql.h"; code = to "sql.c"
@@ -42,7 +46,8 @@ BEGIN {
 	print "struct sql_statement { const char *name, *text; };" > header
 	print "struct sql_migration { int version, oldest; const char *name, *text; };" > header
 	print "extern const struct sql_migration sql_migrations[]; /* ends with version 0 */" > header
-	print "extern const struct sql_statement sql_sources[]; /* functions, then views; ends with name NULL */\n" > header
+	printf "extern const struct sql_statement sql_sources[]; " > header
+	print "/* functions, then views; ends with name NULL */\n" > header
 	print made "\n#include \"sql.h\"\n\n#include <stddef.h>\n" > code
 }
 function fail(why) {
@@ -87,7 +92,8 @@ function emit_row(base, list,    n, i, first, other, members, reads, places) {
 			has_text[base] = 1
 			len = type[i] == "text" ? "NULL" : "&row." name[i] "_len"
 			if (type[i] != "text") members = members "\tsize_t " name[i] "_len;\n"
-			reads = reads "\trow." name[i] " = " (null[i] ? "pg_null" at ") ? NULL : " : "") "pg_text" at ", " len ");\n"
+			reads = reads "\trow." name[i] " = " (null[i] ? "pg_null" at ") ? NULL : " : "")
+			reads = reads "pg_text" at ", " len ");\n"
 		} else {
 			if (null[i]) {
 				members = members "\tbool has_" name[i] ";\n"
@@ -111,7 +117,8 @@ function emit_exec(base, list,    n, i, declared, binds, passed, format) {
 		if (type[i] in array_of) {
 			declared = declared ", " array_of[type[i]] value ", size_t " value "_len"
 			passed = passed ", " value "_len"
-			binds = binds "\tpg_arg_" substr(type[i], 1, length(type[i]) - 2) "_array(&args, " value ", NULL, " value "_len);\n"
+			binds = binds "\tpg_arg_" substr(type[i], 1, length(type[i]) - 2)
+			binds = binds "_array(&args, " value ", NULL, " value "_len);\n"
 		} else if (!(type[i] in head_of)) {
 			return
 		} else if (type[i] == "bytea") {
@@ -120,10 +127,12 @@ function emit_exec(base, list,    n, i, declared, binds, passed, format) {
 			binds = binds "\tpg_arg_bytea(&args, " value ", " value "_len);\n"
 		} else if (null[i] && head_of[type[i]] !~ /\*/) {
 			declared = declared ", const " head_of[type[i]] "*" value
-			binds = binds "\tif (" value ")\n\t\tpg_arg_" type[i] "(&args, *" value ");\n\telse\n\t\tpg_arg_null(&args);\n"
+			binds = binds "\tif (" value ")\n\t\tpg_arg_" type[i] "(&args, *" value ");\n"
+			binds = binds "\telse\n\t\tpg_arg_null(&args);\n"
 		} else {
 			declared = declared ", " head_of[type[i]] value
-			binds = binds "\tpg_arg_" type[i] "(&args, " value (type[i] == "json" ? ", " value " ? strlen(" value ") : 0" : "") ");\n"
+			binds = binds "\tpg_arg_" type[i] "(&args, " value
+			binds = binds (type[i] == "json" ? ", " value " ? strlen(" value ") : 0" : "") ");\n"
 		}
 	}
 	format = is_binary[base] ? "PG_BINARY" : "PG_TEXT"
@@ -134,7 +143,8 @@ function emit_exec(base, list,    n, i, declared, binds, passed, format) {
 		(ignored[base] ? "&" : "") "res, err);\n\tpg_args_clear(&args);" > rows
 	print (ignored[base] ? "\tpg_result_free(res);\n" : "") "\treturn rc;\n}" > rows
 	if (ignored[base] || has_text[base] || as_other) return
-	print "static inline int " base "_one(struct pg *pg" declared ", struct " base "_row *row, struct deferred_error *err)\n{" > rows
+	printf "static inline int %s_one(struct pg *pg%s", base, declared > rows
+	print ", struct " base "_row *row, struct deferred_error *err)\n{" > rows
 	print "\tstruct pg_result *res;\n\tint rc = " base "_exec(pg" passed ", &res, err);\n" > rows
 	print "\t*row = rc == 0 && pg_rows(res) > 0 ? " base "_row(res, 0) : (struct " base "_row){ 0 };" > rows
 	print "\tpg_result_free(res);\n\treturn rc;\n}" > rows
@@ -147,7 +157,8 @@ function flush_head(    i, n, path, subject) {
 	rows = to "rows/" subject ".h"
 	if (!(rows in opened)) {
 		opened[rows] = "ROWS_" toupper(subject) "_H"
-		print made "\n#ifndef " opened[rows] "\n#define " opened[rows] "\n\n#include \"port/pg.h\"\n\n#include <string.h>" > rows
+		print made "\n#ifndef " opened[rows] "\n#define " opened[rows] > rows
+		print "\n#include \"port/pg.h\"\n\n#include <string.h>" > rows
 	}
 	as_other = head["returns"] ~ /^as /
 	emit_row(base, head["returns"])
@@ -156,7 +167,8 @@ function flush_head(    i, n, path, subject) {
 function flush_file() {
 	if (file == "") return
 	print ";" > code
-	if (kind == "migrations") migrations = migrations "\t{ " (num + 0) ", " (oldest + 0) ", \"" what "\", " text " },\n"
+	if (kind == "migrations")
+		migrations = migrations "\t{ " (num + 0) ", " (oldest + 0) ", \"" what "\", " text " },\n"
 	else if (kind == "queries") {
 		print "const struct sql_statement sql_" base " = { \"" base "\", " text " };" > code
 		print "extern const struct sql_statement sql_" base ";" > header
@@ -167,7 +179,9 @@ FNR == 1 {
 	file = FILENAME
 	base = file; sub(/.*\//, "", base); sub(/\.sql$/, "", base)
 	# The last folder of one of these names.
-	kind = file; sub(/.*\/(queries|migrations|functions|views)\//, "&/", kind); sub(/\/\/.*/, "", kind); sub(/.*\//, "", kind)
+	kind = file
+	sub(/.*\/(queries|migrations|functions|views)\//, "&/", kind)
+	sub(/\/\/.*/, "", kind); sub(/.*\//, "", kind)
 	num = base; sub(/_.*/, "", num)
 	what = base; sub(/^[0-9]*_/, "", what)
 	text = "sql_text_" kind "_" base

@@ -8,9 +8,10 @@ const root = document.currentScript.dataset.root,
 	box = document.getElementById("search"),
 	list = document.getElementById("found");
 const empty = new Set(
-	"a an and are at be by can did do does for from get has have how i if in into is it its my of on or should that the to what when where which will with you".split(
-		" ",
-	),
+	(
+		"a an and are at be by can did do does for from get has have how i if in into is it its my of on or " +
+		"should that the to what when where which will with you"
+	).split(" "),
 );
 
 /* On a narrow screen the list of pages is closed at first. */
@@ -20,13 +21,13 @@ function words_of(question) {
 	const words = question
 		.toLowerCase()
 		.split(/[^\w.@-]+/)
-		.filter(w => w);
-	const telling = words.filter(w => !empty.has(w));
+		.filter((w) => w);
+	const telling = words.filter((w) => !empty.has(w));
 
-	return (telling.length ? telling : words).map(w => (w.length > 4 ? w.replace(/(ing|ed|es|s)$/, "") : w));
+	return (telling.length ? telling : words).map((w) => (w.length > 4 ? w.replace(/(ing|ed|es|s)$/, "") : w));
 }
 
-const in_text = (text, words) => words.filter(w => text.toLowerCase().includes(w));
+const in_text = (text, words) => words.filter((w) => text.toLowerCase().includes(w));
 
 function excerpt(text, words) {
 	const word = in_text(text, words).sort((a, b) => b.length - a.length)[0];
@@ -37,8 +38,9 @@ function excerpt(text, words) {
 
 /* The section of a page that fits best, with how well it does. */
 function best(page, words) {
-	const has = in_text(`${page.title} ${page.sections.map(s => `${s.title} ${s.text}`).join(" ")}`, words).length;
-	const score = s =>
+	const all = [page.title, ...page.sections.map((s) => `${s.title} ${s.text}`)].join(" ");
+	const has = in_text(all, words).length;
+	const score = (s) =>
 		in_text(page.title, words).length / 2 +
 		3 * in_text(`${page.title} ${s.title}`, words).length +
 		in_text(`${s.title} ${s.text}`, words).length;
@@ -49,9 +51,9 @@ function best(page, words) {
 
 function search() {
 	const words = words_of(box.value),
-		all = words.length ? pages.map(p => best(p, words)) : [];
-	const most = Math.max(0, ...all.map(f => f.has)),
-		found = all.filter(f => f.has > 0 && f.has === most);
+		all = words.length ? pages.map((p) => best(p, words)) : [];
+	const most = Math.max(0, ...all.map((f) => f.has)),
+		found = all.filter((f) => f.has > 0 && f.has === most);
 
 	list.replaceChildren(
 		...found
@@ -63,9 +65,9 @@ function search() {
 					text = document.createElement("p");
 
 				a.href = root + page.path + (section.id ? `#${section.id}` : "");
-				a.textContent =
-					page.title +
-					(section.title && section.title !== page.title ? `: ${section.title}` : "");
+				a.textContent = page.title;
+				if (section.title && section.title !== page.title)
+					a.textContent += `: ${section.title}`;
 				text.textContent = excerpt(section.text, words);
 				item.append(a, text);
 				return item;
@@ -79,5 +81,5 @@ function search() {
 	}
 }
 box.form.hidden = false;
-box.form.addEventListener("submit", e => e.preventDefault());
+box.form.addEventListener("submit", (e) => e.preventDefault());
 box.addEventListener("input", search);

@@ -16,9 +16,9 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORDS_MAX = 25
-HASHED = (*".conf .service .socket .timer .crontab .logrotate .yml .yaml .mk .postinst .postrm".split(), "")
+HASHED = (*".conf .service .socket .timer .crontab .logrotate .yml .yaml .mk .awk .postinst .postrm".split(), "")
 WIDTHS = {".sql": 100, ".md": 100, ".conf": 100}
-WIDTHS |= dict.fromkeys((".c", ".h", ".py", ".pm", ".pl", ".js", ".ts", ".php"), 120)
+WIDTHS |= dict.fromkeys((".c", ".h", ".py", ".pm", ".pl", ".js", ".ts", ".php", ".css", ".awk"), 120)
 PROGRAMS = ("lib/languages", "docs/examples")
 SOURCES = (
     "README.md",
@@ -40,6 +40,9 @@ SOURCES = (
     "lib/**/*.[ch]",
     "bin/**/*.[ch]",
     "sql/**/*.sql",
+    "bin/*.awk",
+    "sql/*.awk",
+    *(f"{folder}/*{kind}" for folder in ("bin/*/assets", "docs/site") for kind in (".css", ".js")),
     "tests/**/*.py",
     "tests/programs/README.md",
     *(f"{folder}/**/*{kind}" for folder in PROGRAMS for kind in (".md", ".py", ".pm", ".pl", ".js", ".ts", ".php")),

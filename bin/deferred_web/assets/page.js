@@ -1,4 +1,5 @@
-/* Pages work without any of this. It keeps what is shown fresh, asks before what cannot be undone, and moves by keyboard. */
+/* Pages work without any of this. It renews what is shown, asks before what cannot be undone, and serves the
+ * keyboard. */
 "use strict";
 
 const every = 2000,
@@ -9,14 +10,15 @@ let tag = null,
 	timer,
 	busy = false;
 
-/* How long to the next look, where one took so long: an open page takes a fiftieth of the time at most, for where answers take long somebody else has the
- * processors. One that nobody has touched for ten minutes is looked at less often: left open over night it takes less than half a percent of a processor. */
+/* The pause before the next look. An open page takes a fiftieth of the time at most: slow answers mean that the
+ * server is busy. A page that nobody has touched for ten minutes is renewed less often. */
 function pause(took) {
 	if (performance.now() - touched > patience) return Math.min(600000, Math.max(5 * every, 250 * took));
 	return Math.min(60000, Math.max(every, 50 * took));
 }
 
-/* The same page once more; where nothing has changed the server says so. What somebody has the focus in stays as it is, and so do opened details. */
+/* The same page once more. If nothing has changed, the server says so. The element with the focus stays as it is, and
+ * so do opened details. */
 async function refresh() {
 	const parts = document.querySelectorAll("[data-live]");
 
@@ -49,7 +51,7 @@ async function refresh() {
 				}
 				prepare_charts();
 			}
-			/* While the server computes a new answer, the one that is shown stays, and the next look is as soon as the server says. */
+			/* The server is still computing. The old answer stays until then. */
 			wait = again || pause(performance.now() - began);
 		} catch {
 			wait = Math.min(60000, 2 * wait);
@@ -105,14 +107,14 @@ function prepare_charts() {
 }
 
 for (const kind of ["pointermove", "pointerdown"])
-	document.addEventListener(kind, event => {
+	document.addEventListener(kind, (event) => {
 		const plot = event.target.closest(".plot"),
 			box = plot?.getBoundingClientRect();
 
 		if (plot) show_bar(plot, Math.floor(((event.clientX - box.left) / box.width) * plot.dataset.bars));
 	});
 
-/* Who comes back to a page sees it as it is. */
+/* A page that is opened again is shown as it is now. */
 function touch() {
 	const away = performance.now() - touched > patience;
 
@@ -126,7 +128,7 @@ function touch() {
 /* A row to go on from: the one marked, or the first. */
 function move(step) {
 	const rows = [...document.querySelectorAll("tbody tr")],
-		at = rows.findIndex(row => row.classList.contains("at"));
+		at = rows.findIndex((row) => row.classList.contains("at"));
 	const next = rows[Math.min(rows.length - 1, Math.max(0, at + step))];
 
 	if (!next) return;
@@ -136,7 +138,7 @@ function move(step) {
 	next.querySelector("a")?.focus();
 }
 
-addEventListener("keydown", event => {
+addEventListener("keydown", (event) => {
 	if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, select, textarea")) return;
 	const plot = event.target.closest(".plot"),
 		now = Number(plot?.getAttribute("aria-valuenow"));
@@ -167,7 +169,7 @@ addEventListener("keydown", event => {
 		document.querySelector("tr.at")?.classList.remove("at");
 	}
 });
-addEventListener("submit", event => {
+addEventListener("submit", (event) => {
 	const text = event.target.querySelector("[data-confirm]")?.dataset.confirm;
 
 	if (text && !confirm(text)) event.preventDefault();
