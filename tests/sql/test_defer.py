@@ -674,6 +674,61 @@ def test_one_bad_among_many_stores_none(db):
     assert db.one("select count(*) from deferred.__deferred") == 0
 
 
+def test_many_are_stored_alike_with_and_without_options(db):
+    """Jobs of which none has an option are read in another way than jobs of which one has."""
+    rng = random.Random(4712)
+    fn, params = ['"fn": "f"', '"f\\u006e" :"f"'], ['"params":', '"par\\u0061ms" : ', '"params": 7, "params":']
+    jobs = []
+    for _ in range(5000):
+        parts = [rng.choice(fn)] + [rng.choice(params) + random_json(rng)] * (rng.random() < 0.9)
+        rng.shuffle(parts)
+        jobs.append("{" + ", ".join(parts) + "}")
+    for start, size in [(0, 3000), *((n, 1) for n in range(3000, 3500)), (3500, 1500)]:
+        part = jobs[start : start + size]
+        ids = [
+            [row[0] for row in db.sql("select * from deferred.defer_many(%s)", f"[{','.join(texts)}]")]
+            for texts in (part, part + ['{"fn": "f", "label": "x"}'])
+        ]
+        assert db.sql(
+            "select a.params::text from deferred.__deferred a where id = any (%s) order by id", ids[0]
+        ) == db.sql("select b.params::text from deferred.__deferred b where id = any (%s) order by id", ids[1][:-1])
+    assert db.one("select count(*) from deferred.__deferred where params::text = 'null'") > 0
+    clean(db)
+
+
+def test_many_meet_the_settings_of_each_queue(db):
+    db.sql("insert into deferred.__deferred_queue (name, params_max_bytes) values ('small', 9), ('large', 100)")
+    db.sql("insert into deferred.__deferred_queue (name, rate, ttl_ms) values ('slow', 1, 5000)")
+
+    def many(*jobs):
+        return db.sql(
+            "select deferred.defer_many(%s)",
+            json.dumps([{"fn": "f", "queue": queue, "params": "x" * size} for queue, size in jobs]),
+        )
+
+    assert len(many(("large", 50), ("small", 0), ("default", 0))) == 3
+    with pytest.raises(psycopg2.Error, match="have 52 bytes, but queue 'small' allows 9"):
+        many(("slow", 0), ("default", 0), ("small", 50))
+    many(("slow", 0), ("default", 0))
+    assert db.sql("select queue, limited, expires_at > now() from deferred.__deferred_hot order by id offset 3") == [
+        ("slow", True, True),
+        ("default", False, None),
+    ]
+    assert db.sql("select queue from deferred.__deferred_limited") == [("slow",)]
+    clean(db)
+
+
+def test_a_span_of_many_that_no_time_can_hold_is_refused(db):
+    nulls = ", ".join(["null"] * 10)
+    refused(
+        db,
+        psycopg2.Error,
+        "option 'delay' is out of range",
+        f"select deferred.__enqueue_many(array['f'], array['{{}}']::json[], null, null, null, array[%s], {nulls})",
+        2**63 - 1,
+    )
+
+
 def test_many_honour_keys_among_them(db):
     jobs = [{"fn": "f", "key": "a"}, {"fn": "f"}, {"fn": "g", "key": "a"}]
     ids = [r[0] for r in db.sql("select * from deferred.defer_many(%s::json)", json.dumps(jobs))]

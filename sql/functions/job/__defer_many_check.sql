@@ -4,13 +4,6 @@ as $$
 declare
     bad record;
 begin
-    if json_typeof(jobs) is distinct from 'array' then
-        raise exception using errcode = '22023',
-            message = format('jobs must be a JSON array, but a JSON %s was given',
-                             coalesce(json_typeof(jobs), 'null')),
-            hint = 'for example [{"fn": "noop"}, {"fn": "send_mail", "params": {}}]';
-    end if;
-    perform deferred.__json_check('jobs', jobs);
     select e.n, json_typeof(e.job) as kind, k.name into bad
     from json_array_elements(jobs) with ordinality as e(job, n)
     left join lateral json_object_keys(case json_typeof(e.job) when 'object' then e.job end)
@@ -31,5 +24,5 @@ begin
 end
 $$;
 comment on function deferred.__defer_many_check is
-    'part of deferred.defer_many(): refuses what is not an array of jobs with known options';
+    'part of deferred.defer_many(): refuses jobs that are not objects with known options';
 grant execute on function deferred.__defer_many_check to deferred_producer;

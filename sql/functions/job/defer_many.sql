@@ -5,6 +5,12 @@ declare
     v      record;
     v_flow bigint;
 begin
+    select * into v from deferred.__defer_many_plain(jobs);
+    if v.plain then
+        return query select deferred.__enqueue_many(v.fns, v.params, null, null, null, null, null,
+            null, null, null, null, null, null, null, null, null);
+        return;
+    end if;
     perform deferred.__defer_many_check(jobs);
     if jobs::text like any (array['%"after"%', '%"flow"%', E'%\\\\u%']) then
         select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1
@@ -21,9 +27,8 @@ begin
         end if;
         v_flow := v.flow;
     end if;
-    -- One look at each job; params by "->", which keeps them byte for byte. Sorted once, not by
-    -- each array. An option that no job has is no array: one of NULLs costs half a microsecond a
-    -- job.
+    -- One look at each job; params by "->", which keeps them byte for byte. An option that no job
+    -- has is not an array: an array of NULLs costs half a microsecond a job.
     return query select m.* from (
         select array_agg(j.fn), array_agg(coalesce(j.call_params, '{}')),
             case when count(j.queue) > 0 then array_agg(j.queue) end,
@@ -54,15 +59,15 @@ begin
             case when count(j.traceparent) > 0 then array_agg(j.traceparent) end
         from (
             select e.job->'params' as call_params, r.*
-            from json_array_elements(jobs) with ordinality as e(job, n)
+            from (select json_array_elements(jobs) as job) e
             cross join lateral json_to_record(e.job) as r(fn text, queue text, label text,
                 priority text, delay text, run_at text, expires text, expires_at text, key text,
                 on_duplicate text, max_attempts text, timeout text, backoff_floor text,
                 backoff_ceiling text, backoff_exponent text, concurrency_key text,
-                concurrency text, tags json, traceparent text)
-            order by e.n) j) a(fn, params, queue, label, priority, delay_ms, run_at, expires_ms,
-                expires_at, key, on_duplicate, max_attempts, timeout_ms, floor_ms, ceiling_ms,
-                exponent, concurrency_key, concurrency, tags, traceparent)
+                concurrency text, tags json, traceparent text)) j) a(fn, params, queue, label,
+                priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
+                max_attempts, timeout_ms, floor_ms, ceiling_ms, exponent, concurrency_key,
+                concurrency, tags, traceparent)
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority,
         a.delay_ms, a.run_at, a.expires_ms, a.expires_at, a.key, a.on_duplicate, a.max_attempts,
         a.timeout_ms, a.floor_ms, a.ceiling_ms, a.exponent, a.concurrency_key, a.concurrency,
