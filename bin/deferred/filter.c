@@ -12,7 +12,7 @@
 
 void filter_init(struct filter *filter)
 {
-	*filter = (struct filter){ .ago_ms = { -1, -1 } };
+	*filter = (struct filter){ .ago_ms = { -1, -1, -1, -1 } };
 }
 
 static bool take_state(const struct cli *cli, const char *value, const char *const *states)
@@ -29,6 +29,16 @@ static bool take_state(const struct cli *cli, const char *value, const char *con
 			 *s);
 	cli_bad_value(cli, NULL, "--state", value, "is not one of %s", list);
 	return false;
+}
+
+static const char *const times[FILTER_TIMES] = { "--since", "--until", "--ended-since", "--ended-until" };
+
+static const char **time_member(struct filter *filter, int i)
+{
+	const char **members[FILTER_TIMES] = { &filter->jobs.since, &filter->jobs.until, &filter->jobs.ended_since,
+					       &filter->jobs.ended_until };
+
+	return members[i];
 }
 
 bool filter_option(const struct cli *cli, struct filter *filter, int code, const char *value, const char *const *states)
@@ -65,42 +75,28 @@ bool filter_option(const struct cli *cli, struct filter *filter, int code, const
 		filter->jobs.tags = filter->tags;
 		return cli_tag(cli, value, filter->tags, &filter->jobs.tags_len);
 	default:
-		i = code == FILTER_UNTIL;
-		return cli_moment(cli, i ? "--until" : "--since", value, &filter->ago_ms[i], &filter->moment[i]);
+		i = code - FILTER_SINCE;
+		*time_member(filter, i) = value;
+		return cli_moment(cli, times[i], value, &filter->ago_ms[i], &filter->moment[i]);
 	}
-}
-
-/* Which of the two it is that the database cannot read, it says only where it is asked for one. */
-static int fail_times(const struct cli *cli, const struct filter *filter, const struct deferred_error *err)
-{
-	static const int64_t no_span[2] = { -1, -1 };
-	const char *const since[2] = { filter->moment[0] };
-	struct deferred_error ignored = { 0 };
-	struct pg_result *res = NULL;
-	bool until = !filter->moment[0] ||
-		     (filter->moment[1] && store_admin_times(cli->pg, since, no_span, &res, &ignored) == 0);
-
-	pg_result_free(res);
-	return cli_fail_time(cli, until ? "--until" : "--since", filter->moment[until] ? filter->moment[until] : "",
-			     err);
 }
 
 int filter_times(const struct cli *cli, struct filter *filter)
 {
-	struct deferred_error err = { 0 };
-	struct admin_times_row r;
-	struct pg_result *res;
+	for (int i = 0; i < FILTER_TIMES; i++) {
+		struct deferred_error err = { 0 };
+		const char **time = time_member(filter, i), *given = *time;
+		struct pg_result *res;
 
-	if (!filter->moment[0] && !filter->moment[1] && filter->ago_ms[0] < 0 && filter->ago_ms[1] < 0)
-		return 0;
-	if (store_admin_times(cli->pg, filter->moment, filter->ago_ms, &res, &err) < 0)
-		return fail_times(cli, filter, &err);
-	r = admin_times_row(res, 0);
-	snprintf(filter->time[0], sizeof(filter->time[0]), "%s", r.since ? r.since : "");
-	snprintf(filter->time[1], sizeof(filter->time[1]), "%s", r.until ? r.until : "");
-	filter->jobs.since = r.since ? filter->time[0] : NULL;
-	filter->jobs.until = r.until ? filter->time[1] : NULL;
-	pg_result_free(res);
+		if (!given)
+			continue;
+		if (admin_time_exec(cli->pg, filter->moment[i], filter->ago_ms[i] < 0 ? NULL : &filter->ago_ms[i], &res,
+				    &err) < 0)
+			return cli_fail_time(cli, times[i], given, &err);
+		snprintf(filter->time[i], sizeof(filter->time[i]), "%s", admin_time_row(res, 0).time);
+		*time = filter->time[i];
+		pg_result_free(res);
+	}
 	return 0;
 }
 

@@ -18,12 +18,15 @@ enum filter_code {
 	FILTER_LABEL,
 	FILTER_KEY,
 	FILTER_RULE,
-	FILTER_SINCE,
-	FILTER_UNTIL,
 	FILTER_BY,
 	FILTER_TAG,
-	FILTER_ERROR
+	FILTER_ERROR,
+	FILTER_SINCE, /* and the times behind it, in the order of struct filter */
+	FILTER_UNTIL,
+	FILTER_ENDED_SINCE,
+	FILTER_ENDED_UNTIL
 };
+#define FILTER_TIMES 4
 
 #define FILTER_OPTIONS(states, def) \
 	{ "state", "STATE", "", FILTER_STATE, def, states }, { "fn", "NAME", "jobs of this function", FILTER_FN }, \
@@ -34,27 +37,30 @@ enum filter_code {
 		{ "tag", "TEXT", "jobs with this tag; may be repeated", FILTER_TAG }, \
 		{ "by", "ROLE", "jobs that this role deferred", FILTER_BY }, \
 		{ "since", "TIME", "jobs deferred at this time or later, or so long ago", FILTER_SINCE }, \
+		{ "until", "TIME", "jobs deferred before this time, or earlier", FILTER_UNTIL }, \
+		{ "ended-since", "TIME", "jobs that ended at this time or later", FILTER_ENDED_SINCE }, \
 	{ \
-		"until", "TIME", "jobs deferred before this time, or earlier", FILTER_UNTIL \
+		"ended-until", "TIME", "jobs that ended before this time", FILTER_ENDED_UNTIL \
 	}
 
 struct filter {
 	struct store_admin_filter jobs;
-	int given;             /* options, of them state */
-	const char *moment[2]; /* since and until as they were given; NULL: not, or as a span */
-	int64_t ago_ms[2];     /* the same as spans; -1: not */
-	char time[2][64];
+	int given; /* options, of them state */
+	/* Since and until, of the deferral and of the end. */
+	const char *moment[FILTER_TIMES]; /* as they were given; NULL: not, or as a span */
+	int64_t ago_ms[FILTER_TIMES];     /* the same as spans; -1: not */
+	char time[FILTER_TIMES][64];
 	const char *tags[CLI_TAGS_MAX];
 };
 
 void filter_init(struct filter *filter);
 
-/* Take in the option of this code and value. A state is one of `states`, which ends with NULL. False: it was reported,
- * return EX_USAGE. */
+/* Take in the option of this code and value. A time is kept as it was given. A state is one of `states`, which ends
+ * with NULL. False: it was reported, return EX_USAGE. */
 bool filter_option(const struct cli *cli, struct filter *filter, int code, const char *value,
 		   const char *const *states);
 
-/* Set jobs.since and jobs.until by the clock of the database, once for all statements. Returns 0 or the exit code. */
+/* Set the times of jobs by the clock of the database, once for all statements. Returns 0 or the exit code. */
 int filter_times(const struct cli *cli, struct filter *filter);
 
 /* Cancel or retry, of ids or by a filter. The options are the table of the command.

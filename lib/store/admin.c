@@ -39,7 +39,12 @@ static const struct sql_statement *ls_statement(const char *state)
 	return strcmp(state, job_state_text(JOB_IS_DONE)) == 0 ? &sql_admin_ls_done : &sql_admin_ls_ended;
 }
 
-/* The conditions of a filter besides queue, function and state. */
+bool store_admin_lacks_end(const struct store_admin_filter *filter)
+{
+	return (filter->ended_since || filter->ended_until) && ls_statement(filter->state) == &sql_admin_ls_hot;
+}
+
+/* The conditions of a filter besides queue, function, state and the time of the end. */
 static void arg_rest(struct pg_args *args, const struct store_admin_filter *filter)
 {
 	pg_arg_text(args, filter->label);
@@ -51,9 +56,16 @@ static void arg_rest(struct pg_args *args, const struct store_admin_filter *filt
 	pg_arg_text_array(args, filter->tags, NULL, filter->tags_len);
 }
 
+static void arg_ended(struct pg_args *args, const struct store_admin_filter *filter)
+{
+	pg_arg_text(args, filter->ended_since);
+	pg_arg_text(args, filter->ended_until);
+}
+
 int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struct pg_result **res,
 		   struct deferred_error *err)
 {
+	const struct sql_statement *stmt = filter->running ? &sql_admin_ls_running : ls_statement(filter->state);
 	struct pg_args args;
 
 	pg_args_init(&args);
@@ -70,7 +82,9 @@ int store_admin_ls(struct pg *pg, const struct store_admin_filter *filter, struc
 		arg_rest(&args, filter);
 		pg_arg_text(&args, filter->label_index ? filter->label : NULL);
 	}
-	return exec(pg, filter->running ? &sql_admin_ls_running : ls_statement(filter->state), &args, res, err);
+	if (stmt == &sql_admin_ls_done || stmt == &sql_admin_ls_ended)
+		arg_ended(&args, filter);
+	return exec(pg, stmt, &args, res, err);
 }
 
 const char *store_admin_user(void)
@@ -109,12 +123,6 @@ int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg
 	pg_args_init(&args);
 	pg_arg_json(&args, json, len);
 	return exec(pg, &sql_admin_add_lines, &args, res, err);
-}
-
-int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res,
-		      struct deferred_error *err)
-{
-	return admin_times_exec(pg, text[0], ms[0] >= 0 ? &ms[0] : NULL, text[1], ms[1] >= 0 ? &ms[1] : NULL, res, err);
 }
 
 /* A deadlock with a worker costs a repetition: nothing of what failed was done. */

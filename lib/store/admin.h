@@ -32,16 +32,16 @@ struct store_admin_filter {
 	size_t tags_len;           /* 0: any */
 	const char *error;         /* first line of what the last attempt said, numbers as #; for a retry only */
 	const char *since, *until; /* timestamps of the database, of when they were deferred */
-	bool running;              /* those that workers hold; of the others queue and fn count then */
+	const char *ended_since, *ended_until; /* the same, of when they ended */
+	bool running;                          /* those that workers hold; of the others queue and fn count then */
 	int limit;
 	int64_t after; /* go on after this one; 0: from the beginning */
 };
 
-/* Timestamps as the database writes them: each of text, or where that is NULL of ms before now; both NULL or negative:
- * NULL.
- * Source: admin_times.sql. */
-int store_admin_times(struct pg *pg, const char *const text[2], const int64_t ms[2], struct pg_result **res,
-		      struct deferred_error *err);
+/* Does the filter ask for the time of an end, and for no state in which jobs have ended? store_admin_ls() cannot list
+ * such jobs. */
+bool store_admin_lacks_end(const struct store_admin_filter *filter);
+#define STORE_ADMIN_END_STATES "done, dead, cancelled or expired"
 
 /* The columns of those running are others. Source: admin_ls_hot.sql, admin_ls_ended.sql, admin_ls_done.sql,
  * admin_ls_running.sql. */

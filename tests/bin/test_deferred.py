@@ -619,6 +619,71 @@ def test_ls_filters_by_state_queue_function_and_limit(db):
     assert re.search(r"^rule +r$", ok(db.run(["deferred", "show", 1])), re.M)
 
 
+def test_jobs_are_chosen_by_the_time_they_ended(db):
+    """Deferred long ago and failed yesterday, or the other way round: the end alone counts. An end at the first
+    moment fits, and one at the last does not. A job that has not ended never fits."""
+    old, late, early, well, waits, gone = (db.defer("noop", queue="a") for _ in range(6))
+    for job, outcome, when in (
+        (early, "failed", "2026-03-01 23:59:59.9"),
+        (old, "failed", "2026-03-02"),
+        (well, "ok", "2026-03-02 12:00"),
+        (gone, "cancelled", "2026-03-02 12:00"),
+        (late, "crashed", "2026-03-03"),
+    ):
+        end(db, job, outcome)
+        db.sql("update deferred.__deferred_log set finished_at = %s where job_id = %s", when, job)
+    db.sql("update deferred.__deferred set created_at = '2026-01-01'")
+    day = ["--ended-since", "2026-03-02", "--ended-until", "2026-03-03"]
+
+    def ids(*args):
+        return [j["id"] for j in json.loads(ok(db.run(["deferred", "ls", "--json", *args])))]
+
+    assert ids("--state", "dead", *day) == [old]
+    assert ids("--state", "done", *day) == [well]
+    assert ids("--state", "cancelled", *day) == [gone]
+    assert ids("--state", "dead", "--ended-since", "2026-03-02") == [late, old]
+    assert ids("--state", "dead", "--ended-until", "2026-03-02") == [early]
+    assert ids("--state", "done", "--ended-until", "2026-03-02") == []
+    assert ids("--state", "dead", "--ended-since", "1h") == []
+    assert ids("--state", "dead", "--since", "1h", *day) == []
+    assert ids("--state", "dead", "--since", "2025-12-31", *day) == [old]
+    for state in ([], ["--state", "ready"]):
+        fails(db.run(["deferred", "ls", *state, "--ended-since", "1h"]), USAGE, "needs a state", "use --state with")
+    fails(
+        db.run(["deferred", "ls", "--state", "dead", "--ended-since", "1h", "--ended-until", "soon"]),
+        USAGE,
+        "option '--ended-until': value 'soon' is not a time",
+    )
+    run = lambda *args: ok(db.run(["deferred", *args]))
+    assert run("retry", "--dry-run", "--ended-since", "1h") == "0 jobs to retry\n"
+    assert run("retry", "--dry-run", *day) == "1 job to retry\n"
+    assert run("retry", "--state", "cancelled", *day) == "1 job ready\n"
+    assert run("retry", *day) == "1 job ready\n"
+    assert ids("--state", "ready") == [old, waits, gone]
+    assert run("cancel", "--ended-since", "2020-01-01") == "0 jobs cancelled\n"
+    noted = db.one("select filter from deferred.__action order by id desc limit 1")
+    assert noted["ended_since"].startswith("2026-03-02") and noted["ended_until"].startswith("2026-03-03")
+
+
+def test_a_step_by_the_time_of_the_end_goes_on_where_the_last_one_ended(db):
+    """Several jobs end at one moment, which a step cuts in two."""
+    db.sql("select deferred.defer('noop') from generate_series(1, 7)")
+    db.sql("delete from deferred.__deferred_hot")
+    db.sql(
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+        "select id, 1, 'failed', true, timestamptz '2026-03-01' + id / 3 * interval '1 h' from deferred.__deferred"
+    )
+    found, at = [], None
+    while at or not found:
+        ids, at = db.sql(
+            "select ids, after::text from deferred.__matching('{dead}', "
+            '\'{"ended_since": "2026-03-01 01:00", "ended_until": "2026-03-01 02:00"}\', %s, 2)',
+            at,
+        )[0]
+        found.append(ids)
+    assert found == [[3, 4], [5]]
+
+
 def test_ls_goes_on_after_a_job(db):
     """Page by page, also among jobs that ended in one moment; and where so many were looked at that
     it stops before it has found all."""
@@ -1605,6 +1670,8 @@ def test_the_man_page_names_each_command_and_exit_code(run):
         ("ls", "--until"),
         ("cancel", "--since"),
         ("retry", "--until"),
+        ("retry", "--ended-since"),
+        ("ls --state dead", "--ended-until"),
         ("spans", "--since"),
         ("add noop", "--delay"),
         ("add noop", "--expires"),

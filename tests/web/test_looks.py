@@ -112,7 +112,12 @@ def test_a_page_for_operators_says_how_to_become_one(web):
 
 
 def test_a_wrong_time_of_a_search_is_named(web):
-    for times, title in (("since=soon", "Deferred since"), ("since=2h&until=soon", "Until")):
+    for times, title in (
+        ("since=soon", "Deferred since"),
+        ("since=2h&until=soon", "Until"),
+        ("ended_since=soon", "Ended since"),
+        ("since=2h&ended_until=soon", "Ended until"),
+    ):
         status, _, text = web.ask(f"/jobs.json?{times}")
         assert status == 400 and json.loads(text)["error"] == (
             f"{title}: 'soon' is not a time; hint: write a time such as 2026-01-31 14:30, or how long ago, such as 2h"

@@ -164,6 +164,26 @@ def test_a_viewer_sees_no_params_errors_and_results_and_a_reader_none_of_functio
     assert done
 
 
+def test_jobs_are_found_and_retried_by_the_time_they_ended(web, db):
+    jobs = [db.defer("noop") for _ in range(4)]
+    for job, day in zip(jobs, (1, 2, 2)):
+        db.sql("delete from deferred.__deferred_hot where id = %s", job)
+        db.sql(
+            "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at) "
+            "values (%s, 1, 'failed', true, %s)",
+            job,
+            f"2026-03-0{day} 12:00",
+        )
+    day = "ended_since=2026-03-02&ended_until=2026-03-03"
+    assert [j["id"] for j in web.json(f"/jobs.json?state=dead&{day}")["jobs"]] == jobs[2:0:-1]
+    for state in ("", "&state=ready"):
+        status, _, text = web.ask(f"/jobs?{day}{state}")
+        assert status == 400 and "need a state: done, dead, cancelled or expired" in text
+    link = html.unescape(re.search(r'href="(/jobs/all\?[^"]*)">retry<', web.page(f"/jobs?state=dead&{day}"))[1])
+    assert "ended_since=2026-03-02+00" in link or "ended_since=2026-03-02%2000" in link
+    assert "<dt>Ended since</dt>" in web.page(link) and web.json(link.replace("/all?", "/all.json?"))["jobs"] == 2
+
+
 def test_jobs_are_found_and_paged_by_all_that_is_offered(web, db):
     with db.connect() as c, c.cursor() as cursor:
         cursor.execute(

@@ -155,6 +155,9 @@ static int cmd_ls_run(struct cli *cli, int argc, char **argv)
 	if (filter.jobs.running && (filter.jobs.after || filter.given > !!filter.jobs.queue + !!filter.jobs.fn))
 		return cli_misuse(cli, "use only --queue, --fn and --limit with --running",
 				  "option '--running' contradicts the other filters");
+	if (store_admin_lacks_end(&filter.jobs))
+		return cli_misuse(cli, "use --state with " STORE_ADMIN_END_STATES,
+				  "option '--ended-since' or '--ended-until' needs a state in which jobs have ended");
 	filter.jobs.limit = (int)limit + 1;
 	if ((rc = cli_connect(cli, true)) != 0 || (rc = filter_times(cli, &filter)) != 0)
 		return rc;

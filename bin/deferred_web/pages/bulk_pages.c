@@ -85,7 +85,8 @@ static int some_jobs(struct web_request *r, const struct search *s, const char *
 
 	return web_act_some_exec(r->pg, verb, f->state, f->queue, f->fn, f->label, f->key, f->rule, f->by, f->since,
 				 f->until, f->tags_len > 0 ? f->tags : NULL, f->tags_len, after, dry,
-				 dry ? "" : page_actor(r), dry ? NULL : page_address(r), f->error, res, err);
+				 dry ? "" : page_actor(r), dry ? NULL : page_address(r), f->error, f->ended_since,
+				 f->ended_until, res, err);
 }
 
 static void show_filter(struct web_request *r, const struct search *s)
@@ -100,7 +101,9 @@ static void show_filter(struct web_request *r, const struct search *s)
 					 { "Rule", f->rule },
 					 { "By", f->by },
 					 { "Deferred since", f->since },
-					 { "Until", f->until } };
+					 { "Until", f->until },
+					 { "Ended since", f->ended_since },
+					 { "Ended until", f->ended_until } };
 	struct buf *b = &r->reply.body;
 
 	html_raw(b, "<dl class=\"facts\">");

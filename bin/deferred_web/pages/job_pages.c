@@ -86,6 +86,8 @@ static bool is_allowed(struct web_request *r, const struct search *s)
 			    "A state cannot be searched together with a part of a label, an outcome, an error or "
 			    "params. Leave the state out, or say label:\"the whole label\", "
 			    "key:, tag:, queue: or fn:.");
+	else if (store_admin_lacks_end(&s->filter))
+		page_refuse(r, 400, "Times of the end need a state: " STORE_ADMIN_END_STATES ".");
 	else if (s->too_many)
 		page_refuse(r, 400, "A search may have 32 tags, and 16 keys in a path of params.");
 	else if (s->more.path_len > 0 && !r->me.reader)

@@ -119,38 +119,38 @@ static void read_terms(struct web_request *r, struct search *s, const char *q)
 	buf_clear(&label);
 }
 
+static const char *const times[] = { "since", "until", "ended_since", "ended_until" };
+#define TIMES (sizeof(times) / sizeof(times[0]))
+
 /* "2h" is that long ago. The database reads other times. */
 static int read_times(struct web_request *r, struct search *s, struct deferred_error *err)
 {
-	const char *text[2] = { page_query(r, "since"), page_query(r, "until") };
-	struct deferred_error ignored = { 0 };
-	struct pg_result *res = NULL;
-	int64_t ms[2] = { -1, -1 };
-	int rc;
+	static const char *const titles[TIMES] = { "Deferred since", "Until", "Ended since", "Ended until" };
+	const char **to[TIMES] = { &s->filter.since, &s->filter.until, &s->filter.ended_since, &s->filter.ended_until };
+	int rc = 0;
 
-	if (!text[0] && !text[1])
-		return 0;
-	for (int i = 0; i < 2; i++)
-		if (text[i] && config_parse_ms(text[i], &ms[i], &ignored) == 0)
-			text[i] = NULL;
-		else
-			ms[i] = -1;
-	rc = store_admin_times(r->pg, text, ms, &res, err);
-	if (rc < 0 && strncmp(err->sqlstate, "2200", 4) == 0) {
-		int wrong = text[1] && (!text[0] || strstr(err->message, text[1])) ? 1 : 0;
+	for (size_t i = 0; i < TIMES && rc == 0; i++) {
+		const char *text = page_query(r, times[i]);
+		struct deferred_error ignored = { 0 };
+		struct pg_result *res = NULL;
+		int64_t ms;
+		bool ago;
 
-		snprintf(err->message, sizeof(err->message), "%s: '%.200s' is not a time",
-			 wrong ? "Until" : "Deferred since", text[wrong]);
-		snprintf(err->hint, sizeof(err->hint),
-			 "write a time such as 2026-01-31 14:30, or how long ago, such as 2h");
+		if (!text)
+			continue;
+		ago = config_parse_ms(text, &ms, &ignored) == 0;
+		rc = admin_time_exec(r->pg, ago ? NULL : text, ago ? &ms : NULL, &res, err);
+		if (rc == 0) {
+			const char *time = admin_time_row(res, 0).time;
+
+			*to[i] = arena_copy(&r->arena, time, strlen(time));
+		} else if (strncmp(err->sqlstate, "2200", 4) == 0) {
+			snprintf(err->message, sizeof(err->message), "%s: '%.200s' is not a time", titles[i], text);
+			snprintf(err->hint, sizeof(err->hint),
+				 "write a time such as 2026-01-31 14:30, or how long ago, such as 2h");
+		}
+		pg_result_free(res);
 	}
-	if (rc == 0) {
-		struct admin_times_row times = admin_times_row(res, 0);
-
-		s->filter.since = times.since ? arena_copy(&r->arena, times.since, strlen(times.since)) : NULL;
-		s->filter.until = times.until ? arena_copy(&r->arena, times.until, strlen(times.until)) : NULL;
-	}
-	pg_result_free(res);
 	return rc;
 }
 
@@ -213,6 +213,8 @@ void search_form(struct web_request *r, const struct search *s)
 	select_box(r, "outcome", "Last outcome", outcomes, s->more.outcome);
 	text_box(r, "since", "Deferred since", page_query(r, "since"), "2h, yesterday");
 	text_box(r, "until", "Until", page_query(r, "until"), "now");
+	text_box(r, "ended_since", "Ended since", page_query(r, "ended_since"), "2h, yesterday");
+	text_box(r, "ended_until", "Ended until", page_query(r, "ended_until"), "now");
 	html_raw(&r->reply.body,
 		 "<button>Find</button><p class=\"hint whole\">Words match a part of the label. Other forms: "
 		 "<code>label:\"all words\"</code> <code>tag:</code> <code>key:</code> <code>by:</code> "
@@ -250,16 +252,16 @@ bool search_has_index(const struct search *s)
 
 void search_query(struct web_request *r, const struct search *s, bool fixed)
 {
-	static const char *const names[] = { "q", "state", "queue", "fn", "outcome", "error", "since", "until" };
+	static const char *const names[] = { "q", "state", "queue", "fn", "outcome", "error" };
+	const char *const meant[TIMES] = { s->filter.since, s->filter.until, s->filter.ended_since,
+					   s->filter.ended_until };
+	const size_t others = sizeof(names) / sizeof(names[0]);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *value = page_query(r, names[i]);
+	for (size_t i = 0; i < others + TIMES; i++) {
+		const char *name = i < others ? names[i] : times[i - others];
+		const char *value = fixed && i >= others ? meant[i - others] : page_query(r, name);
 
-		if (fixed && strcmp(names[i], "since") == 0)
-			value = s->filter.since;
-		if (fixed && strcmp(names[i], "until") == 0)
-			value = s->filter.until;
 		if (value)
-			html_printf(&r->reply.body, "%s=%s&amp;", names[i], page_url(r, value));
+			html_printf(&r->reply.body, "%s=%s&amp;", name, page_url(r, value));
 	}
 }

@@ -24,4 +24,4 @@ begin
     return v_lo;
 end
 $$;
-grant execute on function deferred.__fold_id to deferred_viewer;
+grant execute on function deferred.__fold_id to deferred_worker, deferred_viewer;

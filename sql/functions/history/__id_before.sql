@@ -7,4 +7,4 @@ as $$
                  case when until is not null
                       then deferred.__fold_id(0, until + interval '1 minute') + 1 end)
 $$;
-grant execute on function deferred.__id_before to deferred_viewer;
+grant execute on function deferred.__id_before to deferred_worker, deferred_viewer;

@@ -2,12 +2,11 @@
 -- of the next 5,000 jobs.
 --
 -- The filter is an object with texts fn, queue, label, key, rule and by (the role that deferred
--- it). It has bounds of created_at, since and until, and a list tags. Each may be absent or null:
--- any. A job matches if it has all tags. The member error is the kind of its last error, as of
--- __error_kind(). A job that has not ended has no such kind.
--- The object `at` says where the search is. Null: at its beginning. The caller passes back the
--- object `after`. Null: that was all.
---
+-- it). It has bounds of created_at, since and until, and of the time a job ended, ended_since and
+-- ended_until. It has a list tags. Each may be absent or null: any. A job matches if it has all
+-- tags. The member error is the kind of its last error: __error_kind(). A job that has not ended
+-- has no such kind and no such time. The object `at` says where the search is. Null: at its
+-- beginning. The caller passes back the object `after`. Null: that was all.
 -- A search ends at the last id drawn when it began, and at the time it began. So a job that fails
 -- again meanwhile is not met a second time.
 -- Jobs that have ended are met in the order of their ends, then the others in the order of their
@@ -32,15 +31,18 @@ declare
     v_few   bigint[];
     v_since timestamptz := (filter->>'since')::timestamptz;
     v_until timestamptz := (filter->>'until')::timestamptz;
+    v_ended_since timestamptz := (filter->>'ended_since')::timestamptz;
+    v_ended_until timestamptz := (filter->>'ended_until')::timestamptz;
     v_ended boolean := states && '{dead,cancelled,expired}';
     v_hot   boolean := coalesce((at->>'hot')::boolean, not v_ended);
     v_id    bigint := coalesce((at->>'id')::bigint, 0);
     -- a job ends after it was created
-    v_time  timestamptz := coalesce((at->>'time')::timestamptz, v_since - interval '1 minute',
-                                    '-infinity');
+    v_time  timestamptz := coalesce((at->>'time')::timestamptz, greatest(
+        v_since - interval '1 minute', v_ended_since), '-infinity');
     v_last_id   bigint := coalesce((at->>'last_id')::bigint,
                                    (select s.last_value from deferred.__deferred_id_seq s));
-    v_last_time timestamptz := coalesce((at->>'last_time')::timestamptz, clock_timestamp());
+    v_last_time timestamptz := least(coalesce((at->>'last_time')::timestamptz, clock_timestamp()),
+                                     v_ended_until - interval '1 us');
     v_more  boolean;
 begin
     if not v_many then
@@ -57,8 +59,8 @@ begin
          order by l.finished_at, l.job_id limit c_look)
         union all
         (select h.id, null, null from deferred.__deferred_hot h
-         where v_hot and v_error is null and h.id > v_id and h.id <= v_last_id
-           and (v_many or h.id = any (v_few))
+         where v_hot and v_error is null and coalesce(v_ended_since, v_ended_until) is null
+           and h.id > v_id and h.id <= v_last_id and (v_many or h.id = any (v_few))
          order by h.id limit c_look)),
     found as materialized (
         select w.id, w.finished_at

@@ -1,9 +1,10 @@
 -- admin_cancel_some: cancel the next 1,000 jobs that fit a filter, in one transaction.
 -- params: state text, queue text, fn text, label text, key text, rule text, created_by text,
---   since text, until text, tags text[], after text, dry int4, user text
+--   since text, until text, tags text[], after text, dry int4, user text,
+--   ended_since text, ended_until text
 -- returns: done int8, refused int8, why text, after text?, noted bool
--- $1 ready, delayed or claimed. $1 to $10 NULL: any. $11 NULL: from the beginning. $12 1: only
---   count.
+-- $1 ready, delayed or claimed. $1 to $10, $14, $15 NULL: any. $11 NULL: from the beginning.
+-- $12 1: only count.
 -- Rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
 --   all.
 -- Locks: the hot rows of these jobs. Index: __deferred_tags, __deferred_log_ended, primary key of
@@ -17,6 +18,7 @@ select s.done, s.refused, s.why, s.after::text,
 from (select json_build_object('state', $1::text, 'queue', $2::text, 'fn', $3::text, 'label',
                                $4::text, 'key', $5::text, 'rule', $6::text, 'by', $7::text, 'since',
                                $8::text,
-                               'until', $9::text, 'tags', $10::text[]) as filter offset 0) f
+                               'until', $9::text, 'tags', $10::text[], 'ended_since', $14::text,
+                               'ended_until', $15::text) as filter offset 0) f
 cross join lateral deferred.__cancel_some($1::text, f.filter, $11::text::json, $12::int4 = 1,
                                           1000) s

@@ -1,7 +1,8 @@
 -- admin_ls_ended: jobs that ended without success and have not been retried, newest first; looks at
 -- the newest 10,000 ends only.
 -- params: queue text, fn text, state text, rows_max int4, after int8?, label text, key text,
---   rule text, created_by text, since text, until text, tags text[], index_label text
+--   rule text, created_by text, since text, until text, tags text[], index_label text,
+--   ended_since text, ended_until text
 -- returns: as admin_ls_done
 -- $3 dead, cancelled or expired. The other parameters are those of admin_ls_done.
 -- Rows: the columns of admin_ls_hot; the seconds are those since the job ended, negative.
@@ -20,6 +21,8 @@ from (select x.job_id, x.finished_at, row_number() over (order by x.finished_at 
             from deferred.__deferred_log y
                 where y.job_id = $5 and y.final and y.outcome <> 'ok' order by y.finished_at desc
                 limit 1), $5))
+        and ($14::text is null or x.finished_at >= $14::timestamptz)
+        and ($15::text is null or x.finished_at < $15::timestamptz)
         and ($12::text[] is null
              or x.job_id = any (array(select d.id from deferred.__deferred d where d.tags @> $12)))
         and ($13::text is null or x.job_id = any (array(select d.id from deferred.__deferred d

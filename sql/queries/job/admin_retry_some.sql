@@ -1,9 +1,12 @@
 -- admin_retry_some: retry the next 1,000 jobs that fit a filter, in one transaction.
 -- params: state text, queue text, fn text, label text, key text, rule text, created_by text,
---   since text, until text, tags text[], after text, dry int4, error text, user text
+--   since text, until text, tags text[], after text, dry int4, error text, user text,
+--   ended_since text, ended_until text
 -- returns: as admin_cancel_some
 -- $1 dead, cancelled, expired or delayed; NULL: dead or delayed.
--- $2 to $10, $13 NULL: any. $11 NULL: from the beginning. $12 1: only count.
+-- $2 to $10, $13, $15, $16 NULL: any.
+-- $11   NULL: from the beginning.
+-- $12   1: only count.
 -- $13   first line of its error, numbers as #.
 -- Rows: one row: jobs done, jobs refused, why the first of them was, where to go on; NULL: that was
 --   all.
@@ -19,5 +22,6 @@ from (select json_build_object('state', $1::text, 'queue', $2::text, 'fn', $3::t
                                $4::text, 'key', $5::text, 'rule', $6::text, 'by', $7::text, 'since',
                                $8::text,
                                'until', $9::text, 'tags', $10::text[], 'error',
-                               $13::text) as filter offset 0) f
+                               $13::text, 'ended_since', $15::text, 'ended_until',
+                               $16::text) as filter offset 0) f
 cross join lateral deferred.__retry_some($1::text, f.filter, $11::text::json, $12::int4 = 1, 1000) s
