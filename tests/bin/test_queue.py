@@ -545,6 +545,29 @@ def test_what_only_the_server_can_refuse_quotes_the_input(db):
     assert setting(db, "paused") is False
 
 
+def test_all_queues_are_paused_and_resumed(db):
+    """A pause until a time becomes one without an end. What is paused already keeps who paused it."""
+    for name in ("a", "b", "c", "gone"):
+        queue(db, "set", name, "--create")
+    queue(db, "rm", "gone")
+    queue(db, "pause", "b")
+    since = setting(db, "paused_at", "b")
+    queue(db, "set", "c", "--paused-until", db.one("select (now() + interval '1 h')::text"))
+    assert queue(db, "pause", "--all") == "a paused\nc paused\ndefault paused\n"
+    left = "select name, paused, paused_until from deferred.__deferred_queue where removed_at is null order by name"
+    assert db.sql(left) == [(name, True, None) for name in ("a", "b", "c", "default")]
+    assert setting(db, "paused_at", "b") == since
+    job = db.defer("noop")
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.log(job) == []
+    assert queue(db, "pause", "--all") == "" and queue(db, "pause", "--all", "--json") == "[]\n"
+    assert queue(db, "resume", "--all") == "a resumed\nb resumed\nc resumed\ndefault resumed\n"
+    assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
+    assert db.log(job) == [(1, "ok")]
+    assert db.one("select count(*) from deferred.__action where verb = 'resume'") == 4
+    fails(db.run(["deferred", "queue", "pause", "a", "--all"]), USAGE, "queue 'a' contradicts option '--all'")
+
+
 def test_a_pause_ends_at_its_time(db):
     queue(db, "set", "q", "--create", "--paused-until", db.one("select (now() + interval '1 h')::text"))
     assert "until 2" in queue(db, "ls", "q")

@@ -157,7 +157,8 @@ static int cmd_queue_set(struct cli *cli, const char *queue, const struct settin
 	return cli->json ? cmd_queue_ls(cli, queue) : EX_OK;
 }
 
-static int set_paused(struct cli *cli, char **queues, int n, bool paused)
+/* All of them in one transaction. */
+static int set_paused(struct cli *cli, const char *const *queues, int n, bool paused)
 {
 	static const char *const name[] = { "paused" }, *const value[] = { "true" }, *const none[] = { NULL };
 	struct deferred_error err = { 0 };
@@ -178,6 +179,32 @@ static int set_paused(struct cli *cli, char **queues, int n, bool paused)
 	if (cli->json)
 		puts("]");
 	return EX_OK;
+}
+
+/* All queues, except those that are in that state already. A pause until a time is not what was asked for. */
+static int set_all_paused(struct cli *cli, bool paused)
+{
+	struct deferred_error err = { 0 };
+	const char **queues = NULL;
+	struct pg_result *res;
+	int n = 0, rc;
+
+	if (admin_queue_ls_exec(cli->pg, NULL, &res, &err) < 0)
+		return cli_fail(cli, &err);
+	queues = calloc(pg_rows(res) + 1, sizeof(*queues));
+	for (size_t i = 0; queues && i < pg_rows(res); i++) {
+		struct admin_queue_ls_row r = admin_queue_ls_row(res, i);
+
+		if (r.paused != paused || (paused && r.paused_until))
+			queues[n++] = r.name;
+	}
+	if (queues)
+		rc = set_paused(cli, queues, n, paused);
+	else
+		rc = cli_fail(cli, (error_set(&err, DEFERRED_ENOMEM, "queue", "out of memory"), &err));
+	free(queues);
+	pg_result_free(res);
+	return rc;
 }
 
 /* ---- clear, rm */
@@ -230,7 +257,7 @@ static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes
 
 /* ---- the command */
 
-enum { OPT_CREATE = 1, OPT_YES = 2, OPT_FORCE = 4 };
+enum { OPT_CREATE = 1, OPT_YES = 2, OPT_FORCE = 4, OPT_ALL = 8 };
 
 /* Options and queues of a word. */
 struct line {
@@ -251,7 +278,7 @@ static bool queue_read_line(struct cli *cli, int argc, char **argv, const struct
 			*rc = EX_OK;
 		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
 			return false;
-		if (c <= OPT_FORCE)
+		if (c <= OPT_ALL)
 			line->given |= c;
 		else if (!settings_read(&line->settings, cli, SETTINGS_QUEUE, c, optarg))
 			return false;
@@ -298,12 +325,25 @@ static int queue_set(struct cli *cli, int argc, char **argv)
 
 static int queue_pause(struct cli *cli, int argc, char **argv)
 {
-	struct line line = { .names = "QUEUE..." };
+	static const struct program_option options[] = {
+		{ "all", NULL, "all queues", OPT_ALL },
+		{ 0 },
+	};
+	struct line line = { .names = "[QUEUE...]" };
+	bool paused = argv[0][0] == 'p';
 	int rc;
 
-	if (!queue_read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+	if (!queue_read_line(cli, argc, argv, options, &line, &rc))
 		return rc;
-	return set_paused(cli, argv + optind, argc - optind, argv[0][0] == 'p');
+	if ((line.given & OPT_ALL) != 0 && optind < argc)
+		return cli_misuse(cli, "name queues, or leave them out", "queue '%.64s' contradicts option '--all'",
+				  argv[optind]);
+	if (!line.given && optind == argc)
+		return cli_misuse(cli, "name a queue, or use --all", "argument QUEUE is missing");
+	if ((rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return line.given ? set_all_paused(cli, paused)
+			  : set_paused(cli, (const char *const *)argv + optind, argc - optind, paused);
 }
 
 static int queue_clear(struct cli *cli, int argc, char **argv)
@@ -355,6 +395,7 @@ const struct cmd cmd_queue = {
 	"ls [QUEUE]\n"
 	"set QUEUE OPTION...\n"
 	"pause|resume QUEUE...\n"
+	"pause|resume --all\n"
 	"clear QUEUE [--yes]\n"
 	"rm QUEUE [--force]",
 	"set, pause and clear queues",
