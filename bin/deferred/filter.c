@@ -142,7 +142,7 @@ static void filter_tell_refused(const struct store_admin_bulk *bulk)
 		bulk->refused, plural(bulk->refused), bulk->why);
 }
 
-static int run_bulk(struct cli *cli, struct filter *filter, const char *done, enum store_admin_verb verb, bool dry)
+int filter_run_bulk(struct cli *cli, struct filter *filter, const char *done, enum store_admin_verb verb, bool dry)
 {
 	struct store_admin_bulk bulk = { 0 };
 	struct deferred_error err = { 0 };
@@ -190,7 +190,7 @@ int filter_run(struct cli *cli, int argc, char **argv, const struct program_opti
 		return cli_misuse(cli, "give either ids or a filter", "argument '%.64s' contradicts the filter",
 				  argv[optind]);
 	if (filter.given > 0)
-		return run_bulk(cli, &filter, done, verb, dry);
+		return filter_run_bulk(cli, &filter, done, verb, dry);
 	if (dry)
 		return cli_misuse(cli, "give a filter, such as --fn send_mail", "option '--dry-run' needs a filter");
 	return cli_each_id(cli, argc, argv, done, one);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * filter - the options by which ls, cancel and retry choose jobs. Order of calls: filter_option() for each of
+ * filter - the options by which ls, cancel, retry and update choose jobs. Order of calls: filter_option() for each of
  * FILTER_OPTIONS, cli_connect(), filter_times(), then the statements of store/admin.h with filter.by.
  */
 #ifndef FILTER_H
@@ -62,6 +62,9 @@ bool filter_option(const struct cli *cli, struct filter *filter, int code, const
 
 /* Set the times of jobs by the clock of the database, once for all statements. Returns 0 or the exit code. */
 int filter_times(const struct cli *cli, struct filter *filter);
+
+/* Do it to the jobs of the filter. `done` is as for cli_each_id(). Returns the exit code. */
+int filter_run_bulk(struct cli *cli, struct filter *filter, const char *done, enum store_admin_verb verb, bool dry);
 
 /* Cancel or retry, of ids or by a filter. The options are the table of the command.
  * The word `done` is as for cli_each_id(). The list of states ends with NULL. */

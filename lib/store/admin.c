@@ -115,6 +115,14 @@ int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
 	return rc == 0 && !r.retried ? error_not_there(err, "job", id) : rc;
 }
 
+int store_admin_update(struct pg *pg, int64_t id, const char *changes, struct deferred_error *err)
+{
+	struct admin_update_row r;
+	int rc = admin_update_one(pg, id, changes, store_admin_user(), &r, err);
+
+	return rc == 0 && !r.changed ? error_not_there(err, "job", id) : rc;
+}
+
 int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg_result **res,
 			  struct deferred_error *err)
 {
@@ -129,6 +137,8 @@ int store_admin_add_lines(struct pg *pg, const char *json, size_t len, struct pg
 static int some(struct pg *pg, enum store_admin_verb verb, const struct store_admin_filter *filter, bool dry,
 		const char *at, struct pg_result **res, struct deferred_error *err)
 {
+	static const struct sql_statement *const statements[] = { &sql_admin_cancel_some, &sql_admin_retry_some,
+								  &sql_admin_update_some };
 	struct deferred_error why;
 	int rc, tries = 0;
 
@@ -143,11 +153,11 @@ static int some(struct pg *pg, enum store_admin_verb verb, const struct store_ad
 		arg_rest(&args, filter);
 		pg_arg_text(&args, at);
 		pg_arg_int4(&args, dry);
-		if (verb == STORE_ADMIN_RETRY)
-			pg_arg_text(&args, filter->error);
+		if (verb != STORE_ADMIN_CANCEL)
+			pg_arg_text(&args, verb == STORE_ADMIN_RETRY ? filter->error : filter->changes);
 		arg_user(&args);
-		rc = exec(pg, verb == STORE_ADMIN_CANCEL ? &sql_admin_cancel_some : &sql_admin_retry_some, &args, res,
-			  &why);
+		arg_ended(&args, filter);
+		rc = exec(pg, statements[verb], &args, res, &why);
 	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
 	if (rc < 0 && err)
 		*err = why;

@@ -30,6 +30,7 @@ struct store_admin_filter {
 	bool label_index;          /* there is one of labels: index_usable.sql */
 	const char *const *tags;   /* all of which it has */
 	size_t tags_len;           /* 0: any */
+	const char *changes;       /* as deferred.update() takes them; for an update only */
 	const char *error;         /* first line of what the last attempt said, numbers as #; for a retry only */
 	const char *since, *until; /* timestamps of the database, of when they were deferred */
 	const char *ended_since, *ended_until; /* the same, of when they ended */
@@ -58,12 +59,15 @@ int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err);
 /* Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_retry.sql. */
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
 
+/* changes: JSON. Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_update.sql. */
+int store_admin_update(struct pg *pg, int64_t id, const char *changes, struct deferred_error *err);
+
 /*
- * Cancel or retry the matching jobs, 1,000 in a transaction, until *stop, the end, or limit_ms if it is not 0. With
- * dry, count them, up to STORE_ADMIN_COUNT_MAX. The result *bulk is valid after a failure too. Source:
- * admin_cancel_some.sql, admin_retry_some.sql.
+ * Cancel, retry or update the matching jobs, 1,000 in a transaction, until *stop, the end, or limit_ms if it is not 0.
+ * With dry, count them, up to STORE_ADMIN_COUNT_MAX. The result *bulk is valid after a failure too. Source:
+ * admin_cancel_some.sql, admin_retry_some.sql, admin_update_some.sql.
  */
-enum store_admin_verb { STORE_ADMIN_CANCEL, STORE_ADMIN_RETRY };
+enum store_admin_verb { STORE_ADMIN_CANCEL, STORE_ADMIN_RETRY, STORE_ADMIN_UPDATE };
 struct store_admin_bulk {
 	int64_t done, refused;
 	char why[512]; /* the first was refused */

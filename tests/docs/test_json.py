@@ -151,6 +151,8 @@ CASES = {
     "flow retry": ["flow retry {flow}"],
     "cancel": ["cancel {delayed}", "cancel --fn strange"],
     "retry": ["retry {dead}", "retry --fn fail"],
+    "update": ["update {dead} --priority 1", "update --fn fail --priority 2"],
+    "update --dry-run": ["update --dry-run --fn fail --priority 2"],
     "function rm": ["function rm noop"],
     "queue clear": ["queue clear limited --yes"],
     "queue rm": ["queue rm limited"],

@@ -1,7 +1,7 @@
 """The claim as a whole under random events, with a printed seed: many workers
 (tests/harness/claim_call: the store's own cycles, without runners), producers whose transactions
-stay open, roll back to savepoints or are prepared, operators who cancel, lock and retry, kills of
-workers and sessions at any moment, and immediate stops of the server.
+stay open, roll back to savepoints or are prepared, operators who cancel, lock, change and retry,
+kills of workers and sessions at any moment, and immediate stops of the server.
 
 tests/model explores every interleaving of a small model of the claim. This is the other half: the
 real statements, in as many orders as there is time for, held against what a worker may conclude
@@ -170,7 +170,7 @@ class World:
             self.count("locked")
 
     def do_something(self):
-        what = self.rng.choice(["cancel", "lock", "lock", "unlock", "unlock", "retry", "repair"])
+        what = self.rng.choice(["cancel", "lock", "lock", "unlock", "unlock", "retry", "repair", "update"])
         if what == "cancel" and self.rng.random() < 0.3:
             for job in self.some_hot()[:2]:
                 self.touched.add(job)
@@ -196,6 +196,14 @@ class World:
                     self.count("retried before")
         elif what == "repair":
             self.db.sql("select deferred.__repair()")
+        elif what == "update":
+            for job in self.some_hot()[:2]:
+                changes = [{"params": [1]}, {"priority": 3}, {"queue": self.rng.choice(QUEUES)}, {"delay": "0"}]
+                try:
+                    self.db.sql("select deferred.update(%s, %s)", job, json.dumps(self.rng.choice(changes)))
+                    self.count("updated")
+                except psycopg2.errors.ObjectInUse:
+                    self.count("claimed or ended before")
 
     # ---- workers
 

@@ -1,0 +1,11 @@
+-- admin_update: change a job that has not been claimed.
+-- params: job int8, changes text, user text
+-- returns: changed bool
+-- $2 JSON, as deferred.update() takes it.
+-- Rows: one row: false if the job is unknown or belongs to another role
+-- Locks: the hot row. Index: primary keys of __deferred and __deferred_hot
+select case when u.done then deferred.__act_note($3::text || ': deferred update', 'update',
+                                                 job => $1,
+                                                 settings => deferred.__update_noted($2::json))
+            else false end as changed
+from (select deferred.update($1::int8, $2::text::json) as done offset 0) u
