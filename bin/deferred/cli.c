@@ -274,6 +274,22 @@ void cli_help(const struct cmd *cmd)
 	printf("\nSee deferred-%s(1).\n", cmd->name);
 }
 
+int cli_open(struct cli *cli, struct deferred_error *err)
+{
+	int rc;
+
+	pg_close(cli->pg);
+	cli->pg = NULL;
+	rc = pg_open(&cli->pg, cli_conninfo(cli), "deferred", err);
+	if (rc < 0)
+		return rc;
+	/* Few statements are sent twice, and the query of a rule may have taken the name of one. */
+	pg_set_unnamed(cli->pg);
+	pg_set_transactions(cli->pg);
+	cli_set_limits(cli, false);
+	return pg_pin(cli->pg, err);
+}
+
 int cli_connect(struct cli *cli, bool check_schema)
 {
 	struct deferred_error err = { 0 };
@@ -283,13 +299,7 @@ int cli_connect(struct cli *cli, bool check_schema)
 		rc = cli_choose_shard(cli);
 	if (rc != 0)
 		return rc;
-	if (pg_open(&cli->pg, cli_conninfo(cli), "deferred", &err) < 0)
-		return cli_fail(cli, &err);
-	/* Few statements are sent twice, and the query of a rule may have taken the name of one. */
-	pg_set_unnamed(cli->pg);
-	pg_set_transactions(cli->pg);
-	cli_set_limits(cli, false);
-	if (pg_pin(cli->pg, &err) < 0)
+	if (cli_open(cli, &err) < 0)
 		return cli_fail(cli, &err);
 	if (!check_schema)
 		return 0;

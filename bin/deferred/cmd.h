@@ -60,7 +60,7 @@ struct cmd {
 
 extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_flow, cmd_fold,
 	cmd_function, cmd_functions, cmd_graph, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge, cmd_queue,
-	cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_update,
+	cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_update, cmd_wait,
 	cmd_why, cmd_schedule, cmd_shard;
 
 /* The results of cli_getopt() besides the codes of the command's own options. */
@@ -151,6 +151,9 @@ int cli_config(struct cli *cli);
 
 /* The connection in cli->pg. check_schema: refuse a schema this program does not know. Returns as cli_config(). */
 int cli_connect(struct cli *cli, bool check_schema);
+
+/* The same without settings and checks, instead of the connection that there is. An error is not reported. */
+int cli_open(struct cli *cli, struct deferred_error *err);
 
 /*
  * Warns on stderr when workers are known and none of them offers the function. Call it after cli_connect(). A role that

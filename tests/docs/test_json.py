@@ -144,6 +144,7 @@ CASES = {
     "status": ["status"],
     "status --check": ["status --check"],
     "top": ["top"],
+    "wait": ["wait {dead}"],
     "why": ["why"],
     # These end what others show.
     "flow release": ["flow release {child}"],
