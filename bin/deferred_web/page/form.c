@@ -126,10 +126,13 @@ static void form_markup(struct web_request *r, const struct form *f)
 	if (f->len > f->shown)
 		html_raw(b, "</div></details>");
 	/* A browser drops a line break that comes first. */
-	html_raw(b, "<label class=\"whole\">Params (JSON) "
-		    "<textarea name=\"params\" rows=\"10\" maxlength=\"65536\" spellcheck=\"false\">\n");
-	html_field(b, form_params(r, f));
-	html_printf(b, "</textarea></label><button>%s</button></form>", f->button);
+	if (!f->no_params) {
+		html_raw(b, "<label class=\"whole\">Params (JSON) "
+			    "<textarea name=\"params\" rows=\"10\" maxlength=\"65536\" spellcheck=\"false\">\n");
+		html_field(b, form_params(r, f));
+		html_raw(b, "</textarea></label>");
+	}
+	html_printf(b, "<button>%s</button></form>", f->button);
 }
 
 int form_page(struct web_request *r, const struct form *f, const char *kind, const char *title, const char *refused,

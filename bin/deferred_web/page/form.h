@@ -25,7 +25,8 @@ struct form {
 	const struct form_field *fields;
 	size_t len, shown;           /* the fields behind the first `shown` are folded away */
 	size_t first;                /* the first field that is an option */
-	const struct pg_result *was; /* rows of web_schedule_form.sql, to begin with; NULL: none */
+	bool no_params;              /* they are not shown to the visitor */
+	const struct pg_result *was; /* rows of web_schedule_form.sql or web_job_form.sql, to begin with; NULL: none */
 };
 
 /* The text in a field, as it was typed. When the form is opened, it comes from f->was or the query. NULL: empty. */

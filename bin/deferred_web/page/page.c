@@ -28,6 +28,11 @@ const char *page_field(struct web_request *r, const char *name)
 	return value && *value ? value : NULL;
 }
 
+bool page_has_field(struct web_request *r, const char *name)
+{
+	return guard_field(&r->arena, r->http.body, r->http.body_len, name) != NULL;
+}
+
 static bool read_number(const char *text, int64_t *number)
 {
 	bool is_number = !text || (strlen(text) <= 18 && !text[strspn(text, "0123456789")]);

@@ -45,6 +45,7 @@ const char *page_query(struct web_request *r, const char *name);
 bool page_query_number(struct web_request *r, const char *name, int64_t *number);
 /* The same of the form that an action came with. A number that cannot be read is 0. */
 const char *page_field(struct web_request *r, const char *name);
+bool page_has_field(struct web_request *r, const char *name); /* it was sent, empty or not */
 int64_t page_field_number(struct web_request *r, const char *name);
 
 /* html_url() with the arena of the request. */

@@ -101,6 +101,7 @@ void pages_outcome(struct web_request *r)
 		{ "/", "run", "The job is ready now." },
 		{ "/", "cancel", "The job was cancelled." },
 		{ "/", "defer", "The job is deferred." },
+		{ "/jobs/", "update", "The job was changed." },
 		{ "/", "pause", "The queue is paused. Running jobs finish, and workers start no others." },
 		{ "/", "resume", "The queue is active again." },
 		{ "/", "set", "The settings are saved." },

@@ -130,9 +130,9 @@ int pages_jobs(struct web_request *r, struct deferred_error *err)
 
 /* ---- one job ---------------------------------------------------------------------------------- */
 
-/* May the visitor see its params, errors and results? Jobs that the system deferred, for a dead job or as an alert,
- * have params and errors of other functions in their params. */
-static bool may_see_params(struct web_request *r, const char *fn, const char *by)
+/* Jobs that the system deferred, for a dead job or as an alert, have params and errors of other functions in their
+ * params. */
+bool pages_may_see_params(struct web_request *r, const char *fn, const char *by)
 {
 	size_t len;
 	const char **hidden = page_hidden_functions(r, &len);
@@ -191,6 +191,8 @@ static void show_job_buttons(struct web_request *r, const struct web_job_row *jo
 	if (!*job->finished)
 		page_button(r, arena_printf(&r->arena, "%s/cancel", place), "Cancel",
 			    "Cancel this job? A running attempt is terminated.");
+	if (!*job->finished && strcmp(state, "claimed") != 0 && page_may_act(r) && !r->json)
+		html_printf(&r->reply.body, "<a class=\"button\" href=\"%s/edit\">Edit</a>", place);
 }
 
 /* Params, indented for people. jsonb would change the order of keys and drop repeated ones. A double would drop the
@@ -329,7 +331,7 @@ static int show_attempts(struct web_request *r, bool may_see, struct deferred_er
 static int show_job(struct web_request *r, const struct pg_result *res, struct deferred_error *err)
 {
 	struct web_job_row job = web_job_row(res, 0);
-	bool may_see = may_see_params(r, job.fn, job.created_by);
+	bool may_see = pages_may_see_params(r, job.fn, job.created_by);
 	struct buf *b = &r->reply.body;
 	int rc;
 
@@ -357,6 +359,11 @@ static int show_job(struct web_request *r, const struct pg_result *res, struct d
 	return rc == 0 ? pages_actions(r, &(struct pages_target){ .job = r->number }, err) : rc;
 }
 
+void pages_refuse_job(struct web_request *r)
+{
+	page_refuse(r, 404, "The job does not exist. It was never deferred, is not committed, or was purged.");
+}
+
 int pages_job(struct web_request *r, struct deferred_error *err)
 {
 	struct pg_result *res = NULL;
@@ -365,7 +372,7 @@ int pages_job(struct web_request *r, struct deferred_error *err)
 	int rc = web_job_exec(r->pg, r->number, hidden, hidden_len, &res, err);
 
 	if (rc == 0 && pg_rows(res) == 0) {
-		page_refuse(r, 404, "The job does not exist. It was never deferred, is not committed, or was purged.");
+		pages_refuse_job(r);
 	} else if (rc == 0) {
 		page_begin(r, "Job", arena_printf(&r->arena, "%" PRId64, r->number));
 		rc = show_job(r, res, err);

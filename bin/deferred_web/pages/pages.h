@@ -31,11 +31,17 @@ void pages_refuse_queue(struct web_request *r);
 int pages_clear(struct web_request *r, struct deferred_error *err);
 int pages_act_clear(struct web_request *r, struct deferred_error *err);
 /* job_pages.c */
+/* May the visitor see the params, errors and results of a job of that function that this role deferred? */
+bool pages_may_see_params(struct web_request *r, const char *fn, const char *by);
+void pages_refuse_job(struct web_request *r);
 int pages_jobs(struct web_request *r, struct deferred_error *err);
 int pages_job(struct web_request *r, struct deferred_error *err);
 /* defer_pages.c */
 int pages_defer(struct web_request *r, struct deferred_error *err);
 int pages_act_defer(struct web_request *r, struct deferred_error *err);
+/* edit_pages.c */
+int pages_edit(struct web_request *r, struct deferred_error *err);
+int pages_act_update(struct web_request *r, struct deferred_error *err);
 /* bulk_pages.c: actions on all jobs of a search */
 struct search;
 int pages_bulk(struct web_request *r, struct deferred_error *err);
