@@ -53,9 +53,6 @@ export class Stop extends Verdict {
 
 export function define(name, limits, run) {
   if (typeof limits === "function") [limits, run] = [{}, limits];
-  if (!/^[A-Za-z_][A-Za-z0-9_.]{0,126}$/.test(name)) {
-    throw new RangeError(`function '${name}': a name has letters, digits, '_' and '.', and at most 127 of them`);
-  }
   if (functions.has(name)) throw new RangeError(`function '${name}' is defined twice`);
   if (typeof run !== "function") throw new TypeError(`function '${name}': the last argument is not a function`);
   const { timeout, maxAttempts, ...unknown } = limits;

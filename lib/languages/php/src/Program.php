@@ -53,10 +53,6 @@ final class Program implements Host
         string|int|float|null $timeout = null,
         ?int $max_attempts = null
     ): void {
-        if (!preg_match('/^[A-Za-z_][A-Za-z0-9_.]{0,126}$/D', $name)) {
-            $hint = "use letters, digits, '_' and '.', at most 127 bytes";
-            throw new \InvalidArgumentException("'$name' is not a function name; $hint");
-        }
         if (isset(self::$functions[$name])) {
             throw new \LogicException("function '$name' is defined twice");
         }

@@ -115,8 +115,6 @@ def function(name: Any = None, *, timeout: Optional[Span] = None, max_attempts: 
 
     def offer(run: AnyHandler) -> AnyHandler:
         known = name if isinstance(name, str) else run.__name__
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]{0,126}", known):
-            raise ValueError(f"'{known}' is not a function name; use letters, digits, '_' and '.', at most 127 bytes")
         if known in functions:
             raise ValueError(f"function '{known}' is defined twice")
         functions[known] = Function(known, run, None if timeout is None else milliseconds(timeout), max_attempts)

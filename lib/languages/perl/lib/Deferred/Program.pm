@@ -28,8 +28,6 @@ sub function {
     croak "function '$name': a limit lacks its value" if @_ % 2;
     my %limits = @_;
     my $known = { code => $code };
-    croak "function '$name': a name has letters, digits, '_' and '.', and at most 127 of them"
-        unless $name =~ /^[A-Za-z_][A-Za-z0-9_.]{0,126}\z/;
     croak "function '$name' is defined twice" if $functions{$name};
     $known->{timeout_ms} = Deferred::Job::span_ms(delete $limits{timeout}) if defined $limits{timeout};
     $known->{max_attempts} = int delete $limits{max_attempts} if defined $limits{max_attempts};
