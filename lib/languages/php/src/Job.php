@@ -30,8 +30,9 @@ final class Job
     public readonly int $receipt;
     /** The W3C trace context in which the job was deferred, or ''. */
     public readonly string $traceparent;
+    /** @internal */
+    public bool $replaced = false;
     private readonly ?float $end;
-    private bool $replaced = false;
 
     /**
      * @param array<string, mixed> $head of the message that started the job
@@ -39,7 +40,7 @@ final class Job
      * @internal
      */
     public function __construct(
-        private readonly Host $host,
+        private readonly Program $host,
         private readonly array $head,
         private readonly string $parentsJson = '',
         private readonly array $settings = []
@@ -114,12 +115,6 @@ final class Job
     public function last(): void
     {
         $this->replaced = true;
-    }
-
-    /** @internal */
-    public function isLast(): bool
-    {
-        return $this->replaced;
     }
 
     /** Record the success of this attempt in the transaction of the caller. The function's return value is ignored. */

@@ -12,13 +12,13 @@ namespace Deferred;
  *
  * See deferred_program(7).
  */
-final class Program implements Host
+class Program
 {
     /** Bytes of a result, an error or a log line that are kept. */
     public const TEXT_MAX = 8192;
 
-    /** @var array<string, array{run: callable, assoc: bool, limits: array<string, int>}> */
-    private static array $functions = [];
+    /** @var array<string, array{run: callable, assoc: bool, limits: array<string, ?int>}> */
+    protected static array $functions = [];
     /** @var list<callable> */
     private static array $before = [];
     /** @var list<callable> */
@@ -60,10 +60,10 @@ final class Program implements Host
         self::$functions[$name] = [
             'run' => $run,
             'assoc' => !preg_match('/\b(object|stdClass)\b/', (string) $first?->getType()),
-            'limits' => array_filter([
+            'limits' => [
                 'timeout_ms' => $timeout === null ? null : milliseconds($timeout),
                 'max_attempts' => $max_attempts,
-            ], fn (?int $limit) => $limit !== null),
+            ],
         ];
     }
 
@@ -99,13 +99,10 @@ final class Program implements Host
             $program->send(null, 'function', ['name' => (string) $name] + $function['limits']);
         }
         $program->send(null, 'ready', ['protocol' => 1, 'version' => $version]);
-        while (($head = $program->head()) !== null) {
+        while ([$head, $body] = $program->message()) {
             if ($head['type'] === 'call') {
-                $program->call($head);
-                continue;
-            }
-            $program->body($head['bytes'] ?? 0);
-            if ($head['type'] === 'setting') {
+                $program->call($head, $body);
+            } elseif ($head['type'] === 'setting') {
                 $program->settings[$head['name']] = $head['value'];
             }
         }
@@ -113,47 +110,38 @@ final class Program implements Host
     }
 
     /**
-     * Call hooks and function. Returns what is stored and the exception that ended the function.
+     * Execute a job with its hooks. Returns the outcome, what is stored, the delay in ms, and the exception.
      *
-     * @return array{string, ?\Throwable}
-     * @internal
+     * @return array{string, string, ?int, ?\Throwable}
      */
-    public static function execute(Job $job, string $params): array
+    protected function attempt(Job $job, string $params): array
     {
+        [$outcome, $after, $error] = ['ok', null, null];
         try {
-            $function = self::$functions[$job->fn]
-                ?? throw new Unready("the program has no function '$job->fn'");
-            foreach (self::$before as $hook) {
-                $hook($job);
+            try {
+                $this->armed = true;
+                $function = self::$functions[$job->fn]
+                    ?? throw new Unready("the program has no function '$job->fn'");
+                foreach (self::$before as $hook) {
+                    $hook($job);
+                }
+                $text = stored($function['run'](self::decode($params, $function['assoc']), $job));
+            } finally {
+                $this->armed = false;  // SIGTERM before this line throws Stop here
             }
-            return [stored($function['run'](self::decode($params, $function['assoc']), $job)), null];
+        } catch (Verdict $error) {
+            [$outcome, $text, $after] = [$error::OUTCOME, $error->getMessage(), $error->afterMs];
         } catch (\Throwable $error) {
-            return ['', $error];
+            [$outcome, $text] = ['failed', (string) $error];
         }
-    }
-
-    /** @internal */
-    public static function finishHooks(Job $job): void
-    {
         foreach (self::$after as $hook) {
             try {
                 $hook($job);
-            } catch (\Throwable $error) {
-                $job->log("after_job: $error", Job::ERROR);
+            } catch (\Throwable $failure) {
+                $job->log("after_job: $failure", Job::ERROR);
             }
         }
-    }
-
-    /** @internal */
-    public static function outcome(?\Throwable $error): string
-    {
-        return $error === null ? 'ok' : ($error instanceof Verdict ? $error::OUTCOME : 'failed');
-    }
-
-    /** The message of a verdict, or of any other exception its message and trace. @internal */
-    public static function describe(\Throwable $error): string
-    {
-        return $error instanceof Verdict ? $error->getMessage() : (string) $error;
+        return [$outcome, $text, $after, $error];
     }
 
     /** Half of a pair of surrogates has no form in UTF-8, and becomes U+FFFD. @internal */
@@ -178,77 +166,49 @@ final class Program implements Host
         return \DateTimeImmutable::createFromFormat('U.u', $text);
     }
 
-    /** @internal */
-    public static function timeout(string $fn): ?int
-    {
-        return self::$functions[$fn]['limits']['timeout_ms'] ?? null;
-    }
-
-    /** The head of the next message, or null at the end of file. */
-    private function head(): ?array
+    /**
+     * The head and the body of the next message, or null at the end of file.
+     *
+     * @return ?array{array<string, mixed>, string}
+     */
+    private function message(): ?array
     {
         do {
             $line = fgets($this->in);
         } while ($line === false && !feof($this->in));  // a signal arrived
-        return $line === false ? null : json_decode($line, true, 4, JSON_THROW_ON_ERROR);
-    }
-
-    private function body(int $bytes): string
-    {
-        $body = '';
-        while (($rest = $bytes - strlen($body)) > 0) {
+        if ($line === false) {
+            return null;
+        }
+        [$head, $body] = [json_decode($line, true, 4, JSON_THROW_ON_ERROR), ''];
+        while (($rest = ($head['bytes'] ?? 0) - strlen($body)) > 0) {
             $body .= $rest > 1 << 16 ? stream_get_contents($this->in, $rest) : fread($this->in, $rest);
             if (feof($this->in)) {
-                exit(0);
+                return null;
             }
         }
-        return $body;
+        return [$head, $body];
     }
 
     /** Execute one job and report its outcome. */
-    private function call(array $head): void
+    private function call(array $head, string $body): void
     {
-        $body = $this->body($head['bytes'] ?? 0);
-        $size = $head['params'] ?? 0;
         $this->stopping = false;
-        $parents = substr($body, $size, $head['parents'] ?? 0);
+        $parents = substr($body, $head['params'], $head['parents'] ?? 0);
         $this->job = $job = new Job($this, $head, $parents, $this->settings);
         $levels = ob_get_level();
-        $error = null;
-        try {
-            $this->armed = true;
-            [$result, $error] = self::execute($job, substr($body, 0, $size));
-            $this->armed = false;
-        } catch (Stop $error) {  // between two statements of this file
-            $result = '';
-        }
-        $this->armed = $this->pending = false;
-        self::finishHooks($job);
+        [$outcome, $text, $after, $error] = $this->attempt($job, substr($body, 0, $head['params']));
         while (ob_get_level() > $levels) {
             ob_end_flush();
         }
         flush();
-        $this->done($job, $result, $error);
-    }
-
-    private function done(Job $job, string $result, ?\Throwable $error): void
-    {
-        $done = ['outcome' => self::outcome($error)];
-        if ($error !== null) {
-            $result = self::describe($error);
-            $half = intdiv(self::TEXT_MAX, 2) - 3;
-            if (strlen($result) > self::TEXT_MAX) {
-                $result = substr($result, 0, $half) . "\n...\n" . substr($result, -$half);
-            }
-            if ($error instanceof Verdict && $error->afterMs !== null) {
-                $done['after_ms'] = $error->afterMs;
-            }
-        } elseif (strlen($result) > self::TEXT_MAX) {
-            $max = self::TEXT_MAX;
-            $job->log('the result has ' . strlen($result) . " bytes; the first $max are kept", Job::WARNING);
-            $result = substr($result, 0, $max);
+        [$size, $max, $half] = [strlen($text), self::TEXT_MAX, intdiv(self::TEXT_MAX, 2) - 3];
+        if ($size > $max && $error) {
+            $text = substr($text, 0, $half) . "\n...\n" . substr($text, -$half);
+        } elseif ($size > $max) {
+            $job->log("the result has $size bytes; the first $max are kept", Job::WARNING);
         }
-        $this->send($job, 'done', $done + ($job->isLast() ? ['last' => 1] : []), $result);
+        $members = ['outcome' => $outcome, 'after_ms' => $after, 'last' => $job->replaced ? 1 : null];
+        $this->send($job, 'done', $members, substr($text, 0, $max));
         $this->job = null;
     }
 
@@ -271,6 +231,12 @@ final class Program implements Host
         }
     }
 
+    /**
+     * Write a message about a job, or about none before the first. Members that are null are left out.
+     *
+     * @param array<string, mixed> $head
+     * @internal
+     */
     public function send(?Job $job, string $type, array $head, string $body = ''): void
     {
         if ($job !== $this->job) {
@@ -279,7 +245,8 @@ final class Program implements Host
         if (getmypid() !== $this->pid) {
             throw new \LogicException('a forked child cannot send messages');
         }
-        $head = ['type' => $type] + ($job ? ['job' => (string) $job->id] : []) + $head + ['bytes' => strlen($body)];
+        $head = ['type' => $type, 'job' => $job ? (string) $job->id : null] + $head + ['bytes' => strlen($body)];
+        $head = array_filter($head, 'is_scalar');
         $data = json_encode($head, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE) . "\n" . $body;
         $this->busy = true;
         while ($data !== '') {
@@ -292,6 +259,7 @@ final class Program implements Host
         $this->release();
     }
 
+    /** @internal */
     public function stopAsked(Job $job): bool
     {
         $this->busy = true;
@@ -301,11 +269,11 @@ final class Program implements Host
             if (!@stream_select($ready, $none, $none, 0)) {
                 break;
             }
-            $head = $this->head();
-            if ($head === null) {
+            $message = $this->message();
+            if ($message === null) {
                 break;
             }
-            $this->body($head['bytes'] ?? 0);
+            $head = $message[0];
             $this->stopping = $head['type'] === 'stop' && ($head['job'] ?? '') === (string) $job->id;
         }
         $this->release();

@@ -11,7 +11,7 @@ namespace Deferred;
  *     $this->assertSame('ok', $done->outcome);
  *     $this->assertSame('send_mail', $done->deferred[0]['fn']);
  */
-final class Testing implements Host
+final class Testing extends Program
 {
     public string $outcome = 'ok';
     /** The text that a worker would store: the result, or the error if the outcome is not ok. */
@@ -50,22 +50,14 @@ final class Testing implements Host
         bool $stop = false,
         mixed ...$members
     ): self {
-        $limit = $timeout === null ? Program::timeout($fn) : milliseconds($timeout);
+        $limit = $timeout === null ? self::$functions[$fn]['limits']['timeout_ms'] ?? null : milliseconds($timeout);
         $now = (int) (microtime(true) * 1e6);
         $head = $members + ['job' => 1, 'fn' => $fn, 'created_us' => $now, 'timeout_ms' => $limit];
         $done = new self($stop);
         $job = new Job($done, $head, $parents ? json($parents) : '', $settings);
-        [$done->text, $error] = Program::execute($job, params($params));
-        if ($error) {
-            $done->outcome = Program::outcome($error);
-            $done->text = Program::describe($error);
-            $done->after_ms = $error->afterMs ?? null;
-            $done->exception = $error;
-        } else {
-            $done->data = json_decode($done->text, true);
-        }
-        Program::finishHooks($job);
-        $done->last = $job->isLast();
+        [$done->outcome, $done->text, $done->after_ms, $done->exception] = $done->attempt($job, params($params));
+        $done->data = $done->exception ? null : json_decode($done->text, true);
+        $done->last = $job->replaced;
         return $done;
     }
 

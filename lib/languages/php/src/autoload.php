@@ -4,6 +4,6 @@
 
 declare(strict_types=1);
 
-foreach (['functions', 'Stop', 'Host', 'Job', 'Program', 'Testing'] as $file) {
+foreach (['functions', 'Stop', 'Job', 'Program', 'Testing'] as $file) {
     require_once __DIR__ . "/$file.php";
 }

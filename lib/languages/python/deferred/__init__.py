@@ -43,10 +43,10 @@ def milliseconds(span: Span) -> int:
     if isinstance(span, datetime.timedelta):
         return round(span.total_seconds() * 1000)
     if isinstance(span, str) and not re.fullmatch(r"\d+(\.\d+)?", span):
-        parts = re.findall(r"(\d+(?:\.\d+)?) ?([a-z]+)", span)
-        if not re.fullmatch(rf"(\d+(\.\d+)? ?({'|'.join(_UNITS)})( |$|(?=\d)))+", span):
+        part = rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})(?: |$|(?=\d))"
+        if re.sub(part, "", span) or not span:
             raise ValueError(f"'{span}' is not a span; write a number and a unit, such as 200ms, 5s, 10min, 2h or 30d")
-        return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+        return round(sum(float(number) * _UNITS[unit] for number, unit in re.findall(part, span)))
     return round(float(span) * 1000)
 
 
@@ -59,9 +59,6 @@ class Verdict(Exception):
 
     outcome = "failed"
     after_ms: Optional[int] = None
-
-    def __init__(self, error: str = ""):
-        super().__init__(error)
 
 
 class Dead(Verdict):
@@ -171,7 +168,8 @@ class Job:
         self.tick, self.previous_tick = _moment(head.get("tick_us")), _moment(head.get("previous_tick_us"))
         self.parents: Dict[str, Any] = json.loads(parents) if parents else {}
         limit = head.get("timeout_ms")
-        self._end, self._last = None if limit is None else time.monotonic() + limit / 1000, False
+        self._end = None if limit is None else time.monotonic() + limit / 1000
+        self._last: Optional[int] = None
 
     def left(self) -> Optional[float]:
         """The seconds until the time limit of this attempt, or None without a limit."""
@@ -201,7 +199,7 @@ class Job:
 
     def last(self) -> None:
         """Ask the worker to replace this process after the job."""
-        self._last = True
+        self._last = 1
 
     def finish(self, connection: Any, result: Any = None) -> None:
         """Record the success of this attempt in the transaction of the caller. The returned value is then ignored."""

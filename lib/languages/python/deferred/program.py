@@ -9,15 +9,11 @@ import sys
 import threading
 import traceback
 from types import FrameType
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 import deferred
 
 IN, OUT = 3, 4
-
-
-class End(Exception):
-    """End of file on descriptor 3."""
 
 
 def describe(error: BaseException) -> str:
@@ -30,18 +26,14 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(type(error), error, frame))}"
 
 
-def outcome(error: Optional[BaseException]) -> str:
-    return "ok" if error is None else error.outcome if isinstance(error, deferred.Verdict) else "failed"
-
-
-def execute(job: deferred.Job, params: Any) -> bytes:
-    """Call hooks and function. Returns what is stored."""
+def execute(job: deferred.Job, params: bytearray) -> bytes:
+    """Call the hooks that precede each function, and the function. Returns what is stored."""
     function = deferred.functions.get(job.fn)
     if function is None:
         raise deferred.Unready(f"the program has no function '{job.fn}'")
     for hook in deferred.before_hooks:
         hook(job)
-    value = function.run(params, job)
+    value = function.run(json.loads(params.decode()), job)
     if hasattr(value, "__await__"):
         import asyncio
 
@@ -49,20 +41,35 @@ def execute(job: deferred.Job, params: Any) -> bytes:
     return deferred.encode(value)
 
 
-def after(job: deferred.Job) -> None:
-    """Call the hooks that follow each function, whatever its outcome was."""
+def attempt(job: deferred.Job, params: bytearray) -> Tuple[str, bytes, Optional[int], Optional[BaseException]]:
+    """Execute a job with its hooks. Returns the outcome, what is stored, the delay in ms, and the exception."""
+    outcome, text, after_ms, error = "ok", b"", None, None
+    try:
+        try:
+            job._host.armed = True
+            text = execute(job, params)
+        finally:
+            job._host.armed = False  # SIGTERM before this line raises Stop here
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as raised:
+        outcome, text, error = "failed", describe(raised).encode("utf-8", "replace"), raised
+        if isinstance(raised, deferred.Verdict):
+            outcome, after_ms = raised.outcome, raised.after_ms
     for hook in deferred.after_hooks:
         try:
             hook(job)
-        except Exception as error:
-            job.log(f"after_job: {describe(error)}", deferred.ERROR)
+        except Exception as failure:
+            job.log(f"after_job: {describe(failure)}", deferred.ERROR)
+    return outcome, text, after_ms, error
 
 
 def close_stale_connections() -> None:
     """What Django does around a request, if this program has loaded Django."""
     if django := sys.modules.get("django.db"):
-        django.reset_queries()
-        django.close_old_connections()
+        with contextlib.suppress(Exception):
+            django.reset_queries()
+            django.close_old_connections()
 
 
 class Program:
@@ -95,36 +102,30 @@ class Program:
             self.armed, self.stopping = False, True
             raise deferred.Stop("the job was stopped by SIGTERM")
 
-    def head(self) -> Dict[str, Any]:
-        """Read the head of a message."""
-        while (end := self.buffer.find(b"\n")) < 0:
-            data = os.read(self.input, 65536)
-            if not data:
-                raise End
-            self.buffer += data
-        head = json.loads(self.buffer[:end])
-        del self.buffer[: end + 1]
-        return head
+    def fill(self) -> None:
+        data = os.read(self.input, 65536)
+        if not data:
+            raise EOFError
+        self.buffer += data
 
-    def body(self, head: Mapping[str, Any]) -> bytearray:
-        """Read the body of a message."""
+    def message(self) -> Tuple[Dict[str, Any], bytearray]:
+        """Read a message: its head and its body."""
+        while (end := self.buffer.find(b"\n") + 1) == 0:
+            self.fill()
+        head = json.loads(self.buffer[:end].decode())
         size = head.get("bytes", 0)
-        body, have = bytearray(size), min(size, len(self.buffer))
-        body[:have] = self.buffer[:have]
-        del self.buffer[:have]
-        rest = memoryview(body)[have:]
-        while rest:
-            got = os.readv(self.input, [rest])
-            if not got:
-                raise End
-            rest = rest[got:]
-        return body
+        while len(self.buffer) < end + size:
+            self.fill()
+        body = self.buffer[end : end + size]
+        del self.buffer[: end + size]
+        return head, body
 
     def send(self, job: Optional[deferred.Job], kind: str, head: Mapping[str, Any], body: bytes = b"") -> None:
-        """Write a message about a job, or about none before the first."""
+        """Write a message about a job, or about none before the first. Members that are None are left out."""
         if job is not self.job:
             raise RuntimeError(f"job {job and job.id} has ended")
-        text = json.dumps({"type": kind, **({"job": str(job.id)} if job else {}), **head, "bytes": len(body)})
+        members = {"type": kind, "job": str(job.id) if job else None, **head, "bytes": len(body)}
+        text = json.dumps({name: value for name, value in members.items() if value is not None})
         data = memoryview(text.encode() + b"\n" + body)
         with self:
             while data:
@@ -135,46 +136,29 @@ class Program:
             while job is self.job and not self.stopping:
                 if not self.buffer and not select.select([self.input], [], [], 0)[0]:
                     break
-                head = self.head()
-                self.body(head)
+                head, _ = self.message()
                 self.stopping = head["type"] == "stop" and head.get("job") == str(job.id)
         return self.stopping
 
-    def call(self, head: Mapping[str, Any]) -> None:
+    def call(self, head: Mapping[str, Any], body: bytearray) -> None:
         """Execute one job and report its outcome."""
-        body, size = self.body(head), head.get("params", 0)
+        size = head["params"]
         self.stopping = False
         self.job = job = deferred.Job(self, head, body[size : size + head.get("parents", 0)])
-        result, error = b"", None
-        try:
-            close_stale_connections()
-            self.armed = True
-            result = execute(job, json.loads(str(memoryview(body)[:size], "utf-8")))
-            self.armed = False
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as raised:
-            error = raised
-        self.armed = self.pending = False
-        after(job)
+        del body[size:]
+        close_stale_connections()
+        outcome, text, after_ms, error = attempt(job, body)
+        close_stale_connections()
         with contextlib.suppress(Exception):  # the function may have closed or replaced them
-            close_stale_connections()
             sys.stdout.flush()
             sys.stderr.flush()
-        self.done(job, result, error)
-
-    def done(self, job: deferred.Job, result: bytes, error: Optional[BaseException]) -> None:
-        if error:
-            result = describe(error).encode("utf-8", "replace")
-            if len(result) > deferred.TEXT_MAX:
-                half = deferred.TEXT_MAX // 2 - 3
-                result = result[:half] + b"\n...\n" + result[-half:]
-        elif len(result) > deferred.TEXT_MAX:
-            job.log(f"the result has {len(result)} bytes; the first {deferred.TEXT_MAX} are kept", deferred.WARNING)
-            result = result[: deferred.TEXT_MAX]
-        after_ms = getattr(error, "after_ms", None)
-        head = {"outcome": outcome(error), "after_ms": after_ms, "last": 1 if job._last else None}
-        self.send(job, "done", {name: value for name, value in head.items() if value is not None}, result)
+        if len(text) > deferred.TEXT_MAX and error:
+            half = deferred.TEXT_MAX // 2 - 3
+            text = text[:half] + b"\n...\n" + text[-half:]
+        elif len(text) > deferred.TEXT_MAX:
+            job.log(f"the result has {len(text)} bytes; the first {deferred.TEXT_MAX} are kept", deferred.WARNING)
+        members = {"outcome": outcome, "after_ms": after_ms, "last": job._last}
+        self.send(job, "done", members, text[: deferred.TEXT_MAX])
         self.job = None
 
     def forked(self) -> None:
@@ -197,17 +181,14 @@ def run(version: str) -> None:
         sys.stdout.reconfigure(line_buffering=True)  # what a killed job printed is not lost
     for function in deferred.functions.values():
         limits = {"timeout_ms": function.timeout_ms, "max_attempts": function.max_attempts}
-        known = {name: value for name, value in limits.items() if value is not None}
-        program.send(None, "function", {"name": function.name, **known})
+        program.send(None, "function", {"name": function.name, **limits})
     program.send(None, "ready", {"protocol": 1, "version": version})
     try:
         while True:
-            head = program.head()
+            head, body = program.message()
             if head["type"] == "call":
-                program.call(head)
-            else:
-                program.body(head)
-            if head["type"] == "setting":
+                program.call(head, body)
+            elif head["type"] == "setting":
                 program.settings[head["name"]] = head["value"]
-    except End:
+    except EOFError:
         sys.exit(0)

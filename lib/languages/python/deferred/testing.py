@@ -8,6 +8,7 @@
 import dataclasses
 import json
 import time
+import types
 from typing import Any, Dict, List, Mapping, Optional
 
 import deferred
@@ -42,23 +43,6 @@ class Done:
         return json.loads(self.text) if self.text else None
 
 
-class _Host:
-    def __init__(self, settings: Mapping[str, str], stop: bool):
-        self.settings, self.stop, self.done = settings, stop, Done()
-
-    def stop_asked(self, job: deferred.Job) -> bool:
-        return self.stop
-
-    def send(self, job: deferred.Job, kind: str, head: Mapping[str, Any], body: bytes = b"") -> None:
-        if kind == "log":
-            self.done.logged.append(body.decode())
-        elif kind == "progress":
-            self.done.progress.append(dict(head))
-        else:
-            params, options = body[: head["params"]], body[head["params"] :]
-            self.done.deferred.append(Deferred(head["fn"], json.loads(params), json.loads(options or b"{}")))
-
-
 def call(
     fn: str,
     params: Any = None,
@@ -77,15 +61,21 @@ def call(
     """
     known = deferred.functions.get(fn)
     limit = deferred.milliseconds(timeout) if timeout is not None else known and known.timeout_ms
-    host = _Host(settings or {}, stop)
-    text = json.dumps({} if params is None else params)
+    done = Done()
+
+    def send(_: deferred.Job, kind: str, head: Mapping[str, Any], body: bytes = b"") -> None:
+        if kind == "log":
+            done.logged.append(body.decode())
+        elif kind == "progress":
+            done.progress.append(dict(head))
+        else:
+            given, options = body[: head["params"]], body[head["params"] :]
+            done.deferred.append(Deferred(head["fn"], json.loads(given), json.loads(options or b"{}")))
+
+    host = types.SimpleNamespace(settings=settings or {}, stop_asked=lambda _: stop, send=send)
     head = {"job": 1, "fn": fn, "created_us": int(time.time() * 1e6), "timeout_ms": limit, **members}
     job = deferred.Job(host, head, deferred.encode(parents))
-    try:
-        host.done.text = program.execute(job, json.loads(text)).decode("utf-8", "replace")
-    except (Exception, deferred.Stop) as error:
-        host.done.outcome, host.done.exception = program.outcome(error), error
-        host.done.text, host.done.after_ms = program.describe(error), getattr(error, "after_ms", None)
-    program.after(job)
-    host.done.last = job._last
-    return host.done
+    given = bytearray(json.dumps({} if params is None else params), "ascii")
+    done.outcome, text, done.after_ms, done.exception = program.attempt(job, given)
+    done.text, done.last = text.decode("utf-8", "replace"), bool(job._last)
+    return done
