@@ -182,3 +182,13 @@ def test_each_block_says_what_it_is():
 )
 def test_what_a_page_shows_is_what_happens(reader, page):
     reader.follow(page)
+
+
+def test_sections_of_the_config_file_that_are_only_shown_are_valid(db):
+    shown = [text for page in PAGES for mark, _, language, text in blocks(page) if language == "ini" and not mark]
+    sections = [text for text in shown if not text.startswith("[")]  # which is a file of libpq
+    assert len(sections) >= 3
+    for text in sections:
+        db.config(text)
+        done = db.run(["deferred", "ls"])
+        assert (done.returncode, done.stderr) == (0, ""), (text, done)

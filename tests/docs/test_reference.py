@@ -1,5 +1,6 @@
 """The pages of docs/reference say what the programs, the manual pages and the source say."""
 
+import json
 import re
 
 import pytest
@@ -64,3 +65,13 @@ def test_the_fields_of_log_lines_are_those_of_the_source():
         name = setting.split("`")[1]
         choices = re.search(rf'CHOICE\("{name}", "(\w+)", "([\w|]+)"', read("lib", "port", "config_table.c"))
         assert (default.strip("`"), re.findall(r"\w+", values)) == (choices[1], choices[2].split("|"))
+
+
+def test_the_line_of_json_has_the_fields_of_a_real_one(db):
+    shown = json.loads(re.search(r"(?ms)^```json\n(.*?)^```", read("docs", "reference", "log-lines.md"))[1])
+    db.defer("fail", max_attempts=1)
+    said = db.run(["check_deferred", "--log-format", "json"]).stderr
+    (real,) = [line for line in map(json.loads, said.splitlines()) if line["event"] == "attempt"]
+    assert list(shown) == list(real)
+    same = ("level", "program", "event", "attempt", "final", "outcome", "queue", "fn")
+    assert [shown[name] for name in same] == [real[name] for name in same]

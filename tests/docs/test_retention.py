@@ -1,5 +1,6 @@
-"""The how-to page copies the history to another server. What a purge deletes here stays there, all of it and once."""
+"""The how-to page archives old partitions, and copies the history to another server, where a purge deletes nothing."""
 
+import re
 import subprocess
 
 import psycopg2
@@ -36,6 +37,23 @@ def rows(conninfo, table, order):
     with psycopg2.connect(conninfo) as connection, connection.cursor() as cursor:
         cursor.execute(f"select to_jsonb(t)::text from {table} t order by {order}")
         return [r for r, in cursor.fetchall()]
+
+
+def test_an_old_partition_is_archived_before_it_is_dropped(db, tmp_path):
+    db.sql(
+        "create table deferred.__deferred_log_20200106 partition of deferred.__deferred_log for values"
+        " from ('2020-01-06 00:00:00+00') to ('2020-01-13 00:00:00+00');"
+        "alter table deferred.__deferred_log_20200106 owner to deferred_owner;"
+        "insert into deferred.__deferred_log (job_id, attempt, outcome, final, finished_at)"
+        " values (1, 1, 'ok', true, '2020-01-07')"
+    )
+    (line,) = re.findall(r"(?m)^deferred (purge .*--archive .*)$", read("docs", "how-to", "retention.md"))
+    command = f"{harness.program('deferred')} {line.replace('/var/backups', str(tmp_path))}"
+    done = db.run(["bash", "-e", "-c", command])
+    assert done.returncode == 0 and "archived deferred_log_20200106, 1 row\n" in done.stdout, done
+    (archived,) = tmp_path.iterdir()
+    rows = subprocess.run(["zstd", "-dc", archived], capture_output=True, text=True, check=True).stdout
+    assert archived.name == "deferred_log_20200106.csv.zst" and "2020-01-07" in rows
 
 
 @pytest.mark.slow
