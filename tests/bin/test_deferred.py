@@ -908,11 +908,14 @@ def test_retry_makes_ended_and_delayed_jobs_ready(db, ledger):
     end(db, dead, "failed")
     end(db, done)
     db.hold(running)
+    for attempt in (1, 2):
+        end(db, delayed, "failed", attempt=attempt, final=False)
+    db.sql("update deferred.__deferred_hot set attempt = 2 where id = %s", delayed)
     assert ok(db.run(["deferred", "retry", dead, delayed])) == f"{dead} ready\n{delayed} ready\n"
     assert db.sql(
         "select id, attempt, coalesce(attempt_base, 0), due_at from deferred.__deferred_hot where id <> %s order by id",
         running,
-    ) == [(dead, 1, 1, None), (delayed, 0, 0, None)]
+    ) == [(dead, 1, 1, None), (delayed, 2, 0, None)]
     result = db.run(["deferred", "retry", "--json", done, running, 99])
     assert result.returncode == NOT_DONE
     assert json.loads(result.stdout) == [{"id": i, "ready": False} for i in (done, running, 99)]

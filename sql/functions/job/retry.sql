@@ -56,6 +56,6 @@ begin
 end
 $$;
 comment on function deferred.retry(bigint) is
-    'have a dead, cancelled, expired or delayed job run now, with all its attempts again. False: '
-    'no such job';
+    'makes a dead, cancelled or expired job ready, with its attempt count reset, or a delayed job, '
+    'which keeps its count. False: no such job';
 grant execute on function deferred.retry(bigint) to deferred_worker;

@@ -1,4 +1,4 @@
--- admin_retry: have a dead, cancelled, expired or delayed job run now, with all its attempts again.
+-- admin_retry: make a dead, cancelled, expired or delayed job ready, see deferred.retry().
 -- params: job int8, user text
 -- returns: retried bool
 -- Locks: the hot row. Index: primary keys of __deferred and __deferred_hot, __deferred_log_job
