@@ -68,7 +68,7 @@ static void log_cut_off(struct attempt_log *l, const struct pool *pool, const st
 	if (limit_ms > 0)
 		snprintf(may, sizeof(may), "may take %.1f s", (double)limit_ms / 1000);
 	snprintf(text, sizeof(text),
-		 "function '%s' %s, but the next start came after %.1f s and ended it: it may never come to its end",
+		 "function '%s' %s, but the next start came after %.1f s and ended it: it may never finish",
 		 job->fn, may, (double)l->gap_ms / 1000);
 	if (once_an_hour(l, text))
 		log_line(LOG_L_WARNING,

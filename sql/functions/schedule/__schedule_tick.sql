@@ -40,7 +40,7 @@ begin
     s.last_at := tick;
     s.last_error := null;
     if v_what = 'overlap' then
-        s.last_error := format('job %s of the tick before has not come to its end', s.last_job);
+        s.last_error := format('job %s of the previous tick has not ended', s.last_job);
     elsif v_what = 'missed' then
         s.last_error := format('nobody looked until %s', now);
     else
