@@ -175,6 +175,16 @@ def test_each_block_says_what_it_is():
         assert len(re.findall(r"(?m)^ *```", read(page))) == 2 * len(list(blocks(page))), page
 
 
+def test_each_block_that_is_not_run_here_names_the_test_that_runs_it():
+    reasons = [(page, argument) for page in PAGES for mark, argument, *_ in blocks(page) if mark == "not run"]
+    for page, reason in reasons:
+        named = re.match(r"(tests/\S+\.py) (?:runs|compiles) it\b", reason)
+        if named:
+            assert os.path.basename(page) in read(named[1]), (page, reason)
+        else:
+            assert reason in ("needs a cluster", "make check-container builds and runs these files"), (page, reason)
+
+
 @pytest.mark.skipif(harness.SAN, reason="what is typed is tested under the sanitizers elsewhere")
 @pytest.mark.parametrize(
     "page",
