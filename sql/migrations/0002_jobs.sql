@@ -6,7 +6,68 @@ set local role deferred_owner;
 
 -- ---------------------------------------------------------------- steps
 
--- ---------------------------------------------------------------- events
+-- ---------------------------------------------------------------- events:
+-- sql/functions/event/send_event.sql
+
+-- Events that were sent. Each is a row, so that those who send the same name never wait for each
+-- other.
+create table deferred.__deferred_event (
+    id         bigint generated always as identity primary key,  -- Number of the event.
+    owner      name not null,  -- Role whose jobs can wait for it.
+    name       text collate "C" not null,  -- Its name; it may have been sent before.
+    payload    json,  -- Jobs that waited for it get this. NULL: nothing.
+    -- When it was sent (database clock).
+    sent_at    timestamptz not null default clock_timestamp(),
+    sent_by    name not null,  -- Role that sent it.
+    kept_until timestamptz not null,  -- It counts for jobs that are deferred before this time.
+    look_at    timestamptz not null,  -- When housekeeping looks at the row.
+    -- Transaction of the housekeeping that found kept_until in the past. A job that was deferred
+    -- before kept_until is of an older one. NULL: not found yet.
+    over_xid   xid8
+) with (autovacuum_vacuum_cost_delay = 0);
+create index __deferred_event_name on deferred.__deferred_event (owner, name, sent_at, id);
+create index __deferred_event_look on deferred.__deferred_event (look_at);
+
+-- Events that jobs wait for, or waited for. The row stays until the job is purged.
+create table deferred.__deferred_awaited (
+    child      bigint not null,  -- The job.
+    -- Below 0: the event as a parent of the job, in __deferred_edge.
+    parent     bigint not null check (parent < 0),
+    owner      name not null,  -- Role that deferred the job.
+    name       text collate "C" not null,  -- Name of the event.
+    since      timestamptz not null,  -- Since when the job waits for it.
+    until      timestamptz,  -- Time limit. NULL: none.
+    -- At the time limit, c: the job is cancelled; f: it is dead; r: it runs.
+    on_timeout "char" not null check (on_timeout in ('c', 'f', 'r')),
+    -- The event that came: __deferred_event.id. 0: none came in time, or the job waits no more.
+    -- NULL: the job waits.
+    sent       bigint,
+    primary key (child, parent)
+) with (fillfactor = 80, autovacuum_vacuum_cost_delay = 0);
+create index __deferred_awaited_name on deferred.__deferred_awaited (owner, name, child)
+    where sent is null;
+create index __deferred_awaited_until on deferred.__deferred_awaited (until)
+    where sent is null and until is not null;
+create index __deferred_awaited_sent on deferred.__deferred_awaited (sent) where sent > 0;
+
+grant select (id, owner, name, sent_at, sent_by, kept_until) on deferred.__deferred_event
+    to deferred_worker, deferred_viewer;
+grant select on deferred.__deferred_awaited to deferred_worker, deferred_viewer;
+
+comment on column deferred.__deferred_edge.parent is
+    'Job it waits for. The parent is older, so cycles are impossible. Below 0: an event, see '
+    '__deferred_awaited.';
+alter table deferred.__deferred_ended drop constraint __deferred_ended_what_check,
+    add constraint __deferred_ended_what_check
+    check (what in ('o', 'f', 's', 'n', 'l', 'c', 'z', 'e'));
+comment on column deferred.__deferred_ended.what is
+    'How it ended, as __deferred_edge.what. Besides, l: a job to be looked at, which waits for '
+    'jobs that were there before it. And c: a flow of which a job failed, so that the rest is '
+    'cancelled. And z: a closed flow that may have ended. And e: an event that was sent.';
+comment on column deferred.__deferred_ended.id is
+    'Job it is about; of c and z: the flow; of e: the event.';
+comment on column deferred.__deferred_action.verb is
+    'Retry, run, cancel, pause, resume, set, clear, remove, defer, release or send.';
 
 -- ---------------------------------------------------------------- edits
 

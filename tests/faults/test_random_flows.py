@@ -73,6 +73,8 @@ def test_flows_end_as_the_model_says_whoever_dies(db, flows, purged, seed):
     deadline = time.monotonic() + 60 + flows
     while db.hot() and time.monotonic() < deadline:
         time.sleep(rng.uniform(0.05, 0.4))
+        for flow in drawn:
+            flow.pass_on(db, rng)
         what, n = rng.choice(
             ("kill", "kill", "kill", "stop", "terminate", *(["purge"] if purged else []))
         ), rng.randrange(3)

@@ -15,11 +15,13 @@ MET = {"ok": ("ok",), "failed": ("failed",), "ended": ("ok", "failed", "skipped"
 class Flow:
     """One in the database and in the model. parents[n] are (job, condition) of job n. call: what of
     a fate that is drawn for it; opened: share of flows that are opened and closed, and so have
-    their callbacks wait for all of it by other means, with the same ends.
+    their callbacks wait for all of it by other means, with the same ends. Some jobs wait for events
+    as well. Each event is sent, or its time passes and the job runs, so no end depends on events.
     """
 
     def __init__(self, db, rng, call=lambda fate: {"fn": "a"}, fates=FATES, opened=0.4):
         n = rng.randint(1, 14)
+        self.events, self.unsent = [], []
         self.fates = [rng.choice(fates) for _ in range(n)]
         self.parents = [
             [(p, rng.choice(CONDITIONS)) for p in rng.sample(range(i), rng.randint(0, min(i, 3)))] for i in range(n)
@@ -29,7 +31,12 @@ class Flow:
         outside = []
         flow = {
             "jobs": [
-                {**call(self.fates[i]), "name": f"n{i}", "after": [{"job": f"n{p}", "on": on} for p, on in above]}
+                {
+                    **call(self.fates[i]),
+                    "name": f"n{i}",
+                    "after": [{"job": f"n{p}", "on": on} for p, on in above],
+                    **self.awaited(db, rng),
+                }
                 for i, above in enumerate(self.parents)
             ],
             "then": [{**call(fate), "on": on} for fate, on in zip(self.fates[n:], callbacks)],
@@ -57,10 +64,35 @@ class Flow:
                     of.pop("fn"),
                     json.dumps(of.pop("params", {})),
                     after=[{"job": self.jobs[p], "on": on} for p, on in above],
+                    **self.awaited(db, rng),
                     **of,
                 )
             )
         self.parents += outside
+
+    def awaited(self, db, rng):
+        """Options of a job: perhaps an event, which may have come before."""
+        if rng.random() < 0.7:
+            return {}
+        name = f"{id(self)} {len(self.events)}"
+        limit = rng.choice(({}, {"within": "1h", "on_timeout": "run"}))
+        self.events.append(name)
+        if rng.random() < 0.3:
+            db.sql("select deferred.send_event(%s)", name)
+        else:
+            self.unsent.append((name, limit))
+        return {"wait_for": {"event": name, **limit}}
+
+    def pass_on(self, db, rng):
+        """One of the events is sent, or its time is up. False: none is left."""
+        if not self.unsent:
+            return False
+        name, limit = self.unsent.pop(rng.randrange(len(self.unsent)))
+        if limit and rng.random() < 0.5:
+            db.sql("update deferred.__deferred_awaited set until = clock_timestamp() where name = %s", name)
+        else:
+            db.sql("select deferred.send_event(%s)", name)
+        return True
 
     def stopped(self, db):
         """Who was cancelled because another one failed."""

@@ -98,7 +98,10 @@ def test_random_flows_end_as_the_model_says(db, seed):
     for step in range(100 * FLOWS):
         ready = [row[0] for row in db.sql("select id from deferred.__deferred_hot where due_at is null order by id")]
         notes = db.one("select count(*) from deferred.__deferred_ended")
-        if not ready and not notes:
+        if rng.random() < 0.2 or (not ready and not notes):
+            if any(flow.pass_on(db, rng) for flow in rng.sample(flows, len(flows))):
+                continue
+        if not ready and not notes and not db.one("select coalesce(deferred.__settle_due() <= now(), false)"):
             break
         undone = rng.random() < 0.2
         if undone:
@@ -118,6 +121,8 @@ def test_random_flows_end_as_the_model_says(db, seed):
     for flow in flows:
         flow.check(db, flow.seen(db))
     assert db.one("select count(*) from deferred.__deferred_wait") == 0 and db.hot() == 0
+    for name in (name for flow in flows for name in flow.events):
+        db.sql("select deferred.send_event(%s)", name)  # so that those that are retried need not wait
     # By hand, in any order: nothing else moves, and what is run again ends again.
     again = [job for flow in flows for job, end_ in zip(flow.jobs, flow.seen(db)) if end_ != "ok"][:10]
     for job in again:

@@ -28,6 +28,7 @@ VALUES = {
     "tags": ["t"],
     "traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01",
     "after": [1],
+    "wait_for": "e",
     "flow": 1,
 }
 TOGETHER = {"concurrency": {"concurrency_key": "c"}, "on_duplicate": {"key": "k"}}
@@ -39,6 +40,7 @@ NOW = {
     "on_duplicate",
     "traceparent",
     "after",
+    "wait_for",
     "flow",
 }  # of one job, not of each of many
 WAYS = {
@@ -89,7 +91,7 @@ def stored(db, way, options):
 
 @pytest.mark.parametrize("way", ["defer", "defer_many", "schedule"])
 def test_an_option_that_is_taken_is_stored(db, way):
-    not_in_the_row = {"on_duplicate", "after", "flow"}
+    not_in_the_row = {"on_duplicate", "after", "wait_for", "flow"}
     for option, value in VALUES.items():
         if option in WAYS[way][1] | not_in_the_row:
             continue

@@ -1,6 +1,6 @@
 -- Makes a job that this transaction has just stored wait for existing jobs. parents is an id, or a
 -- list of ids and objects. An object has members job, on (ok, failed or ended) and as, the name of
--- this parent for the job.
+-- this parent for the job. An object with a member event is an event: deferred.__await().
 create or replace function deferred.__after(p_id bigint, p_parents jsonb) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -8,6 +8,7 @@ declare
     v_item   jsonb;
     v_parent bigint;
     v_kind   text;
+    v_events bigint := 0;
 begin
     if jsonb_typeof(p_parents) <> 'array' then
         p_parents := jsonb_build_array(p_parents);
@@ -20,6 +21,11 @@ begin
                    'intermediate jobs';
     end if;
     for v_item in select i from jsonb_array_elements(p_parents) i loop
+        if jsonb_typeof(v_item) = 'object' and v_item ? 'event' then
+            v_events := v_events + 1;
+            perform deferred.__await(p_id, -v_events, v_item);
+            continue;
+        end if;
         if jsonb_typeof(v_item) = 'number' then
             v_item := jsonb_build_object('job', v_item);
         end if;
@@ -56,9 +62,11 @@ begin
                 hint = 'name each job once';
         end if;
     end loop;
-    insert into deferred.__deferred_wait (id, waits, due_at)
+    -- A job of a flow may wait already, for events.
+    insert into deferred.__deferred_wait as w (id, waits, due_at)
     select h.id, jsonb_array_length(p_parents), h.due_at from deferred.__deferred_hot h
-    where h.id = p_id;
+    where h.id = p_id
+    on conflict (id) do update set waits = w.waits + excluded.waits;
     update deferred.__deferred_hot h set due_at = 'infinity' where h.id = p_id;
     insert into deferred.__deferred_ended (id, what) values (p_id, 'l');
 end

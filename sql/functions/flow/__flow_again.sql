@@ -31,7 +31,7 @@ begin
     end if;
     -- Those of a callback, which may be a million, are gone through with the jobs they lead to.
     if p_part is distinct from 't' then
-        perform deferred.__edges_reset(p_id, 0, p_id);
+        perform deferred.__edges_reset(p_id, -1000, p_id);  -- events are below 0
     end if;
     select x.* into w from deferred.__wait_count(p_id) x;
     if w.id is null and p_part = 't' then

@@ -62,6 +62,8 @@ begin
                 then 'has a name that is not a text of 1 to 100 characters'
             when i.callback and i.job->'after' is not null
                 then 'has the option ''after'', which only jobs have'
+            when i.callback and i.job->'wait_for' is not null
+                then 'has the option ''wait_for'', which only jobs have'
             when i.callback and i.job->>'on' not in ('ok', 'failed', 'ended')
                 then format('has the option ''on'' with the invalid value ''%s'': use ok, failed '
                             'or ended', left(i.job->>'on', 200))

@@ -25,7 +25,8 @@ begin
     while v_new <> '{}' and cardinality(v_all) < most loop
         v_new := array(select distinct e.id from unnest(v_new) n(id)
                        cross join lateral ((select x.parent as id from deferred.__deferred_edge x
-                                            where x.child = n.id order by x.parent limit most)
+                                            where x.child = n.id and x.parent > 0
+                                            order by x.parent limit most)
                                            union all (select x.child from deferred.__deferred_edge x
                                                       where x.parent = n.id order by x.child
                                                       limit most)) e

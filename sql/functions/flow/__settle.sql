@@ -23,6 +23,10 @@
 -- visible in `done` and come before `at` have been processed. Notes of a transaction that was open
 -- in `done` are looked up by its xid.
 --
+-- An event (deferred.send_event()) is a parent whose end somebody declares. The job has an edge to
+-- a parent below 0, and a row in __deferred_awaited. The note of an event finds these rows by its
+-- name, and deferred.__settle_events() decides each edge once, also when its time limit has passed.
+--
 -- Earlier notes do not count after deferred.flow_retry() has set the edges and counts of a flow
 -- again. Each of its steps locks __deferred_ended_cursor in a mode that no application can take.
 -- This function does not wait for that lock.
@@ -52,6 +56,7 @@ begin
         if v_late then w.budget := greatest(w.budget, most / 4, 1); end if;
         w := deferred.__settle_notes(w, v_cursor, most);
     end loop;
+    w := deferred.__settle_times(w, greatest(w.budget, most / 4, 1));
     if w.over is null and w.dealt = 0 then return 0; end if;
 
     perform from deferred.__deferred_wait x where x.id = any (w.children || w.links || w.backs)

@@ -1,4 +1,5 @@
--- When the next note is due for processing. -infinity: at once. NULL: there is no note.
+-- When the next note, or the time limit of a job that waits for an event, is due for processing.
+-- -infinity: at once. NULL: there is none.
 --
 -- Notes before the cursor (sql/functions/flow/__settle.sql) are not read. So many dead notes that
 -- an old snapshot keeps cost nothing.
@@ -21,7 +22,8 @@ begin
                             order by n.late, n.xid, n.n limit 1) e;
         exit when v_first is not null;
     end loop;
-    return v_first;
+    return least(v_first, (select min(a.until) from deferred.__deferred_awaited a
+                           where a.sent is null and a.until is not null));
 end
 $$;
 grant execute on function deferred.__settle_due() to deferred_worker;

@@ -3,6 +3,7 @@
 -- A job deferred to wait for jobs that were there already locks none of them. Otherwise an open
 -- transaction would hold up the worker that ends one. It leaves a note (l), and is linked here.
 -- The log says how a parent ended before that. A parent whose row is locked is looked at again.
+-- Events are parents as well: deferred.__settle_events().
 create or replace function deferred.__settle_links(w deferred.__settling)
 returns deferred.__settling
 language plpgsql
@@ -22,6 +23,7 @@ begin
         union all
         select x.child, x.parent from deferred.__deferred_edge x
         where x.child = l.child and x.parent = l.parent and x.what is null) e;
+    w := deferred.__settle_events(w, v_child, v_parent);
     v_free := array(select h.id from deferred.__deferred_hot h
                     where h.id = any (array(select distinct p from unnest(v_parent) p))
                     order by h.id for update skip locked);
@@ -34,7 +36,7 @@ begin
                     then coalesce(deferred.__ended_as(e.parent)::text, 's') end as what
         from unnest(v_child, v_parent) e(child, parent)
         left join deferred.__deferred_hot h on h.id = e.parent
-        where e.parent <> all (v_free)
+        where e.parent > 0 and e.parent <> all (v_free)
     loop
         if v.hot then
             w.again := w.again || v.child;

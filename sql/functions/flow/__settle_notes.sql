@@ -1,8 +1,8 @@
 -- Part of deferred.__settle(): takes notes, and says what is to be done for them.
 --
 -- Takes notes at and after the cursor, and adds what follows from them to w. A note is deleted with
--- the rows that it changes. A note with many children stays, and its column `after` says how far it
--- is done.
+-- the rows that it changes. A note with many children is replaced by one whose column `after` says
+-- how far it is done. That one comes behind all others, so they do not wait for the last child.
 create or replace function deferred.__settle_notes(w deferred.__settling,
     p_cursor deferred.__deferred_ended_cursor, p_most integer) returns deferred.__settling
 language plpgsql
@@ -20,7 +20,7 @@ declare
     v_over     bigint[];
     v_left     integer := w.budget;
     v_dealt    integer := 0;
-    v_some     bigint[];
+    v_some     record;
     v_stop     record;
     v_end      record;
 begin
@@ -65,21 +65,23 @@ begin
             w.failure := w.failure || v_end.failure;
             v_left := v_left - v_end.looked;
         else
-            v_ended := v_ended || n.id;
-            if n.what = 'f' and n.after = 0 then v_failed := v_failed || n.id; end if;
-            v_some := array(select e.child from deferred.__deferred_edge e
-                            where e.parent = n.id and e.child > n.after and e.child <= n.upto
-                            order by e.child limit v_left + 1);
-            if cardinality(v_some) = v_left + 1 then
-                update deferred.__deferred_ended e set after = v_some[cardinality(v_some)]
-                where e.n = n.n;
-            else
-                v_over := v_over || n.n;
+            select s.* into v_some from deferred.__settle_slice(n, v_left + 1) s;
+            if v_some.jobs = v_left + 1 then
+                insert into deferred.__deferred_ended (id, what, after, upto)
+                values (n.id, n.what, v_some.children[v_some.jobs], n.upto);
             end if;
-            v_children := v_children || v_some;
-            v_parents := v_parents || array_fill(n.id, array[cardinality(v_some)]);
-            v_whats := v_whats || array_fill(n.what::text, array[cardinality(v_some)]);
-            v_left := v_left - cardinality(v_some);
+            v_over := v_over || n.n;
+            if n.what = 'e' then
+                v_links := v_links || v_some.children;
+                v_links_of := v_links_of || v_some.parents;
+            else
+                v_ended := v_ended || n.id;
+                if n.what = 'f' and n.after = 0 then v_failed := v_failed || n.id; end if;
+                v_children := v_children || v_some.children;
+                v_parents := v_parents || array_fill(n.id, array[v_some.jobs]);
+                v_whats := v_whats || array_fill(n.what::text, array[v_some.jobs]);
+            end if;
+            v_left := v_left - v_some.jobs;
         end if;
     end loop;
     w.budget := v_left;

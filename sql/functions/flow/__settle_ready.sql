@@ -30,19 +30,24 @@ begin
         using (select w.id, w.unmet,
                       case when w.unmet is not null
                            then coalesce(e.what = 'n' or (e.kind = 'f' and e.what = 'o'),
-                                         false) end as spare
+                                         false) end as spare,
+                      case when a.on_timeout = 'f' then 'failed' else 'cancelled' end as outcome,
+                      format('event ''%s'' was not sent before %s', a.name, a.until) as timeout
                from deferred.__deferred_wait w
                left join deferred.__deferred_edge e on e.child = w.id and e.parent = w.unmet
+               left join deferred.__deferred_awaited a on a.child = w.id and a.parent = w.unmet
                where w.id = any (v_free) and (w.unmet is not null or w.failure = 0)) w
         where h.id = w.id and h.due_at = 'infinity'
-        returning h.id, w.unmet, w.spare,
+        returning h.id, w.unmet, w.spare, w.outcome, w.timeout,
                   case when h.watched then deferred.__note_end(h.id, 0,
-                           case when w.spare is false then 'skipped' else 'not needed' end)
+                           case when w.unmet < 0 then w.outcome
+                                when w.spare is false then 'skipped' else 'not needed' end)
                        else 0 end as attempt),
     log as (
         insert into deferred.__deferred_log (job_id, attempt, outcome, final, error)
-        select g.id, g.attempt, 'cancelled', true,
-               case when g.unmet is null then 'skipped: not needed, for no job of its flow failed'
+        select g.id, g.attempt, g.outcome, true,
+               case when g.unmet < 0 then g.timeout
+                    when g.unmet is null then 'skipped: not needed, for no job of its flow failed'
                     when g.spare then format('skipped: not needed, for job %s did not fail',
                                              g.unmet)
                     else format('skipped: job %s, for which it waited, did not end as it must have',

@@ -45,10 +45,11 @@ begin
         where i.callback
         returning child, parent, kind),
     wait as (
-        insert into deferred.__deferred_wait (id, waits, failure, due_at)
+        insert into deferred.__deferred_wait as w (id, waits, failure, due_at)
         select e.child, e.waits, e.failure, h.due_at
         from (select e.child, count(*) as waits, max(0) filter (where e.kind = 'F') as failure
               from edge e group by e.child) e join deferred.__deferred_hot h on h.id = e.child
+        on conflict (id) do update set waits = w.waits + excluded.waits  -- it waits for events
         returning id)
     update deferred.__deferred_hot h
     set watched = case when x.watched then true end,

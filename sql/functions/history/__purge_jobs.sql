@@ -23,6 +23,8 @@ begin
         returning d.id),
     edge as (
         delete from deferred.__deferred_edge e using gone g where e.child = g.id),
+    awaited as (
+        delete from deferred.__deferred_awaited a using gone g where a.child = g.id),
     -- Of a job that was cancelled while it waited.
     wait as (
         delete from deferred.__deferred_wait w

@@ -24,6 +24,7 @@ begin
     if found then
         perform deferred.__repair(500, 10000);
         perform deferred.__forget_offers();
+        perform deferred.__forget_events(10000);
         perform deferred.__known_again(array(select o.fn from deferred.__offered o));
     end if;
     update deferred.__deferred_upkeep u set schedules_at = now()

@@ -49,7 +49,10 @@ begin
         deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
         deferred.__number('backoff_exponent', o->>'backoff_exponent'), o->>'concurrency_key',
         deferred.__number('concurrency', o->>'concurrency')::integer, (o->'tags')::json,
-        o->>'traceparent', (o->'after')::json, (o->>'flow')::bigint);
+        o->>'traceparent',
+        case when o->>'wait_for' is not null
+             then deferred.__wait_for(fn, o->'after', o->'wait_for') else (o->'after')::json end,
+        (o->>'flow')::bigint);
 end
 $$;
 comment on function deferred.__enqueue_opts is

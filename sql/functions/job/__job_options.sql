@@ -7,7 +7,7 @@ as $$
     from unnest('{queue,label,priority,delay,run_at,expires,expires_at,key,
                  on_duplicate,max_attempts,timeout,backoff_floor,backoff_ceiling,
                  backoff_exponent,concurrency_key,concurrency,tags,traceparent,after,
-                 flow}'::text[])
+                 wait_for,flow}'::text[])
          with ordinality o(name, n)
     where o.name <> all ($1)
 $$;

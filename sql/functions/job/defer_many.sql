@@ -12,9 +12,9 @@ begin
         return;
     end if;
     perform deferred.__defer_many_check(jobs);
-    if jobs::text like any (array['%"after"%', '%"flow"%', E'%\\\\u%']) then
-        select count(e.job->'after') > 0 or count(distinct e.job->>'flow') > 1
-            or count(e.job->'flow') not in (0, count(*))
+    if jobs::text like any (array['%"after"%', '%"wait_for"%', '%"flow"%', E'%\\\\u%']) then
+        select count(e.job->'after') > 0 or count(e.job->'wait_for') > 0
+            or count(distinct e.job->>'flow') > 1 or count(e.job->'flow') not in (0, count(*))
                or bool_or(e.job->>'flow' !~ '^[1-9][0-9]{0,17}$') as single,
                min(e.job->>'flow') as flow
         into v from json_array_elements(jobs) as e(job);

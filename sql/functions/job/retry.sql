@@ -24,11 +24,14 @@ begin
         if h.due_at = 'infinity'
             and exists (select from deferred.__deferred_wait w where w.id = $1) then
             raise exception using errcode = '55000',
-                message = format('job %s waits for job %s', $1,
-                                 (select min(e.parent) from deferred.__deferred_edge e
-                                  where e.child = $1 and e.what is null)),
-                hint = 'the job runs when that job has ended; to run it now: deferred flow '
-                       'release ID';
+                message = format('job %s waits for %s', $1,
+                    (select coalesce('event ''' || a.name || '''', 'job ' || e.parent)
+                     from deferred.__deferred_edge e
+                     left join deferred.__deferred_awaited a on a.child = e.child
+                         and a.parent = e.parent
+                     where e.child = $1 and e.what is null order by e.parent limit 1)),
+                hint = 'the job runs when that job has ended, or the event was sent; to run it '
+                       'now: deferred flow release ID';
         end if;
         update deferred.__deferred_hot x
         set due_at = null, visible_at = clock_timestamp(), xid = pg_current_xact_id()

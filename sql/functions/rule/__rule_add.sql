@@ -57,7 +57,7 @@ begin
     -- many jobs run. A job of a rule does not wait for other jobs.
     perform deferred.__opts_job(v_opts, deferred.__job_options(
         '{queue,priority,run_at,expires_at,key,on_duplicate,concurrency_key,concurrency,
-          traceparent,after,flow}'));
+          traceparent,after,wait_for,flow}'));
     perform deferred.__defer_check(deferred.__actor(), v_queue, $3);
     insert into deferred.__deferred_rule (name, query, fn, params, key_column, queue, priority,
                                           opts, owner, search_path, statement_timeout_ms)

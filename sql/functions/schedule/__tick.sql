@@ -12,7 +12,8 @@ begin
     select greatest(0, ceil(extract(epoch
                                     from s.next_tick - clock_timestamp()) * 1000)) into wait_ms
     from deferred.__deferred_state s where s.next_tick < 'infinity' order by s.next_tick limit 1;
-    if pg_relation_size('deferred.__deferred_ended') > 0 then
+    if pg_relation_size('deferred.__deferred_ended')
+       + pg_relation_size('deferred.__deferred_awaited') > 0 then
         v_at := deferred.__settle_due();
     end if;
     v_at := least(v_at, (select min(r.not_before) from deferred.__deferred_flow_retry r

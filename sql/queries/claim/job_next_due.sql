@@ -7,11 +7,11 @@
 -- $1 looked for from then on, as $2 of job_promote.sql; $2 our worker id.
 -- Rows: one row. Column wait_ms: milliseconds, rounded up. 0: a job is due already, or none is
 --   delayed. Column due_at: when the first job is or was due (NULL: none). Column took_us:
---   microseconds that finding it took. Column tick_ms: milliseconds, rounded up, until one of three
---   events (NULL: none). A tick of a schedule is due, or a flow is to be retried. Or the end of a
---   job whose row was locked is to be passed on. 0: a tick is due, or an end is to be passed on at
---   once. Column lease_ms: milliseconds until the next lease of another worker ends, unless it is
---   renewed (NULL: no lease).
+--   microseconds that finding it took. Column tick_ms: milliseconds, rounded up, until one of these
+--   (NULL: none). A tick of a schedule is due, or a flow is to be retried. Or the end of a
+--   job whose row was locked is to be passed on, or the time limit of an event passes. 0: a tick is
+--   due, or an end is to be passed on at once. Column lease_ms: milliseconds until the next lease
+--   of another worker ends, unless it is renewed (NULL: no lease).
 -- Locks: none. Index: __deferred_hot_delayed, __deferred_queue_paused_until,
 --   __deferred_lease_expires, primary key of __deferred_ended_cursor, __deferred_ended_order,
 --   __deferred_flow_retry_wanted.
@@ -27,6 +27,8 @@ select greatest(0, ceil(extract(epoch from n.due_at - clock_timestamp()) * 1000)
                                             from u.at - clock_timestamp()) * 1000)) end) end::int8
         from (select min(x.next_tick) as next_tick from deferred.__deferred_state x) s
         cross join (select least(case when pg_relation_size('deferred.__deferred_ended'::regclass)
+                                           + pg_relation_size(
+                                               'deferred.__deferred_awaited'::regclass)
                                            > 0 then deferred.__settle_due() end,
                                  (select min(r.not_before) from deferred.__deferred_flow_retry r
                                   where r.ended_at is null)) as at offset 0) u) as tick_ms,

@@ -5,8 +5,8 @@
 -- $3 0: from the first
 -- Rows: the parents are at most 20, in the JSON object 1,000
 -- Locks: none. Index: primary keys of __deferred_flow (deferred.__flow_nodes()), __deferred_member,
---   __deferred_edge, __deferred and __deferred_hot, __deferred_member_job, __deferred_edge_parent,
---   __deferred_log_job
+--   __deferred_edge, __deferred_awaited, __deferred and __deferred_hot, __deferred_member_job,
+--   __deferred_edge_parent, __deferred_log_job
 select n.id, coalesce(m.name, '') as name,
        coalesce(j.fn, case when j.state is not null then 'message' end, '') as fn,
        coalesce(j.state, 'purged') as state, coalesce(j.label, '') as label,
@@ -20,13 +20,17 @@ left join deferred.__deferred_member m on m.job = n.id
 left join lateral (select x.fn, x.state, x.label, x.last_outcome from deferred.job x
                    where x.id = n.id offset 0) j on true
 left join lateral (
-    select string_agg(p.parent || case deferred.__edge_on(p.kind) when 'ok' then ''
-                                       else ' (' || deferred.__edge_on(p.kind) || ')' end, ', '
-                                           order by p.parent) filter (where p.i <= 20)
+    select string_agg(coalesce('event ''' || p.event || '''', p.parent::text)
+                      || case deferred.__edge_on(p.kind)
+                         when 'ok' then '' else ' (' || deferred.__edge_on(p.kind) || ')' end,
+                      ', ' order by p.parent) filter (where p.i <= 20)
                || case when count(*) > 20 then ', ...' else '' end as says,
-           json_agg(json_build_object('id', p.parent, 'on', deferred.__edge_on(p.kind))
-                    order by p.parent) as list
-    from (select x.*, row_number() over (order by x.parent) as i
-          from deferred.__deferred_edge x where x.child = n.id order by x.parent limit 1000) p) e
-              on true
+           json_agg(case when p.event is null
+                         then json_build_object('id', p.parent, 'on', deferred.__edge_on(p.kind))
+                         else json_build_object('event', p.event, 'on', deferred.__edge_on(p.kind))
+                    end order by p.parent) as list
+    from (select x.*, a.name as event, row_number() over (order by x.parent) as i
+          from deferred.__deferred_edge x
+          left join deferred.__deferred_awaited a on a.child = x.child and a.parent = x.parent
+          where x.child = n.id order by x.parent limit 1000) p) e on true
 order by n.id

@@ -10,7 +10,7 @@
 --   separated by commas.
 -- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge,
 --   __deferred_progress, __deferred_queue and __deferred_function, __deferred_log_job,
---   __deferred_edge_parent; all of __deferred_offer.
+--   __deferred_awaited and __deferred_event, __deferred_edge_parent; all of __deferred_offer.
 select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
        to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created,
        deferred.__age_s(d.created_at) as age_s,
@@ -49,8 +49,18 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                                where l.job_id = d.id) y), '[]') as attempts,
                      (select json_agg(y order by y.id)
                       from (select e.parent as id, e.name, deferred.__edge_on(e.kind) as on
-                            from deferred.__deferred_edge e where e.child = d.id
+                            from deferred.__deferred_edge e
+                            where e.child = d.id and e.parent > 0
                             order by e.parent limit 1000) y) as parents,
+                     (select json_agg(y)
+                      from (select a.name as event, e.name, a.since, a.until,
+                                   deferred.__on_timeout(a.on_timeout) as on_timeout, v.sent_at,
+                                   v.sent_by, a.sent = 0 and e.what = 'f' as timed_out
+                            from deferred.__deferred_awaited a
+                            join deferred.__deferred_edge e on e.child = a.child
+                                and e.parent = a.parent
+                            left join deferred.__deferred_event v on v.id = a.sent
+                            where a.child = d.id order by a.parent desc) y) as events,
                      (select json_agg(y.child order by y.child)
                       from (select e.child from deferred.__deferred_edge e where e.parent = d.id
                             order by e.child limit 1000) y) as children) x) as json,

@@ -9,7 +9,7 @@ select e.above, e.id, deferred.__edge_on(e.kind) as on, e.name,
        coalesce(j.fn, case when j.state is not null then 'message' end, '') as fn,
        coalesce(j.state, 'purged') as state, coalesce(j.label, '') as label
 from ((select true as above, p.parent as id, p.kind, p.name from deferred.__deferred_edge p
-       where p.child = $1::int8 order by p.parent limit 51)
+       where p.child = $1::int8 and p.parent > 0 order by p.parent limit 51)
       union all
       (select false, c.child, c.kind, c.name from deferred.__deferred_edge c
        where c.parent = $1::int8 order by c.child limit 51)) e
