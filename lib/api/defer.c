@@ -130,6 +130,51 @@ int deferred_flow_close_conn(struct pg_conn *conn, int64_t id, struct deferred_e
 	return context_borrow(conn, close_flow, &id, err);
 }
 
+/* ---- an event --------------------------------------------------------------------------------- */
+
+static int check_event(const struct deferred_event *event, struct deferred_error *err)
+{
+	int rc = 0;
+
+	if (!event || !event->name)
+		return error_set(err, DEFERRED_EINVAL, "event", "the event is missing\nset its name");
+	for (size_t i = 0; i < sizeof(event->reserved) / sizeof(event->reserved[0]); i++)
+		if (event->reserved[i])
+			return error_set(err, DEFERRED_EINVAL, "event",
+					 "reserved[%zu] is not zero: the event was not initialised\nbegin with { 0 }",
+					 i);
+	if (event->payload)
+		rc = params_check(event->payload, strlen(event->payload), err);
+	if (rc < 0)
+		error_prefix(err, "payload of event '%.100s'", event->name);
+	return rc;
+}
+
+static int send_event(struct pg *pg, void *arg, struct deferred_error *err)
+{
+	return store_event_send(pg, arg, NULL, err);
+}
+
+int deferred_send_event(struct deferred *d, const struct deferred_event *event, struct deferred_error *err)
+{
+	int rc;
+
+	error_clear(err);
+	if (!d)
+		return context_missing("send_event", err);
+	rc = check_event(event, err);
+	return rc < 0 ? rc : context_store(d, send_event, (void *)event, err);
+}
+
+int deferred_send_event_conn(struct pg_conn *conn, const struct deferred_event *event, struct deferred_error *err)
+{
+	int rc;
+
+	error_clear(err);
+	rc = check_event(event, err);
+	return rc < 0 ? rc : context_borrow(conn, send_event, (void *)event, err);
+}
+
 /* ---- many calls ------------------------------------------------------------------------------- */
 
 struct many {

@@ -81,6 +81,25 @@ static int check_tags(const char *const *tags, struct deferred_error *err)
 	return 0;
 }
 
+/* The database checks the rest. */
+static int check_event(const struct deferred_after *a, size_t i, struct deferred_error *err)
+{
+	int rc = 0;
+
+	if (!a->as || !*a->as || a->on != DEFERRED_AFTER_OK)
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "after[%zu]: an event needs its name in 'as', and 'on' must be 0\n"
+				 "set as to the name of the event, or to {\"event\": ...}",
+				 i);
+	if (*a->as == '{')
+		rc = params_check(a->as, strlen(a->as), err);
+	else
+		rc = check_text("after", a->as, 0, err);
+	if (rc < 0)
+		error_prefix(err, "after[%zu]", i);
+	return rc < 0 ? DEFERRED_EINVAL : 0;
+}
+
 static int check_after(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->after_len > 0 && !o->after)
@@ -95,6 +114,11 @@ static int check_after(const struct deferred_opts *o, struct deferred_error *err
 	for (size_t i = 0; i < o->after_len; i++) {
 		const struct deferred_after *a = &o->after[i];
 
+		if (a->job == DEFERRED_AFTER_EVENT) {
+			if (check_event(a, i, err) < 0)
+				return DEFERRED_EINVAL;
+			continue;
+		}
 		if (a->job < 1)
 			return error_set(err, DEFERRED_EINVAL, "opts",
 					 "after[%zu]: %lld is not the id of a job\nan id is 1 or more", i,

@@ -172,7 +172,8 @@ static void job_add_waiting(struct cause_list *list, const struct cause_job *j)
 		SAY(remedy, "deferred flow show %" PRId64, j->flow);
 		return;
 	}
-	SAY(why, "job %" PRId64 " waits for the end of other jobs", j->id);
+	SAY(why, "job %" PRId64 " waits for %s", j->id,
+	    j->waits_for && strncmp(j->waits_for, "event '", 7) == 0 ? "an event" : "the end of other jobs");
 	if (j->waits_for)
 		SAY(figure, "%s", j->waits_for);
 	SAY(remedy, "select * from deferred.parents(%" PRId64 ")", j->id);

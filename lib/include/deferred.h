@@ -92,11 +92,16 @@ enum deferred_after_on {
 	DEFERRED_AFTER_ENDED   /* in whatever way */
 };
 
-/* A job that another one waits for. */
+/* An event is waited for, not a job. */
+#define DEFERRED_AFTER_EVENT (-1)
+
+/* A job or an event that a job waits for. */
 struct deferred_after {
-	int64_t job; /* its id: of a call that was deferred before */
+	int64_t job; /* its id: of a call that was deferred before; or DEFERRED_AFTER_EVENT */
 	enum deferred_after_on on;
-	const char *as; /* what the job that waits calls it, 1 to 100 characters; NULL: by its id */
+	/* what the job that waits calls it, 1 to 100 characters; NULL: by its id. Of an event, as option wait_for of
+	 * deferred.defer(): its name, or a JSON object that begins with "{": {"event": "paid:4711", "within": "1h"} */
+	const char *as;
 };
 
 /* Options of a job. All zero means all defaults: `struct deferred_opts o = {0};`. */
@@ -119,7 +124,7 @@ struct deferred_opts {
 	const char *concurrency_key;
 	int concurrency;         /* 1 to 10000; 0: 1. With 1 they run one after the other in the order of their ids */
 	const char *const *tags; /* words to find it by: at most 32 of 1 to 100 characters, ended by NULL; NULL: none */
-	const struct deferred_after *after; /* jobs it waits for, each named once; NULL: none */
+	const struct deferred_after *after; /* jobs and events it waits for, each named once; NULL: none */
 	size_t after_len;                   /* 1 to 1000; 0: none */
 	/* W3C trace context of the caller, 55 characters, for logs and the function; NULL: none */
 	const char *traceparent;
@@ -285,6 +290,30 @@ DEFERRED_API int deferred_flow_close(struct deferred *d, int64_t id, struct defe
 
 /* deferred_flow_close_conn - the same on the caller's connection, and in its transaction. */
 DEFERRED_API int deferred_flow_close_conn(struct pg_conn *conn, int64_t id, struct deferred_error *err);
+
+/* An event for jobs that wait. All zero but the name means all defaults. */
+struct deferred_event {
+	const char *name;     /* 1 to 200 characters */
+	const char *payload;  /* UTF-8 text of one JSON value, at most 65536 bytes; NULL: none */
+	int64_t keep_ms;      /* how long it counts for jobs deferred later; 0: a day; negative: not at all */
+	const char *role;     /* the role whose jobs wait for it; NULL: the role that acts */
+	uint64_t reserved[4]; /* zero; room for options to come */
+};
+
+/*
+ * deferred_send_event - have the jobs run that wait for an event, as deferred.send_event() in SQL.
+ *
+ * event  Borrowed.
+ *
+ * Returns as deferred_defer(); DEFERRED_EDB with sqlstate 42501 if the role may not send events to jobs of event->role.
+ * Source: sql/queries/flow/event_send.sql.
+ */
+DEFERRED_API int deferred_send_event(struct deferred *d, const struct deferred_event *event,
+				     struct deferred_error *err);
+
+/* deferred_send_event_conn - the same on the caller's connection, and in its transaction. */
+DEFERRED_API int deferred_send_event_conn(struct pg_conn *conn, const struct deferred_event *event,
+					  struct deferred_error *err);
 
 /*
  * deferred_cancel - take a job out of the queue. Its final outcome is `cancelled`. Of a cancel and a success, the one

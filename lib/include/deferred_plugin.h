@@ -106,10 +106,11 @@ struct deferred_call {
 	int64_t tick;
 	/* W3C trace context it was deferred in, 55 characters; "" if none was given. DEFERRED_HAS, too */
 	const char *traceparent;
-	/* the outcomes of the jobs that this one waited for, NUL-terminated; "" if it waited for none. Check
+	/* the outcomes of the jobs and events that this one waited for, NUL-terminated; "" if there are none. Check
 	 * DEFERRED_HAS. A JSON object with a member for each of the first 1,000. Its name is that of option "after" or
 	 * of the flow, or a number: {"pack": {"id": 17, "outcome": "ok", "result": "three boxes"}}. The outcome is ok,
-	 * failed or skipped, or null before the end. The result is null if there is none. Beyond 64 KiB of results they
+	 * failed or skipped, or null before the end. The result is null if there is none. An event has "event", its
+	 * name, instead of an id, and its payload as the result, as JSON text. Beyond 64 KiB of results they
 	 * have "cut": true instead. With a database connection, deferred.parents() returns them all */
 	const char *parents;
 	size_t parents_len; /* bytes, without the NUL */

@@ -241,6 +241,12 @@ void params_string(struct params_text *t, const char *key, const char *value)
 	put_quoted(t, value);
 }
 
+void params_json(struct params_text *t, const char *key, const char *json)
+{
+	put_key(t, key);
+	put(t, json, strlen(json));
+}
+
 void params_flag(struct params_text *t, const char *key, bool value)
 {
 	put_key(t, key);

@@ -50,6 +50,7 @@ struct params_text {
 void params_open(struct params_text *t, const char *key, char bracket);
 void params_close(struct params_text *t, char bracket);
 void params_string(struct params_text *t, const char *key, const char *value);
+void params_json(struct params_text *t, const char *key, const char *json); /* valid, as params_check() says */
 void params_flag(struct params_text *t, const char *key, bool value);
 void params_number(struct params_text *t, const char *key,
 		   double value); /* whole ones up to 10^15 exactly; none that is not finite: null */

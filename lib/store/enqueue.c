@@ -82,7 +82,18 @@ int64_t store_flow_of(const struct deferred_call_spec *call)
 	return store_opts_of(call)->flow;
 }
 
-/* The jobs it waits for, as option "after" of deferred.defer(). *json: to be freed; NULL: none. */
+static void event_json(struct params_text *t, const char *event)
+{
+	if (*event == '{') {
+		params_json(t, NULL, event);
+		return;
+	}
+	params_open(t, NULL, '{');
+	params_string(t, "event", event);
+	params_close(t, '}');
+}
+
+/* The jobs and events it waits for, as deferred.__enqueue() takes them. *json: to be freed; NULL: none. */
 static int after_json(const struct deferred_opts *o, char **json, struct deferred_error *err)
 {
 	static const char *const conditions[] = { "ok", "failed", "ended" };
@@ -94,6 +105,10 @@ static int after_json(const struct deferred_opts *o, char **json, struct deferre
 		return 0;
 	params_open(&t, NULL, '[');
 	for (size_t i = 0; i < o->after_len; i++) {
+		if (o->after[i].job == DEFERRED_AFTER_EVENT) {
+			event_json(&t, o->after[i].as);
+			continue;
+		}
 		snprintf(number, sizeof(number), "%" PRId64, o->after[i].job);
 		params_open(&t, NULL, '{');
 		params_string(&t, "job", number);

@@ -72,3 +72,11 @@ int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err)
 
 	return rc == 0 && !r.released ? error_not_there(err, "job", job) : rc;
 }
+
+int store_event_send(struct pg *pg, const struct deferred_event *event, const char *who, struct deferred_error *err)
+{
+	int64_t keep_ms = event->keep_ms > 0 ? event->keep_ms : 0;
+
+	return event_send_exec(pg, event->name, event->payload, event->keep_ms ? &keep_ms : NULL, event->role, who,
+			       err);
+}

@@ -6,6 +6,7 @@
 #ifndef STORE_FLOW_H
 #define STORE_FLOW_H
 
+#include "deferred.h"
 #include "port/pg.h"
 #include "rows/flow.h"
 
@@ -30,5 +31,8 @@ int store_flow_retry(struct pg *pg, int64_t flow, bool *noted, struct deferred_e
 
 /* DEFERRED_ENOTFOUND: no such job. */
 int store_flow_release(struct pg *pg, int64_t job, struct deferred_error *err);
+
+/* who: what the audit log names as who did it; NULL: it says nothing. */
+int store_event_send(struct pg *pg, const struct deferred_event *event, const char *who, struct deferred_error *err);
 
 #endif

@@ -100,6 +100,8 @@ CASES = {
     "alert --list": ["alert --list"],
     "cancel --dry-run": ["cancel --dry-run --fn noop"],
     "doctor": ["doctor"],
+    "event ls": ["event ls"],
+    "event send": ["event send paid 1"],
     "flow add": ["flow add {file}"],
     "flow close": ["flow close {flow}"],
     "flow ls": ["flow ls"],
@@ -139,7 +141,7 @@ CASES = {
     "schedule sync": ["schedule sync {schedules}"],
     "shard for": ["shard for x"],
     "shard ls": ["shard ls"],
-    "show": ["show {held}", "show {child}", "show {dead}", "show {parent}"],
+    "show": ["show {held}", "show {child}", "show {dead}", "show {parent}", "show {awaits}"],
     "simulate": ["simulate"],
     "status": ["status"],
     "status --check": ["status --check"],
@@ -209,6 +211,7 @@ def full(db, tmp_path, wait_for):
         "from deferred.job where id = %s",
         names["held"],
     )
+    names["awaits"] = db.defer("noop", wait_for={"event": "approved", "within": "1h"})
     db.defer("nosuch")
     db.defer("strange")
     for name, text in (("file", FLOW), ("schedules", 'schedule "daily" { rule = "@daily" function = noop }')):

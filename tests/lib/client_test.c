@@ -1707,6 +1707,68 @@ static void a_flow_is_opened_filled_and_closed(void **state)
 	deferred_close(d);
 }
 
+static void jobs_wait_for_events(void **state)
+{
+	struct deferred_error err = { 0 };
+	struct deferred *d = open_at(conninfo);
+	const struct deferred_after events[] = {
+		{ .job = DEFERRED_AFTER_EVENT, .as = "paid \"1\"" },
+		{ .job = DEFERRED_AFTER_EVENT,
+		  .as = "{\"event\": \"ok\", \"within\": \"1h\", \"on_timeout\": \"run\"}" },
+	};
+	struct deferred_opts opts = { .after = events, .after_len = 2 };
+	struct deferred_event event = { .name = "paid \"1\"", .payload = "{\"amount\": 12}" };
+	const struct deferred_call_spec calls[] = { { "a", NULL, &opts }, { "b", NULL, NULL } };
+	struct deferred_after wrong = { .job = DEFERRED_AFTER_EVENT };
+	int64_t ids[2];
+
+	(void)state;
+	assert_ok(deferred_defer_many(d, calls, 2, ids, &err), &err);
+	assert_string_equal(value("select string_agg(name || on_timeout, ' ' order by parent desc) from "
+				  "deferred.__deferred_awaited where child = %lld",
+				  (long long)ids[0]),
+			    "paid \"1\"c okr");
+	assert_ok(deferred_send_event(d, &event, &err), &err);
+	PQclear(PQexec(db, "begin"));
+	event = (struct deferred_event){ .name = "ok", .keep_ms = -1 };
+	assert_ok(deferred_send_event_conn(db, &event, &err), &err);
+	PQclear(PQexec(db, "rollback"));
+	event.keep_ms = 60000;
+	assert_ok(deferred_send_event_conn(db, &event, &err), &err);
+	assert_string_equal(
+		value("select string_agg(concat_ws(' ', name, payload, kept_until - sent_at), ', ' order by id) "
+		      "from deferred.__deferred_event"),
+		"paid \"1\" {\"amount\": 12} 1 day, ok 00:01:00");
+	PQclear(PQexec(db, "select deferred.__settle(10)"));
+	assert_string_equal(value("select state from deferred.job where id = %lld", (long long)ids[0]), "ready");
+
+	event.role = "nobody_of_this_name";
+	opts.after_len = 1;
+	opts.after = &wrong;
+	assert_int_equal(deferred_defer(d, "a", NULL, &opts, NULL, &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.message, "a: after[0]: an event needs its name"));
+	wrong = (struct deferred_after){ .job = DEFERRED_AFTER_EVENT, .on = DEFERRED_AFTER_ENDED, .as = "e" };
+	assert_int_equal(deferred_defer(d, "a", NULL, &opts, NULL, &err), DEFERRED_EINVAL);
+	wrong = (struct deferred_after){ .job = DEFERRED_AFTER_EVENT, .as = "{" };
+	assert_int_equal(deferred_defer(d, "a", NULL, &opts, NULL, &err), DEFERRED_EINVAL);
+	wrong.as = "\xff";
+	assert_int_equal(deferred_defer(d, "a", NULL, &opts, NULL, &err), DEFERRED_EINVAL);
+	wrong.as = "{\"within\": \"1h\"}";
+	assert_int_equal(deferred_defer(d, "a", NULL, &opts, NULL, &err), DEFERRED_EDB);
+	assert_int_equal(deferred_send_event(NULL, &event, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_send_event(d, NULL, &err), DEFERRED_EINVAL);
+	event.payload = "{";
+	assert_int_equal(deferred_send_event_conn(db, &event, &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.message, "payload of event 'ok'"));
+	event.payload = NULL;
+	event.reserved[3] = 1;
+	assert_int_equal(deferred_send_event_conn(db, &event, &err), DEFERRED_EINVAL);
+	event = (struct deferred_event){ .name = "" };
+	assert_int_equal(deferred_send_event_conn(db, &event, &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "22023");
+	deferred_close(d);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, set_up)
@@ -1734,6 +1796,7 @@ int main(void)
 		TEST(a_full_queue_refuses_or_drops),
 		TEST(a_job_waits_for_others_alone_and_among_many),
 		TEST(a_flow_is_opened_filled_and_closed),
+		TEST(jobs_wait_for_events),
 		TEST(one_bad_call_in_the_middle_stores_none),
 		TEST(many_calls_share_the_fate_of_the_callers_transaction),
 		TEST(keys_among_many_are_honoured),

@@ -4,6 +4,7 @@
 #include "add_lines.h"
 #include "add_spread.h"
 #include "deferred.h"
+#include "port/params.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,14 +13,18 @@
 #include <unistd.h>
 
 /* In the order of enum deferred_after_on. */
-enum { OPT_AFTER = 1, OPT_AFTER_FAILED, OPT_AFTER_ENDED };
+enum { OPT_AFTER = 1, OPT_AFTER_FAILED, OPT_AFTER_ENDED, OPT_WAIT_FOR, OPT_WITHIN, OPT_ON_TIMEOUT };
 
 /* As deferred.defer() has it. */
 #define AFTER_MAX 1000
 
+#define CLI_EVENTS_MAX 32
+
 #define SHARD_NAME_SIZE 64
 
 static const char *const duplicate[] = { "skip", "error", "replace", NULL };
+
+static const char *const on_timeout[] = { "cancel", "fail", "run", NULL };
 
 static const struct program_option options[] = {
 	{ "queue", "NAME", "queue of the job", 'q', "default" },
@@ -40,6 +45,9 @@ static const struct program_option options[] = {
 	{ "after", "ID[,ID]...", "start after these jobs have succeeded", OPT_AFTER },
 	{ "after-failed", "ID[,ID]...", "start after these jobs have failed", OPT_AFTER_FAILED },
 	{ "after-ended", "ID[,ID]...", "start after these jobs have ended", OPT_AFTER_ENDED },
+	{ "wait-for", "EVENT", "start after this event was sent; may be repeated", OPT_WAIT_FOR },
+	{ "within", "SPAN", "time limit for these events", OPT_WITHIN },
+	{ "on-timeout", "WHAT", "if the time is up", OPT_ON_TIMEOUT, "cancel", on_timeout },
 	{ "flow", "ID", "add the job to this open flow", 'f' },
 	{ "stdin", NULL, "defer one job per line of JSON", 's' },
 	{ 0 },
@@ -125,6 +133,60 @@ static bool read_after(const struct cli *cli, enum deferred_after_on on, char *l
 	return true;
 }
 
+/* Events that the job waits for. */
+struct events {
+	const char *names[CLI_EVENTS_MAX];
+	char *json[CLI_EVENTS_MAX]; /* freed by the caller of add_events() */
+	size_t len;
+	const char *within, *on_timeout;
+};
+
+/* False: it was wrong, and reported. */
+static bool read_event(const struct cli *cli, int c, struct events *e)
+{
+	int64_t ms;
+
+	switch (c) {
+	case OPT_WITHIN:
+		e->within = optarg;
+		return cli_ms(cli, "--within", optarg, &ms);
+	case OPT_ON_TIMEOUT:
+		e->on_timeout = optarg;
+		if (cli_is_one_of(optarg, on_timeout))
+			return true;
+		cli_bad_value(cli, "use cancel, fail or run", "--on-timeout", optarg, "is unknown");
+		return false;
+	default:
+		if (e->len == CLI_EVENTS_MAX)
+			cli_misuse(cli, "let an intermediate job wait for some of them",
+				   "option '--wait-for' names more than %d events", CLI_EVENTS_MAX);
+		else
+			e->names[e->len++] = optarg;
+		return e->len == 0 || e->names[e->len - 1] == optarg;
+	}
+}
+
+/* Puts the events behind the jobs that are waited for. Returns 0 or an error. */
+static int add_events(struct events *e, struct deferred_after *after, size_t *after_len, struct deferred_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < e->len && rc == 0; i++) {
+		struct params_text t = { 0 };
+
+		params_open(&t, NULL, '{');
+		params_string(&t, "event", e->names[i]);
+		if (e->within)
+			params_string(&t, "within", e->within);
+		if (e->on_timeout)
+			params_string(&t, "on_timeout", e->on_timeout);
+		params_close(&t, '}');
+		rc = params_take(&t, &e->json[i], err);
+		after[(*after_len)++] = (struct deferred_after){ .job = DEFERRED_AFTER_EVENT, .as = e->json[i] };
+	}
+	return rc;
+}
+
 static int open_shard(struct cli *cli, const char *name, struct deferred **d, struct deferred_error *err)
 {
 	const struct deferred_open_opts opts = { .answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms, .shard = name };
@@ -187,7 +249,7 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	if (!cli->conninfo && (rc = cli_config(cli)) != 0)
 		return rc;
 	for (size_t i = 0; i < opts->after_len && !cli->conninfo; i++)
-		if ((rc = cli_shard_of(cli, opts->after[i].job)) != 0)
+		if (opts->after[i].job > 0 && (rc = cli_shard_of(cli, opts->after[i].job)) != 0)
 			return rc;
 	if (opts->flow && !cli->conninfo && (rc = cli_shard_of(cli, opts->flow)) != 0)
 		return rc;
@@ -214,8 +276,10 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 static int cmd_add_run(struct cli *cli, int argc, char **argv)
 {
 	const char *tags[CLI_TAGS_MAX + 1] = { NULL };
-	struct deferred_after after[AFTER_MAX] = { 0 };
+	struct deferred_after after[AFTER_MAX + CLI_EVENTS_MAX] = { 0 };
 	struct deferred_opts opts = { .tags = tags, .after = after };
+	struct events events = { 0 };
+	struct deferred_error err = { 0 };
 	size_t tags_len = 0;
 	bool from_stdin = false, any = false;
 	const char *params, *route = NULL;
@@ -231,6 +295,9 @@ static int cmd_add_run(struct cli *cli, int argc, char **argv)
 			route = optarg;
 		else if (c >= OPT_AFTER && c <= OPT_AFTER_ENDED) {
 			if (!read_after(cli, (enum deferred_after_on)(c - OPT_AFTER), optarg, after, &opts.after_len))
+				return EX_USAGE;
+		} else if (c >= OPT_WAIT_FOR && c <= OPT_ON_TIMEOUT) {
+			if (!read_event(cli, c, &events))
 				return EX_USAGE;
 		} else if (c == 'T' ? !cli_tag(cli, optarg, tags, &tags_len) : !read_option(cli, c, &opts))
 			return EX_USAGE;
@@ -251,9 +318,15 @@ static int cmd_add_run(struct cli *cli, int argc, char **argv)
 	}
 	if (!cli_arguments(cli, argc, argv, "FUNCTION [PARAMS]"))
 		return EX_USAGE;
+	if (events.len == 0 && (events.within || events.on_timeout))
+		return cli_misuse(cli, "name the event with --wait-for", "option '--wait-for' is missing");
 	params = cli_params(cli, argv[optind + 1], &given, &rc);
 	if (params)
-		rc = add_one(cli, argv[optind], params, &opts, route);
+		rc = add_events(&events, after, &opts.after_len, &err) < 0
+			     ? cli_fail(cli, &err)
+			     : add_one(cli, argv[optind], params, &opts, route);
+	for (size_t i = 0; i < events.len; i++)
+		free(events.json[i]);
 	free(given);
 	return rc;
 }

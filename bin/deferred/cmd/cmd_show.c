@@ -138,9 +138,25 @@ static void print_edges(const struct pg_result *res, bool above)
 	}
 }
 
+static void print_events(const struct pg_result *res)
+{
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct admin_show_events_row r = admin_show_events_row(res, i);
+		char *event = table_clean(r.event, 0, TABLE_ONE_LINE), *name = table_clean(r.name, 0, TABLE_ONE_LINE);
+
+		printf("%-11s event '%s'%s%s, %s", i > 0 ? "" : "waits for", event, name[0] ? " as " : "", name,
+		       r.said);
+		if (r.until)
+			printf(", until %s, then %s", r.until, r.on_timeout);
+		putchar('\n');
+		free(event);
+		free(name);
+	}
+}
+
 static int cmd_show_job(struct cli *cli, int64_t id)
 {
-	struct pg_result *job = NULL, *attempts = NULL, *edges = NULL;
+	struct pg_result *job = NULL, *attempts = NULL, *edges = NULL, *events = NULL;
 	struct deferred_error err = { 0 };
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
@@ -152,12 +168,15 @@ static int cmd_show_job(struct cli *cli, int64_t id)
 		rc = admin_show_attempts_exec(cli->pg, id, &attempts, &err);
 	if (rc == 0 && !cli->json)
 		rc = admin_show_edges_exec(cli->pg, id, &edges, &err);
+	if (rc == 0 && !cli->json)
+		rc = admin_show_events_exec(cli->pg, id, &events, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
 		puts(admin_show_row(job, 0).json);
 	} else {
 		print_job(job);
+		print_events(events);
 		print_edges(edges, true);
 		print_edges(edges, false);
 		if (pg_rows(attempts) > 0) {
@@ -168,6 +187,7 @@ static int cmd_show_job(struct cli *cli, int64_t id)
 	pg_result_free(job);
 	pg_result_free(attempts);
 	pg_result_free(edges);
+	pg_result_free(events);
 	return rc;
 }
 

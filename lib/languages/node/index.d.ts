@@ -15,9 +15,12 @@ export interface Limits {
   maxAttempts?: number;
 }
 
-/** How another job, which this job waited for, has ended. */
+/** How another job, or an event, which this job waited for, has ended. */
 export interface Parent {
-  id: number;
+  /** The number of the job. An event has none. */
+  id?: number;
+  /** The name of the event. The payload is the result, as JSON text. */
+  event?: string;
   outcome: "ok" | "failed" | "skipped" | null;
   result?: string | null;
   /** The result was left out, because the results of all parents exceed 64 KiB. */
