@@ -35,6 +35,7 @@ def test_people_can_read_and_use_each_page(web, db):
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "images")  # as much as advice takes
     assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
     later = db.defer("noop", delay="1h")
+    approval = db.defer("noop", wait_for={"event": "approved", "within": "1h", "on_timeout": "fail"})
     flow = db.one(
         "select deferred.defer_flow(%s)",
         json.dumps(
@@ -58,6 +59,7 @@ def test_people_can_read_and_use_each_page(web, db):
             str(dead),
             str(later),
             str(flow),
+            str(approval),
             web.login("opal"),
             web.login("vic"),
             web.PASSWORD,
@@ -69,3 +71,7 @@ def test_people_can_read_and_use_each_page(web, db):
     db.defer("noop")
     assert looking.wait(LIMIT_S) == 0, looking.output()
     assert json.loads(looking.output().splitlines()[-1]) == []
+    assert db.sql(
+        "select who, verb, job_id, settings->>'event' from deferred.__deferred_action where verb = 'send'"
+    ) == [(web.login("opal"), "send", approval, "approved")]
+    assert db.one("select payload from deferred.__deferred_event") == {"by": "Ann"}

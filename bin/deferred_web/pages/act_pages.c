@@ -17,6 +17,18 @@ static struct pages_target target_of(const struct web_request *r)
 	};
 }
 
+/* refused NULL: it was done. */
+static void act_answer(struct web_request *r, const char *verb, const char *refused)
+{
+	if (!r->json) {
+		page_redirect_back(r, verb, refused);
+		return;
+	}
+	page_begin(r, NULL, "");
+	html_printf(&r->reply.body, ",\"refused\":%.s", refused);
+	page_end(r);
+}
+
 /* The database records the action, done or refused. The answer leads back to the page of the object. */
 int pages_act(struct web_request *r, const char *verb, const char *settings, struct deferred_error *err)
 {
@@ -25,13 +37,20 @@ int pages_act(struct web_request *r, const char *verb, const char *settings, str
 	int rc = web_act_exec(r->pg, verb, pages_optional(&target.job), target.queue, page_actor(r), page_address(r),
 			      target.fn, target.schedule, settings, &res, err);
 
-	if (rc == 0 && r->json) {
-		page_begin(r, NULL, "");
-		html_printf(&r->reply.body, ",\"refused\":%.s", web_act_row(res, 0).refused);
-		page_end(r);
-	} else if (rc == 0) {
-		page_redirect_back(r, verb, web_act_row(res, 0).refused);
-	}
+	if (rc == 0)
+		act_answer(r, verb, web_act_row(res, 0).refused);
+	pg_result_free(res);
+	return rc;
+}
+
+int pages_act_event(struct web_request *r, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = web_act_event_exec(r->pg, r->number, page_field(r, "event"), page_field(r, "payload"), page_actor(r),
+				    page_address(r), &res, err);
+
+	if (rc == 0)
+		act_answer(r, "send", web_act_event_row(res, 0).refused);
 	pg_result_free(res);
 	return rc;
 }
@@ -100,6 +119,7 @@ void pages_outcome(struct web_request *r)
 		{ "/", "retry", "The job will run again, with all its attempts." },
 		{ "/", "run", "The job is ready now." },
 		{ "/", "cancel", "The job was cancelled." },
+		{ "/", "send", "The event is sent." },
 		{ "/", "defer", "The job is deferred." },
 		{ "/jobs/", "update", "The job was changed." },
 		{ "/", "pause", "The queue is paused. Running jobs finish, and workers start no others." },

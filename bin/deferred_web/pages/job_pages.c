@@ -195,6 +195,43 @@ static void show_job_buttons(struct web_request *r, const struct web_job_row *jo
 		html_printf(&r->reply.body, "<a class=\"button\" href=\"%s/edit\">Edit</a>", place);
 }
 
+/* By this, people approve what a job waits for. */
+static void show_event_form(struct web_request *r, const char *event)
+{
+	struct buf *b = &r->reply.body;
+
+	html_printf(b, "<form class=\"search\" method=\"post\" action=\"/jobs/%" PRId64 "/send\">", r->number);
+	page_token(r);
+	html_printf(b,
+		    "<input type=\"hidden\" name=\"event\" value=\"%s\"><label>Payload of %s "
+		    "<input name=\"payload\" placeholder=\"JSON, or empty\" autocomplete=\"off\" "
+		    "autocapitalize=\"off\" spellcheck=\"false\"></label><button>Send event</button></form>",
+		    event, event);
+}
+
+static int show_events(struct web_request *r, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ AT(admin_show_events, event), CELL_TEXT, "event", "Event" },
+		{ AT(admin_show_events, name), CELL_TEXT, "name", "Known as" },
+		{ AT(admin_show_events, said), CELL_ZONED, "said", "State" },
+		{ AT(admin_show_events, until), CELL_ZONED, "until", "Until" },
+		{ AT(admin_show_events, on_timeout), CELL_TEXT, "on_timeout", "Then" },
+		{ AT(admin_show_events, waits), CELL_BOOL, "waits", "" },
+	};
+	static const struct part part = PART("events", "Waits for events", "", columns);
+	struct pg_result *res = NULL;
+	int rc = admin_show_events_exec(r->pg, r->number, &res, err);
+
+	if (rc == 0 && (r->json || pg_rows(res) > 0))
+		part_result(r, &part, res);
+	for (size_t i = 0; rc == 0 && i < pg_rows(res) && !r->json && page_may_act(r); i++)
+		if (admin_show_events_row(res, i).waits)
+			show_event_form(r, admin_show_events_row(res, i).event);
+	pg_result_free(res);
+	return rc;
+}
+
 /* Params, indented for people. jsonb would change the order of keys and drop repeated ones. A double would drop the
  * last digits of large numbers. */
 static void show_indented(struct web_request *r, const char *text, size_t len)
@@ -351,7 +388,9 @@ static int show_job(struct web_request *r, const struct pg_result *res, struct d
 		show_job_buttons(r, &job);
 		html_raw(b, "</div>");
 	}
-	rc = pages_neighbours(r, err);
+	rc = show_events(r, err);
+	if (rc == 0)
+		rc = pages_neighbours(r, err);
 	if (rc == 0)
 		rc = show_attempts(r, may_see, err);
 	if (rc == 0)

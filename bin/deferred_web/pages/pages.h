@@ -96,6 +96,7 @@ int pages_actions_read(struct web_request *r, const struct pages_target *target,
 int pages_act_retry(struct web_request *r, struct deferred_error *err);
 int pages_act_run(struct web_request *r, struct deferred_error *err);
 int pages_act_cancel(struct web_request *r, struct deferred_error *err);
+int pages_act_event(struct web_request *r, struct deferred_error *err);
 int pages_act_pause(struct web_request *r, struct deferred_error *err);
 int pages_act_resume(struct web_request *r, struct deferred_error *err);
 /* verb "set": settings is a JSON object; else it is NULL. */

@@ -22,6 +22,7 @@ const struct web_route web_routes[] = {
 	{ "/jobs/#/cancel", "cancel", NULL, pages_act_cancel, .action = true },
 	{ "/jobs/#/edit", "edit", "Edit job", pages_edit },
 	{ "/jobs/#/update", "update", NULL, pages_act_update, .action = true, .long_form = true },
+	{ "/jobs/#/send", "send", NULL, pages_act_event, .action = true, .long_form = true },
 	{ "/flows", "flows", "Flows", pages_flows },
 	{ "/flow/#", "flow", "Flow", pages_flow },
 	{ "/flow/#/retry", "retry", NULL, pages_act_flow_retry, .action = true },

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * look.mjs URL JOB DEAD LATER FLOW OPERATOR VIEWER PASSWORD: a real browser on every page: light and dark, wide and 320 px, as the operator and as the viewer; each
+ * look.mjs URL JOB DEAD LATER FLOW APPROVAL OPERATOR VIEWER PASSWORD: a real browser on every page: light and dark, wide and 320 px, as the operator and as the viewer; each
  * checked with axe; by keyboard; without JavaScript; each button. Prints one line of JSON: what was wrong. Run from where npm put the packages.
  */
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
-const [url, job, dead, later, flow, operator, viewer, password] = process.argv.slice(2);
+const [url, job, dead, later, flow, approval, operator, viewer, password] = process.argv.slice(2);
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const pages = [
 	"/",
@@ -16,6 +16,7 @@ const pages = [
 	"/jobs?state=dead",
 	`/jobs/${job}`,
 	`/jobs/${dead}`,
+	`/jobs/${approval}`,
 	"/running",
 	"/dead",
 	"/functions",
@@ -129,6 +130,13 @@ async function press(path, label, said) {
 await press(`/jobs/${dead}`, "Retry", "run again");
 await press(`/jobs/${dead}`, "Cancel", "cancelled");
 await press(`/jobs/${later}`, "Run now", "ready now");
+/* Somebody approves: writes a payload, and sends the event that the job waits for. */
+await page.goto(`${url}/jobs/${approval}`);
+await page.getByLabel("Payload of approved").fill('{"by": "Ann"}');
+await page.getByRole("button", { name: "Send event", exact: true }).focus();
+await page.keyboard.press("Enter");
+await page.waitForURL(/done=send/);
+check("Send event", (await page.getByRole("status").innerText()).includes("The event is sent"));
 await press("/queues/default", "Pause", "paused");
 await press("/queues/default", "Resume", "is active again");
 await press(`/flow/${flow}`, "Cancel", "cancelled");
