@@ -1724,7 +1724,7 @@ static void jobs_wait_for_events(void **state)
 
 	(void)state;
 	assert_ok(deferred_defer_many(d, calls, 2, ids, &err), &err);
-	assert_string_equal(value("select string_agg(name || on_timeout, ' ' order by parent desc) from "
+	assert_string_equal(value("select string_agg(name || on_timeout::text, ' ' order by parent desc) from "
 				  "deferred.__deferred_awaited where child = %lld",
 				  (long long)ids[0]),
 			    "paid \"1\"c okr");
