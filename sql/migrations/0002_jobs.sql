@@ -67,9 +67,16 @@ comment on column deferred.__deferred_ended.what is
 comment on column deferred.__deferred_ended.id is
     'Job it is about; of c and z: the flow; of e: the event.';
 comment on column deferred.__deferred_action.verb is
-    'Retry, run, cancel, pause, resume, set, clear, remove, defer, release or send.';
+    'Retry, run, cancel, pause, resume, set, clear, remove, defer, release, send or update.';
 
--- ---------------------------------------------------------------- edits
+-- ---------------------------------------------------------------- edits:
+-- sql/functions/edit/__update.sql
+
+comment on table deferred.__deferred is
+    'Calls as they were deferred. Rows are added and purged much later. A row changes only when '
+    'deferred.update() changes the job, or the holder of a message replaces its params, and '
+    'deferred.retry() locks it. The functions check what they store, and deferred.check_ledger() '
+    'finds what got around them.';
 
 -- ---------------------------------------------------------------- batches
 
