@@ -10,7 +10,7 @@
 #   check-packages   build, install, upgrade and purge the packages in Debian 12 and 13, or in SUITES
 
 # Debian packages that the targets need
-DEPS_BUILD := gcc make pkg-config libc6-dev libpq-dev libjansson-dev libcurl4-openssl-dev \
+DEPS_BUILD := gcc make pkgconf libc6-dev libpq-dev libjansson-dev libcurl4-openssl-dev \
 	libexpat1-dev libssl-dev
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) man-db xz-utils valgrind libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist \

@@ -638,7 +638,7 @@ def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repos
 
     # The maintainer scripts restart it.
     os.remove(fresh.path("/run/systemctl"))
-    fresh.run("dpkg", "--configure", "--pending")
+    fresh.run("dpkg", "--configure", "--pending", "--force-confold")
     calls = fresh.read("/run/systemctl")
     assert " start " not in calls and "daemon-reload" in calls, calls
     assert (
