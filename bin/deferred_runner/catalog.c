@@ -86,7 +86,8 @@ static void send_function(enum frame_type type, const char *name, const char *pl
 
 static void on_function(void *data, const char *name, const struct plugin_function *fn)
 {
-	struct frame_function fixed = { fn->fn.timeout_ms, fn->fn.max_attempts, fn->fn.flags & ~FRAME_OF_PROGRAM };
+	struct frame_function fixed = { fn->fn.timeout_ms, fn->fn.max_attempts, fn->fn.flags & ~FRAME_OF_PROGRAM,
+					call_batch(fn, NULL), fn->fn.batch_wait_ms };
 	const bool *entries = data;
 
 	if (command_find(name))
@@ -119,7 +120,8 @@ static void name_command(const struct command *c, char text[static 96])
 static void send_command(const struct command *c)
 {
 	const struct command *next = c + 1 < state.commands + state.commands_len ? c + 1 : NULL;
-	struct frame_function fixed = { c->timeout_ms, c->max_attempts, c->program ? FRAME_OF_PROGRAM : 0 };
+	struct frame_function fixed = { c->timeout_ms, c->max_attempts, c->program ? FRAME_OF_PROGRAM : 0,
+					call_batch(NULL, c), c->batch_wait_ms };
 	struct deferred_error err = { 0 };
 	char text[512], what[96], other[96], program[160] = "command";
 

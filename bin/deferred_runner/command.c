@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "program_message.h"
 #include "runner_process.h"
 
 #include "base/job.h"
@@ -24,6 +25,7 @@
 
 #define EXIT_CANCEL 79 /* behind those of <sysexits.h>, which programs mean otherwise */
 #define SNOOZE_MAX_MS (365.0 * 86400 * 1000)
+#define BATCH_LINE_MAX (2 * JOB_TEXT_MAX) /* bytes of the output that are kept for each job of a batch */
 #define PROGRESS_FD 3 /* where a command may say how far it is; the environment tells it the number */
 #define PARENTS_FD 4  /* where it reads how the jobs ended that its own waited for, if it did; the same */
 
@@ -31,21 +33,28 @@
 struct output {
 	int fd;
 	bool keep_last;
-	size_t len;
-	char data[JOB_TEXT_MAX];
+	size_t len, size;
+	char *data;
+};
+
+/* The jobs that a command has. It has one, unless its function takes batches. */
+struct given {
+	const struct deferred_call *const *calls;
+	size_t n;
+	bool batch; /* they are lines of its input */
 };
 
 static void output_add(struct output *out, const char *data, size_t n)
 {
 	size_t room;
 
-	if (out->keep_last && n > sizeof(out->data) - out->len) {
-		size_t drop = out->len + n - sizeof(out->data);
+	if (out->keep_last && n > out->size - out->len) {
+		size_t drop = out->len + n - out->size;
 
 		memmove(out->data, out->data + drop, out->len - drop);
 		out->len -= drop;
 	}
-	room = sizeof(out->data) - out->len;
+	room = out->size - out->len;
 	if (n < room)
 		room = n;
 	memcpy(out->data + out->len, data, room);
@@ -63,6 +72,12 @@ static bool read_output(struct output *out)
 	output_add(out, buf, (size_t)n);
 	return true;
 }
+
+static const char *const job_variables[] = {
+	"DEFERRED_BATCH",     "DEFERRED_JOB_ID", "DEFERRED_JOB_ATTEMPT",   "DEFERRED_JOB_RECEIPT",
+	"DEFERRED_JOB_LABEL", "DEFERRED_TICK",   "DEFERRED_PREVIOUS_TICK", "DEFERRED_PARENTS_FD",
+	"TRACEPARENT",        "TRACESTATE",
+};
 
 /* Put the parts of the label of a hook, "CAUSE NAME: SENTENCE", into its environment. */
 static void set_alert(const char *label)
@@ -88,7 +103,6 @@ static void set_tick(const char *name, int64_t us)
 	struct tm tm;
 	size_t n;
 
-	unsetenv(name); /* of a tick that this runner's parent may be run for */
 	if (us <= 0 || !gmtime_r(&at, &tm))
 		return;
 	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
@@ -118,13 +132,19 @@ static int text_file(const char *name, const char *text, size_t len)
 	return fd;
 }
 
+/* JSON without the line breaks between its values. */
+static void put_json_line(FILE *f, const char *json)
+{
+	for (; *json; json++)
+		putc(*json == '\n' || *json == '\r' ? ' ' : *json, f);
+}
+
 /* Returns the first descriptor that the command is not to have. */
 static unsigned int put_parents(const struct deferred_call *call)
 {
 	char number[32];
 	int fd;
 
-	unsetenv("DEFERRED_PARENTS_FD"); /* of a job that check_deferred may be run for */
 	if (call->parents_len == 0)
 		return PARENTS_FD;
 	fd = text_file("parents", call->parents, call->parents_len);
@@ -135,10 +155,61 @@ static unsigned int put_parents(const struct deferred_call *call)
 	return PARENTS_FD + 1;
 }
 
-static void exec_command(const struct command *command, const struct deferred_call *call, pid_t parent, int in, int out,
+/* The lines that a command reads for its batch. Each is the head of a call in deferred_program(7), with its params and
+ * parents as members. */
+static int batch_file(const struct given *given)
+{
+	static struct message_head head;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	int fd = -1;
+
+	for (size_t i = 0; f && i < given->n; i++) {
+		const struct deferred_call *call = given->calls[i];
+
+		message_begin(&head, "call");
+		message_put_call(&head, call, call->timeout_ms > 0 ? call->timeout_ms : -1);
+		fwrite(head.data, 1, head.len, f);
+		fputs(",\"params\":", f);
+		put_json_line(f, call->params);
+		if (call->parents_len > 0) {
+			fputs(",\"parents\":", f);
+			put_json_line(f, call->parents);
+		}
+		fputs("}\n", f);
+	}
+	if (f && fclose(f) == 0)
+		fd = text_file("batch", text, len);
+	free(text);
+	return fd;
+}
+
+/* Describe the job of a command in its environment. */
+static void put_job_variables(const struct deferred_call *call)
+{
+	char number[32];
+
+	snprintf(number, sizeof(number), "%lld", (long long)call->id);
+	setenv("DEFERRED_JOB_ID", number, 1);
+	snprintf(number, sizeof(number), "%d", call->attempt);
+	setenv("DEFERRED_JOB_ATTEMPT", number, 1);
+	snprintf(number, sizeof(number), "%lld", (long long)call->receipt);
+	setenv("DEFERRED_JOB_RECEIPT", number, 1);
+	setenv("DEFERRED_JOB_LABEL", call->label, 1);
+	set_tick("DEFERRED_TICK", call->tick);
+	set_tick("DEFERRED_PREVIOUS_TICK", call->previous_tick);
+	if (call->traceparent[0])
+		setenv("TRACEPARENT", call->traceparent, 1);
+	if (strcmp(call->fn, JOB_HOOK_FN) == 0)
+		set_alert(call->label);
+}
+
+static void exec_command(const struct command *command, const struct given *given, pid_t parent, int in, int out,
 			 int err, int progress)
 {
-	unsigned int end;
+	const struct deferred_call *call = given->calls[0];
+	unsigned int end = PARENTS_FD;
 	char number[32];
 	sigset_t none;
 
@@ -151,42 +222,52 @@ static void exec_command(const struct command *command, const struct deferred_ca
 	if (!command->new_privileges)
 		keep_privileges();
 	limit_cpu(state.cpu_ms);
-	snprintf(number, sizeof(number), "%lld", (long long)call->id);
-	setenv("DEFERRED_JOB_ID", number, 1);
-	snprintf(number, sizeof(number), "%d", call->attempt);
-	setenv("DEFERRED_JOB_ATTEMPT", number, 1);
-	snprintf(number, sizeof(number), "%lld", (long long)call->receipt);
-	setenv("DEFERRED_JOB_RECEIPT", number, 1);
+	/* The worker may itself have been started for a job. */
+	for (size_t i = 0; i < sizeof(job_variables) / sizeof(job_variables[0]); i++)
+		unsetenv(job_variables[i]);
 	snprintf(number, sizeof(number), "%d", PROGRESS_FD);
 	setenv("DEFERRED_PROGRESS_FD", number, 1);
 	setenv("DEFERRED_JOB_FN", call->fn, 1);
-	setenv("DEFERRED_JOB_LABEL", call->label, 1);
-	set_tick("DEFERRED_TICK", call->tick);
-	set_tick("DEFERRED_PREVIOUS_TICK", call->previous_tick);
-	if (call->traceparent[0])
-		setenv("TRACEPARENT", call->traceparent, 1);
+	snprintf(number, sizeof(number), "%zu", given->n);
+	if (given->batch)
+		setenv("DEFERRED_BATCH", number, 1);
 	else
-		unsetenv("TRACEPARENT"); /* of what check_deferred was started in */
-	unsetenv("TRACESTATE");          /* which belongs to that */
-	if (strcmp(call->fn, JOB_HOOK_FN) == 0)
-		set_alert(call->label);
+		put_job_variables(call);
 	progress = fcntl(progress, F_DUPFD, 10); /* off the number it is to have, where dup2() would do nothing */
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 ||
 	    dup2(progress, PROGRESS_FD) < 0)
 		_exit(EX_OSERR);
-	end = put_parents(call);
+	if (!given->batch)
+		end = put_parents(call);
 	syscall(SYS_close_range, end, ~0u, 0u);
 	execv(command->argv[0], command->argv);
 	dprintf(STDERR_FILENO, "cannot execute '%s': %s", command->argv[0], strerror(errno));
 	_exit(127);
 }
 
-/* A line of progress: DONE[/TOTAL][ TEXT], or text alone. */
-static void report_line(const struct deferred_call *call, char *line)
+/* The job of this id; NULL: it is none of them. */
+static const struct deferred_call *given_find(const struct given *given, int64_t id)
 {
+	for (size_t i = 0; i < given->n; i++)
+		if (given->calls[i]->id == id)
+			return given->calls[i];
+	return NULL;
+}
+
+/* A line of progress: DONE[/TOTAL][ TEXT], or text alone. In a batch, the id of a job and a blank are in front of it.
+ */
+static void report_line(const struct given *given, char *line)
+{
+	const struct deferred_call *call = given->calls[0];
 	int64_t done = -1, total = -1;
 	char *text = line, *end;
 
+	if (given->batch) {
+		call = given_find(given, strtoll(line, &line, 10));
+		if (!call || *line != ' ')
+			return;
+		text = ++line;
+	}
 	if (isdigit((unsigned char)line[0])) {
 		done = strtoll(line, &end, 10);
 		if (*end == '/' && isdigit((unsigned char)end[1]))
@@ -208,7 +289,7 @@ struct progress {
 	char line[256];
 };
 
-static bool read_progress(const struct deferred_call *call, struct progress *p)
+static bool read_progress(const struct given *given, struct progress *p)
 {
 	char buf[4096];
 	ssize_t n = read(p->fd, buf, sizeof(buf));
@@ -218,7 +299,7 @@ static bool read_progress(const struct deferred_call *call, struct progress *p)
 	for (ssize_t i = 0; i < n; i++) {
 		if (buf[i] == '\n') {
 			p->line[p->len] = '\0';
-			report_line(call, p->line);
+			report_line(given, p->line);
 			p->len = 0;
 		} else if (p->len < sizeof(p->line) - 1) {
 			p->line[p->len++] = buf[i];
@@ -229,15 +310,16 @@ static bool read_progress(const struct deferred_call *call, struct progress *p)
 
 /* The bell has rung: silence it. It may have been for an earlier call. Returns false when the bell is of no further
  * use. Then the command has been asked to end, or a plugin has replaced the descriptor. */
-static bool hear_bell(const struct deferred_call *call, int pidfd)
+static bool hear_bell(const struct given *given, int pidfd)
 {
 	uint64_t rung;
 	ssize_t n = read(FRAME_STOP_FD, &rung, sizeof(rung));
 
 	if (n != sizeof(rung) && !(n < 0 && errno == EAGAIN))
 		return false;
-	if (!call->host->cancelled(call))
-		return true;
+	for (size_t i = 0; i < given->n; i++)
+		if (!given->calls[i]->host->cancelled(given->calls[i]))
+			return true;
 	syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0);
 	return false;
 }
@@ -251,12 +333,19 @@ static size_t trimmed(const struct output *out)
 	return len;
 }
 
-static int failed(const struct deferred_call *call, const char *what)
+/* The error of all jobs. */
+static void set_error(const struct given *given, const char *text, size_t len)
+{
+	for (size_t i = 0; i < given->n; i++)
+		given->calls[i]->host->error(given->calls[i], text, len);
+}
+
+static int failed(const struct given *given, const char *what)
 {
 	char text[256];
 	int n = snprintf(text, sizeof(text), "%s: %s", what, strerror(errno));
 
-	call->host->error(call, text, (size_t)n);
+	set_error(given, text, (size_t)n);
 	return DEFERRED_FAILED;
 }
 
@@ -289,11 +378,72 @@ static void note_memory_limit(struct output *err, int sig)
 	output_add(err, hint, strlen(hint));
 }
 
-/* The exit code gives the outcome. 0: done. 65 (data error): failed for good. 75 (temporary) with a span: not yet. 79:
- * cancelled. Any other: try again. */
-static int outcome(const struct deferred_call *call, struct board_slot *slot, int status, const struct output *out,
+/* One line of outcome for each job. Returns NULL, or what is wrong with a line. */
+static const char *take_lines(const struct given *given, struct output *out, size_t *line)
+{
+	bool told[DEFERRED_BATCH_MAX] = { false };
+	const char *wrong;
+
+	for (char *at = out->data, *end = at + out->len, *next; at < end; at = next) {
+		char *stop = memchr(at, '\n', (size_t)(end - at));
+		const struct deferred_call *call;
+		struct message m;
+		size_t i = 0;
+
+		next = stop ? stop + 1 : end;
+		++*line;
+		if (at + strspn(at, " \t\r") == stop)
+			continue;
+		if ((wrong = message_read_outcome(at, (size_t)((stop ? stop : end) - at), &m)))
+			return wrong;
+		while (i < given->n && given->calls[i]->id != m.job)
+			i++;
+		if (i == given->n)
+			return "it names another job than those of the batch";
+		if (told[i])
+			return "it is the second one for its job";
+		told[i] = true;
+		call = given->calls[i];
+		call->host->outcome(call, message_outcome(&m));
+		if (m.after_ms >= 0)
+			call->host->retry_after(call, m.after_ms);
+		if (message_outcome(&m) == DEFERRED_OK && *m.text)
+			call->host->result(call, m.text, strlen(m.text));
+		else if (*m.text)
+			call->host->error(call, m.text, strlen(m.text));
+	}
+	for (size_t i = 0; i < given->n; i++)
+		if (!told[i]) {
+			static const char none[] = "the command printed no outcome for this job";
+
+			given->calls[i]->host->error(given->calls[i], none, sizeof(none) - 1);
+			given->calls[i]->host->outcome(given->calls[i], DEFERRED_FAILED);
+		}
+	return NULL;
+}
+
+static int batch_outcome(const struct given *given, struct output *out)
+{
+	size_t line = 0;
+	const char *wrong;
+	char text[256];
+
+	out->data[out->len] = '\0';
+	wrong = take_lines(given, out, &line);
+	if (!wrong)
+		return DEFERRED_OK;
+	snprintf(text, sizeof(text), "line %zu of its output is not an outcome: %s", line, wrong);
+	set_error(given, text, strlen(text));
+	return BOARD_BROKEN;
+}
+
+/* The exit code gives the outcome. 0: done, or for a batch, as its lines say. 65 (data error): failed for good. 75
+ * (temporary) with a span: not yet. 79: cancelled. Any other: try again. With several jobs, nobody knows which of them
+ * any code but 0 is about. */
+static int outcome(const struct given *given, struct board_slot *slot, int status, struct output *out,
 		   struct output *err)
 {
+	const struct deferred_call *call = given->calls[0];
 	int n, sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	int exited = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 	int64_t again_ms = exited == EX_TEMPFAIL ? snooze_ms(out) : -1;
@@ -302,7 +452,7 @@ static int outcome(const struct deferred_call *call, struct board_slot *slot, in
 	if (sig == SIGPROF && state.cpu_ms > 0)
 		sig = SIGXCPU; /* its timer: limit_cpu() */
 	note_memory_limit(err, sig);
-	if (trimmed(out) > 0 && again_ms < 0)
+	if (!given->batch && trimmed(out) > 0 && again_ms < 0)
 		call->host->result(call, out->data, trimmed(out));
 	if (sig)
 		slot->signal = sig;
@@ -311,16 +461,18 @@ static int outcome(const struct deferred_call *call, struct board_slot *slot, in
 	if (exited == 0) {
 		if (trimmed(err) > 0)
 			call->host->log(call, DEFERRED_LOG_INFO, err->data, trimmed(err));
-		return DEFERRED_OK;
+		return given->batch ? batch_outcome(given, out) : DEFERRED_OK;
 	}
 	if (trimmed(err) > 0) {
-		call->host->error(call, err->data, trimmed(err));
+		set_error(given, err->data, trimmed(err));
 	} else if (!sig) {
 		n = snprintf(text, sizeof(text), "exit status %d", exited);
-		call->host->error(call, text, (size_t)n);
+		set_error(given, text, (size_t)n);
 	}
 	if (sig)
 		return -1; /* which the parent puts in front */
+	if (given->n > 1)
+		return BOARD_BROKEN;
 	if (again_ms >= 0) {
 		call->host->retry_after(call, again_ms);
 		return DEFERRED_SNOOZE;
@@ -328,11 +480,16 @@ static int outcome(const struct deferred_call *call, struct board_slot *slot, in
 	return exited == EX_DATAERR ? DEFERRED_DEAD : exited == EXIT_CANCEL ? DEFERRED_CANCEL : DEFERRED_FAILED;
 }
 
-int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot)
+int command_run(const struct command *command, const struct deferred_call *const *calls, size_t n,
+		struct board_slot *slot)
 {
-	static struct output out, err; /* static: one call at a time, and large */
+	static char out_data[JOB_TEXT_MAX], err_data[JOB_TEXT_MAX]; /* static: one call at a time, and large */
+	const struct given given = { calls, n, command->batch > 0 };
+	struct output out = { .data = out_data, .size = sizeof(out_data) },
+		      err = { .data = err_data, .size = sizeof(err_data), .keep_last = true };
 	int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 }, progress_pipe[2] = { -1, -1 };
-	int in = text_file("params", call->params, call->params_len), exited = -1, status = 0, rc;
+	int in = given.batch ? batch_file(&given) : text_file("params", calls[0]->params, calls[0]->params_len),
+	    exited = -1, status = 0, rc;
 	struct progress progress = { 0 };
 	int bell = FRAME_STOP_FD;
 	struct deferred_error refusal = { 0 };
@@ -340,24 +497,30 @@ int command_run(const struct command *command, const struct deferred_call *call,
 	pid_t self = getpid(), pid = -1;
 
 	if (trusted_check_program(command->argv[0], state.start.owner_uid, &refusal) < 0) {
-		call->host->error(call, refusal.message, strlen(refusal.message));
+		set_error(&given, refusal.message, strlen(refusal.message));
 		rc = DEFERRED_UNREADY;
 		goto done;
 	}
+	if (given.batch) {
+		out.size = n * BATCH_LINE_MAX;
+		out.data = malloc(out.size + 1);
+		if (!out.data)
+			_exit(EX_OSERR);
+	}
 	if (in < 0 || pipe2(out_pipe, O_CLOEXEC) < 0 || pipe2(err_pipe, O_CLOEXEC) < 0 ||
 	    pipe2(progress_pipe, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
-		rc = failed(call, "cannot start the command");
+		rc = failed(&given, "cannot start the command");
 		goto done;
 	}
 	if (pid == 0)
-		exec_command(command, call, self, in, out_pipe[1], err_pipe[1], progress_pipe[1]);
+		exec_command(command, &given, self, in, out_pipe[1], err_pipe[1], progress_pipe[1]);
 	exited = (int)syscall(SYS_pidfd_open, pid, 0);
 	close(out_pipe[1]);
 	close(err_pipe[1]);
 	close(progress_pipe[1]);
 	out_pipe[1] = err_pipe[1] = progress_pipe[1] = -1;
-	out = (struct output){ .fd = out_pipe[0] };
-	err = (struct output){ .fd = err_pipe[0], .keep_last = true };
+	out.fd = out_pipe[0];
+	err.fd = err_pipe[0];
 	progress.fd = progress_pipe[0];
 
 	/* Read until the command is gone. Later output of its children is not waited for. */
@@ -374,9 +537,9 @@ int command_run(const struct command *command, const struct deferred_call *call,
 			out.fd = -1;
 		if (fds[1].revents && !read_output(&err))
 			err.fd = -1;
-		if (fds[3].revents && !read_progress(call, &progress))
+		if (fds[3].revents && !read_progress(&given, &progress))
 			progress.fd = -1;
-		if (fds[4].revents && !hear_bell(call, exited))
+		if (fds[4].revents && !hear_bell(&given, exited))
 			bell = -1;
 		if ((fds[2].revents && !fds[0].revents && !fds[1].revents && !fds[3].revents) ||
 		    (exited < 0 && out.fd < 0 && err.fd < 0))
@@ -385,7 +548,7 @@ int command_run(const struct command *command, const struct deferred_call *call,
 	while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR)
 		;
 	take_usage(slot, &used);
-	rc = outcome(call, slot, status, &out, &err);
+	rc = outcome(&given, slot, status, &out, &err);
 done:
 	for (size_t i = 0; i < 2; i++) {
 		if (out_pipe[i] >= 0)
@@ -399,5 +562,7 @@ done:
 		close(in);
 	if (exited >= 0)
 		close(exited);
+	if (out.data != out_data)
+		free(out.data);
 	return rc;
 }

@@ -49,6 +49,8 @@ static void take_command(const char *payload, size_t len)
 	memcpy(&fixed, payload, sizeof(fixed));
 	c = command_add(frame_text(payload, len, &at), fixed.timeout_ms, fixed.max_attempts);
 	c->new_privileges = fixed.flags & FRAME_NEW_PRIVILEGES;
+	c->batch = fixed.batch;
+	c->batch_wait_ms = fixed.batch_wait_ms;
 	if (fixed.flags & FRAME_OF_PROGRAM) {
 		c->program = program_find(frame_text(payload, len, &at));
 		return;
@@ -173,7 +175,7 @@ static void take_frames(void)
 
 		if (rc == 1) {
 			take_frame(&head, payload);
-			if (head.type != FRAME_CALL)
+			if (head.type != FRAME_CALL || call_waits())
 				continue;
 			if (leaks_files() || programs_changed())
 				return;

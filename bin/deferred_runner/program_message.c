@@ -158,6 +158,8 @@ static const struct member {
 	{ "params", offsetof(struct message, params), false },
 	{ "timeout_ms", offsetof(struct message, timeout_ms), false },
 	{ "max_attempts", offsetof(struct message, max_attempts), false },
+	{ "batch", offsetof(struct message, batch), false },
+	{ "batch_wait_ms", offsetof(struct message, batch_wait_ms), false },
 	{ "protocol", offsetof(struct message, protocol), false },
 	{ "level", offsetof(struct message, level), false },
 	{ "last", offsetof(struct message, last), false },
@@ -204,7 +206,7 @@ static const char *set_member(struct message *m, const char *name, char *text, i
 	return NULL;
 }
 
-const char *message_read(char *line, size_t len, struct message *m)
+static const char *read_members(char *line, size_t len, struct message *m)
 {
 	struct cursor c = { line, line + len };
 	const char *wrong = NULL;
@@ -230,13 +232,44 @@ const char *message_read(char *line, size_t len, struct message *m)
 	if (!take_char(&c, '}'))
 		return not_flat;
 	skip_space(&c);
-	if (c.at != c.end)
-		return not_flat;
+	return c.at != c.end ? not_flat : NULL;
+}
+
+const char *message_read(char *line, size_t len, struct message *m)
+{
+	const char *wrong = read_members(line, len, m);
+
+	if (wrong)
+		return wrong;
 	if (m->type == MESSAGE_TYPES)
 		return "it has no type";
 	if (m->bytes < 0 || m->bytes > MESSAGE_BODY_MAX)
 		return "its body is larger than 16 MiB";
 	return m->params < 0 || m->params > m->bytes ? "its params are larger than its body" : NULL;
+}
+
+const char *message_read_outcome(char *line, size_t len, struct message *m)
+{
+	const char *wrong = read_members(line, len, m);
+
+	return wrong ? wrong : message_outcome(m) < 0 ? "its outcome is unknown" : NULL;
+}
+
+int message_outcome(const struct message *m)
+{
+	static const struct {
+		const char *outcome;
+		int result;
+	} outcomes[] = {
+		{ "ok", DEFERRED_OK },           { "failed", DEFERRED_FAILED }, { "later", DEFERRED_LATER },
+		{ "dead", DEFERRED_DEAD },       { "cancel", DEFERRED_CANCEL }, { "snooze", DEFERRED_SNOOZE },
+		{ "unready", DEFERRED_UNREADY },
+	};
+
+	for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++)
+		if (strcmp(outcomes[i].outcome, m->outcome) == 0)
+			return outcomes[i].result;
+	return -1;
 }
 
 /* ---- writing ---------------------------------------------------------------------------------- */
@@ -309,6 +342,25 @@ void message_put_id(struct message_head *h, const char *name, int64_t id)
 
 	snprintf(text, sizeof(text), "%lld", (long long)id);
 	message_put_text(h, name, text);
+}
+
+void message_put_call(struct message_head *h, const struct deferred_call *call, int64_t left_ms)
+{
+	message_put_id(h, "job", call->id);
+	message_put_text(h, "fn", call->fn);
+	message_put_number(h, "attempt", call->attempt);
+	message_put_id(h, "receipt", call->receipt);
+	message_put_number(h, "created_us", call->created_at_us);
+	if (left_ms >= 0)
+		message_put_number(h, "timeout_ms", left_ms);
+	if (call->label[0])
+		message_put_text(h, "label", call->label);
+	if (call->traceparent[0])
+		message_put_text(h, "traceparent", call->traceparent);
+	if (call->tick)
+		message_put_number(h, "tick_us", call->tick);
+	if (call->previous_tick)
+		message_put_number(h, "previous_tick_us", call->previous_tick);
 }
 
 void message_end(struct message_head *h)

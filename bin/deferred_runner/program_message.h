@@ -6,6 +6,8 @@
 #ifndef PROGRAM_MESSAGE_H
 #define PROGRAM_MESSAGE_H
 
+#include "deferred_plugin.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,11 +32,19 @@ struct message {
 	const char *text, *version, *outcome;
 	int64_t job;                                                            /* -1: not there */
 	int64_t bytes, params, timeout_ms, max_attempts, protocol, level, last; /* 0: not there */
+	int64_t batch, batch_wait_ms;                                           /* the same */
 	int64_t done, total, after_ms;                                          /* -1: not there */
 };
 
 /* Read a head, without its newline. The line is overwritten. Returns NULL, or what is wrong. */
 const char *message_read(char *line, size_t len, struct message *message);
+
+/* The enum deferred_result of member `outcome`; -1: it is none. */
+int message_outcome(const struct message *message);
+
+/* Read a line in which a command gives the outcome of a job of its batch, without its newline: members `job`,
+ * `outcome`, `text` and `after_ms`. Returns NULL, or what is wrong. */
+const char *message_read_outcome(char *line, size_t len, struct message *message);
 
 /* Write a head: first the type, then members, at last the newline. One that would be too long is marked as such. */
 struct message_head {
@@ -46,6 +56,8 @@ void message_begin(struct message_head *head, const char *type);
 void message_put_text(struct message_head *head, const char *name, const char *text);
 void message_put_number(struct message_head *head, const char *name, int64_t number);
 void message_put_id(struct message_head *head, const char *name, int64_t id); /* as a string */
+void message_put_call(struct message_head *head, const struct deferred_call *call,
+		      int64_t left_ms); /* left_ms: of its time limit; -1: it has none */
 void message_end(struct message_head *head);
 
 #endif

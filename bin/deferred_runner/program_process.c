@@ -119,6 +119,8 @@ static void free_process(struct process *p)
 	close_end(&p->statm);
 	free_functions(p->functions, p->functions_len);
 	free(p->settings);
+	free(p->outgoing);
+	free(p->out);
 	free(p->watched);
 	free(p->in);
 	free(p);
@@ -407,6 +409,9 @@ static const char *add_announced(struct process *p, const struct message *m)
 
 	if (!names_is_function(m->name))
 		return "it announces a function whose name is not valid";
+	if (m->batch < 0 || m->batch > DEFERRED_BATCH_MAX || m->batch_wait_ms < 0 ||
+	    m->batch_wait_ms > DEFERRED_BATCH_WAIT_MAX_MS)
+		return "its batch is not 1 to 128, or its batch_wait_ms not 0 to 60000";
 	if (p->functions_len == FUNCTIONS_MAX)
 		return "it announces more than 1000 functions";
 	bigger = realloc(p->functions, (p->functions_len + 1) * sizeof(*bigger));
@@ -418,6 +423,8 @@ static const char *add_announced(struct process *p, const struct message *m)
 		.timeout_ms = m->timeout_ms > 0 ? m->timeout_ms : p->program->limits.timeout_ms,
 		.max_attempts = m->max_attempts > 0 && m->max_attempts <= INT32_MAX ? (int32_t)m->max_attempts
 										    : p->program->limits.max_attempts,
+		.batch = (int32_t)m->batch,
+		.batch_wait_ms = (int32_t)m->batch_wait_ms,
 	};
 	if (!bigger[p->functions_len++].name)
 		_exit(EX_OSERR);
@@ -433,7 +440,9 @@ static bool functions_differ(const struct process *p)
 	for (size_t i = 0; !differ && i < p->functions_len; i++)
 		differ = strcmp(p->functions[i].name, before[i].name) != 0 ||
 			 p->functions[i].timeout_ms != before[i].timeout_ms ||
-			 p->functions[i].max_attempts != before[i].max_attempts;
+			 p->functions[i].max_attempts != before[i].max_attempts ||
+			 p->functions[i].batch != before[i].batch ||
+			 p->functions[i].batch_wait_ms != before[i].batch_wait_ms;
 	return differ;
 }
 
@@ -570,8 +579,15 @@ static bool read_messages(struct process *p)
 
 void process_send(struct process *p, const void *data, size_t len)
 {
-	if (len > 0 && p->out_len < sizeof(p->out) / sizeof(p->out[0]))
-		p->out[p->out_len++] = (struct iovec){ (void *)data, len };
+	if (len == 0)
+		return;
+	if (p->out_len == p->out_cap) {
+		p->out_cap = 2 * p->out_cap + 8;
+		p->out = realloc(p->out, p->out_cap * sizeof(*p->out));
+		if (!p->out)
+			_exit(EX_OSERR);
+	}
+	p->out[p->out_len++] = (struct iovec){ (void *)data, len };
 }
 
 void process_flush(struct process *p)

@@ -29,6 +29,7 @@ struct announced {
 	char *name;
 	int64_t timeout_ms;
 	int32_t max_attempts;
+	int32_t batch, batch_wait_ms; /* the most jobs of a list; 0: it takes one job */
 };
 
 struct program {
@@ -55,11 +56,14 @@ struct process {
 	clockid_t cpu_clock;
 	uint64_t limit_ns; /* it is killed unless it is ready, or has left; UINT64_MAX: never */
 	int64_t jobs, jobs_max;
-	struct iovec out[5]; /* to be written */
-	size_t out_len;
-	char *settings; /* the first of that */
-	struct message_head call;
-	char stop[2][96];
+	struct iovec *out; /* to be written */
+	size_t out_len, out_cap;
+	char *settings;   /* the first of that */
+	struct outgoing { /* for each job of the largest batch so far */
+		struct message_head call;
+		char stop[2][96];
+	} * outgoing;
+	size_t outgoing_len;
 	char *in; /* read and not yet taken */
 	size_t in_len, in_cap, in_scanned;
 	char line[1024]; /* of its output, not yet ended */

@@ -15,20 +15,27 @@
 #include <unistd.h>
 
 #define NO_FUNCTION "program '%s' does not have function '%s'"
+#define NO_BATCH \
+	"function '%s' of program '%s' takes one job at a time\n" \
+	"hint: remove batch from its section, or let it take a list of jobs"
 
 static struct program *programs;
 static size_t programs_len;
 
-/* The job that a program has. */
+/* The batch that a program has, mostly of one job. */
 static struct run {
-	const struct deferred_call *call;
+	const struct deferred_call *const *calls;
+	size_t n, left; /* jobs, and those that are not done */
+	struct job_of_run {
+		bool done, cancel_sent;
+		char refused[200]; /* a deferred job that was refused; "": none */
+	} job[DEFERRED_BATCH_MAX];
 	struct board_slot *slot;
 	struct process *process; /* NULL: it has none, or that has ended */
 	bool over;
 	int result;
-	bool timed_out, stop_sent, cancel_sent;
-	uint64_t cpu_us;   /* of the process, before the job */
-	char refused[200]; /* a deferred job that was refused; "": none */
+	bool timed_out, stop_sent, term_sent;
+	uint64_t cpu_us; /* of the process, before the job */
 } run;
 
 /* ---- settings ----------------------------------------------------------------------------------- */
@@ -71,12 +78,13 @@ struct program *program_find(const char *name)
 
 /* ---- the start of the runner -------------------------------------------------------------------- */
 
-static bool has_function(const struct program *program, const char *name)
+/* NULL: it does not have the function. */
+static const struct announced *find_announced(const struct program *program, const char *name)
 {
 	for (size_t i = 0; i < program->functions_len; i++)
 		if (strcmp(program->functions[i].name, name) == 0)
-			return true;
-	return false;
+			return &program->functions[i];
+	return NULL;
 }
 
 static bool any_starting(void)
@@ -125,9 +133,15 @@ static void report_probed(const struct program *p)
 		report_wrong(p, text);
 	}
 	for (size_t i = 0; i < state.commands_len; i++) {
-		if (state.commands[i].program != p || has_function(p, state.commands[i].name))
+		const struct command *c = &state.commands[i];
+		const struct announced *f = find_announced(p, c->name);
+
+		if (c->program != p || (f && (c->batch <= 1 || f->batch > 0)))
 			continue;
-		snprintf(text, sizeof(text), NO_FUNCTION, p->name, state.commands[i].name);
+		if (f)
+			snprintf(text, sizeof(text), NO_BATCH, c->name, p->name);
+		else
+			snprintf(text, sizeof(text), NO_FUNCTION, p->name, c->name);
 		report_wrong(p, text);
 	}
 }
@@ -154,9 +168,14 @@ void programs_start(void)
 			report_probed(p);
 		else if (!p->limits.declared && !p->now)
 			send_frame(FRAME_REFUSED, 1, parts, 2);
-		for (size_t k = 0; !p->limits.declared && p->now && k < p->functions_len; k++)
-			command_add(p->functions[k].name, p->functions[k].timeout_ms, p->functions[k].max_attempts)
-				->program = p;
+		for (size_t k = 0; !p->limits.declared && p->now && k < p->functions_len; k++) {
+			const struct announced *f = &p->functions[k];
+			struct command *c = command_add(f->name, f->timeout_ms, f->max_attempts);
+
+			c->program = p;
+			c->batch = f->batch;
+			c->batch_wait_ms = f->batch_wait_ms;
+		}
 	}
 	flush_frames(); /* a fork of this process must not send them again */
 }
@@ -210,13 +229,13 @@ static void __attribute__((format(printf, 2, 3))) set_run_error(const char *deta
 	snprintf(text + n, sizeof(text) - n, "%s%s", *text && *detail ? "\n" : "", detail);
 	for (n = strlen(text); n > 0 && text[n - 1] == '\n'; n--)
 		;
-	if (n > 0)
-		run.call->host->error(run.call, text, n);
+	for (size_t i = 0; n > 0 && i < run.n; i++)
+		run.calls[i]->host->error(run.calls[i], text, n);
 }
 
 static void end_timed_out(const char *detail)
 {
-	set_run_error(detail, "time limit of %lld ms exceeded", (long long)run.call->timeout_ms);
+	set_run_error(detail, "time limit of %lld ms exceeded", (long long)run.calls[0]->timeout_ms);
 	end_run(BOARD_TIMED_OUT);
 }
 
@@ -235,7 +254,7 @@ static void fault_job(struct process *p, const char *text)
 		return;
 	}
 	set_run_error(p->tail, "program '%s' broke the protocol, and is replaced: %s", p->program->name, text);
-	end_run(DEFERRED_FAILED);
+	end_run(BOARD_BROKEN);
 }
 
 static void end_job(struct process *p, int status, const struct rusage *used)
@@ -259,62 +278,63 @@ static void end_job(struct process *p, int status, const struct rusage *used)
 
 static void log_of_job(const char *line, size_t len)
 {
-	run.call->host->log(run.call, DEFERRED_LOG_INFO, line, len);
+	run.calls[0]->host->log(run.calls[0], DEFERRED_LOG_INFO, line, len);
 }
 
 /* ---- what it sends ------------------------------------------------------------------------------ */
 
-static const char *take_done(struct process *p, const struct message *m, const char *body)
+/* The program is idle again. Its outcomes are those of the jobs. */
+static void end_answered(struct process *p, const char *detail)
 {
-	static const struct {
-		const char *outcome;
-		int result;
-	} outcomes[] = {
-		{ "ok", DEFERRED_OK },           { "failed", DEFERRED_FAILED }, { "later", DEFERRED_LATER },
-		{ "dead", DEFERRED_DEAD },       { "cancel", DEFERRED_CANCEL }, { "snooze", DEFERRED_SNOOZE },
-		{ "unready", DEFERRED_UNREADY },
-	};
-	const struct deferred_call *call = run.call;
-	char detail[JOB_TEXT_MAX];
-	size_t i = 0;
-
-	while (i < 7 && strcmp(outcomes[i].outcome, m->outcome) != 0)
-		i++;
-	if (i == 7)
-		return "its outcome is unknown";
 	process_drain_output(p);
 	p->state = PROCESS_IDLE;
-	p->jobs++;
-	if (run.timed_out) {
-		snprintf(detail, sizeof(detail), "%.*s", i == 0 ? 0 : (int)m->bytes, body);
+	if (run.timed_out)
 		end_timed_out(detail);
-	} else if (i == 0 && run.refused[0]) {
-		set_run_error("", "%s", run.refused);
-		end_run(DEFERRED_FAILED);
-	} else {
-		if (m->bytes > 0 && i == 0)
-			call->host->result(call, body, (size_t)m->bytes);
-		else if (m->bytes > 0)
-			call->host->error(call, body, (size_t)m->bytes);
-		if (m->after_ms >= 0)
-			call->host->retry_after(call, m->after_ms);
-		end_run(outcomes[i].result);
+	else
+		end_run(DEFERRED_OK);
+}
+
+static const char *take_done(struct process *p, const struct message *m, const char *body, size_t which)
+{
+	const struct deferred_call *call = run.calls[which];
+	struct job_of_run *job = &run.job[which];
+	int result = message_outcome(m);
+	char detail[JOB_TEXT_MAX];
+
+	if (result < 0)
+		return "its outcome is unknown";
+	p->jobs++;
+	job->done = true;
+	snprintf(detail, sizeof(detail), "%.*s", result == DEFERRED_OK ? 0 : (int)m->bytes, body);
+	if (result == DEFERRED_OK && job->refused[0]) {
+		call->host->error(call, job->refused, strlen(job->refused));
+		result = DEFERRED_FAILED;
+	} else if (m->bytes > 0 && result == DEFERRED_OK && !run.timed_out) {
+		call->host->result(call, body, (size_t)m->bytes);
+	} else if (m->bytes > 0) {
+		call->host->error(call, body, (size_t)m->bytes);
 	}
+	if (m->after_ms >= 0)
+		call->host->retry_after(call, m->after_ms);
+	call->host->outcome(call, result);
 	/* The rest of its params would be read as a message. */
-	if (m->last || p->out_len > 0)
+	if (m->last || (run.left == 1 && p->out_len > 0))
 		p->jobs_max = 0;
+	if (--run.left == 0)
+		end_answered(p, detail);
 	return NULL;
 }
 
-static const char *take_defer(const struct message *m, const char *body)
+static const char *take_defer(const struct message *m, const char *body, size_t which)
 {
+	const struct deferred_call *call = run.calls[which];
 	size_t params_len = (size_t)m->params, opts_len = (size_t)m->bytes - params_len;
 	char *params = program_memory(strndup(body, params_len)),
 	     *opts = program_memory(strndup(body + params_len, opts_len));
 
 	if (strlen(params) != params_len || strlen(opts) != opts_len ||
-	    run.call->host->defer(run.call, m->name, params_len ? params : NULL, opts_len ? opts : NULL) < 0)
-		snprintf(run.refused, sizeof(run.refused),
+	    call->host->defer(call, m->name, params_len ? params : NULL, opts_len ? opts : NULL) < 0)
+		snprintf(run.job[which].refused, sizeof(run.job[which].refused),
 			 "the job '%.64s' that it deferred was refused: name, params or options are not valid, or "
 			 "there are too many",
 			 m->name);
@@ -325,12 +345,16 @@ static const char *take_defer(const struct message *m, const char *body)
 
 static const char *take_of_job(struct process *p, const struct message *m, const char *body)
 {
-	const struct deferred_call *call = run.call;
+	const struct deferred_call *call;
+	size_t which = 0;
 
 	if (m->type == MESSAGE_FUNCTION || m->type == MESSAGE_READY)
 		return "it had said before that it is ready";
-	if (m->job != call->id)
+	while (which < run.n && (m->job != run.calls[which]->id || run.job[which].done))
+		which++;
+	if (which == run.n)
 		return "it names another job than its own";
+	call = run.calls[which];
 	switch (m->type) {
 	case MESSAGE_PROGRESS:
 		call->host->progress(call, m->done, m->total, m->text, strlen(m->text));
@@ -342,36 +366,27 @@ static const char *take_of_job(struct process *p, const struct message *m, const
 				body, (size_t)m->bytes);
 		return NULL;
 	case MESSAGE_DEFER:
-		return take_defer(m, body);
+		return take_defer(m, body, which);
 	default:
-		return take_done(p, m, body);
+		return take_done(p, m, body, which);
 	}
 }
 
 /* ---- the job ------------------------------------------------------------------------------------ */
 
-static void send_call(struct process *p, uint64_t limit_ns)
+static void send_call(struct process *p, size_t which, uint64_t limit_ns)
 {
-	const struct deferred_call *call = run.call;
-	struct message_head *h = &p->call;
+	const struct deferred_call *call = run.calls[which];
+	struct message_head *h = &p->outgoing[which].call;
 	uint64_t now = clock_ns();
 
 	message_begin(h, "call");
-	message_put_id(h, "job", call->id);
-	message_put_text(h, "fn", call->fn);
-	message_put_number(h, "attempt", call->attempt);
-	message_put_id(h, "receipt", call->receipt);
-	message_put_number(h, "created_us", call->created_at_us);
-	if (limit_ns != UINT64_MAX)
-		message_put_number(h, "timeout_ms", limit_ns > now ? (int64_t)((limit_ns - now) / NS_PER_MS) : 0);
-	if (call->label[0])
-		message_put_text(h, "label", call->label);
-	if (call->traceparent[0])
-		message_put_text(h, "traceparent", call->traceparent);
-	if (call->tick)
-		message_put_number(h, "tick_us", call->tick);
-	if (call->previous_tick)
-		message_put_number(h, "previous_tick_us", call->previous_tick);
+	message_put_call(h, call,
+			 limit_ns == UINT64_MAX ? -1
+			 : limit_ns > now       ? (int64_t)((limit_ns - now) / NS_PER_MS)
+						: 0);
+	if (which + 1 < run.n)
+		message_put_number(h, "more", (int64_t)(run.n - which - 1));
 	message_put_number(h, "params", (int64_t)call->params_len);
 	message_put_number(h, "parents", (int64_t)call->parents_len);
 	message_put_number(h, "bytes", (int64_t)(call->params_len + call->parents_len));
@@ -381,12 +396,29 @@ static void send_call(struct process *p, uint64_t limit_ns)
 	process_send(p, call->parents, call->parents_len);
 }
 
-static void send_stop(struct process *p, size_t which, const char *why)
+static void send_stop(struct process *p, size_t which, bool cancelled)
 {
-	int n = snprintf(p->stop[which], sizeof(p->stop[which]),
-			 "{\"type\":\"stop\",\"job\":\"%lld\",\"why\":\"%s\"}\n", (long long)run.call->id, why);
+	char *text = p->outgoing[which].stop[cancelled];
+	int n = snprintf(text, sizeof(p->outgoing[which].stop[cancelled]),
+			 "{\"type\":\"stop\",\"job\":\"%lld\",\"why\":\"%s\"}\n", (long long)run.calls[which]->id,
+			 cancelled ? "cancelled" : "stopping");
 
-	process_send(p, p->stop[which], (size_t)n);
+	process_send(p, text, (size_t)n);
+}
+
+/* Was each of the jobs that are not done cancelled? */
+static bool no_job_wanted(void)
+{
+	for (size_t i = 0; i < run.n; i++)
+		if (!run.job[i].done && !run.calls[i]->host->cancelled(run.calls[i]))
+			return false;
+	return true;
+}
+
+/* Does the worker stop? */
+static bool worker_stops(void)
+{
+	return atomic_load_explicit(state.stop, memory_order_relaxed) != 0;
 }
 
 /* The events of a run besides those of processes. The signal stays pending: it ends this process after the run. */
@@ -404,34 +436,36 @@ static void wait_for_event(struct process *p, struct pollfd fds[static RUN_FDS],
 /* Returns the process, IDLE; NULL: the run is over. */
 static struct process *await_program(struct program *program, struct pollfd fds[static RUN_FDS], uint64_t limit_ns)
 {
-	const struct deferred_call *call = run.call;
+	const struct announced *f;
 
 	if (program->now && process_watched_changed(program->now, clock_ns()))
 		process_leave(program->now, true);
 	if (!program->now && clock_ns() >= program->retry_ns)
 		process_start(program);
 	while (program->now && program->now->state == PROCESS_STARTING) {
-		if (call->host->cancelled(call)) {
+		if (no_job_wanted()) {
 			set_run_error("", "%s", "cancelled");
 			end_run(DEFERRED_CANCEL);
 			return NULL;
 		}
-		if (fds[FD_TERM].revents || call->host->stop_asked(call) || clock_ns() >= limit_ns) {
+		if (fds[FD_TERM].revents || worker_stops() || clock_ns() >= limit_ns) {
 			set_run_error(program->now->tail, "program '%s' was not ready in time", program->name);
 			end_run(DEFERRED_UNREADY);
 			return NULL;
 		}
 		wait_for_event(program->now, fds, limit_ns);
 	}
-	if (!program->now) {
+	f = find_announced(program, run.calls[0]->fn);
+	if (program->now && f && (run.n == 1 || f->batch > 0))
+		return program->now;
+	if (!program->now)
 		set_run_error("", "%s", program->why);
-		end_run(DEFERRED_UNREADY);
-	} else if (!has_function(program, call->fn)) {
-		set_run_error("", NO_FUNCTION, program->name, call->fn);
-		end_run(DEFERRED_UNREADY);
-		return NULL;
-	}
-	return program->now;
+	else if (!f)
+		set_run_error("", NO_FUNCTION, program->name, run.calls[0]->fn);
+	else
+		set_run_error("", NO_BATCH, f->name, program->name);
+	end_run(DEFERRED_UNREADY);
+	return NULL;
 }
 
 static void limit_program_cpu(const struct process *p)
@@ -453,23 +487,33 @@ static void begin_job(struct process *p, uint64_t limit_ns)
 	p->tail_len = 0;
 	p->tail[0] = '\0';
 	p->state = PROCESS_BUSY;
-	send_call(p, limit_ns);
+	if (p->outgoing_len < run.n) {
+		free(p->outgoing);
+		p->outgoing = program_memory(calloc(run.n, sizeof(*p->outgoing)));
+		p->outgoing_len = run.n;
+	}
+	for (size_t i = 0; i < run.n; i++)
+		send_call(p, i, limit_ns);
 	process_flush(p);
 }
 
 /* Ask the job to end when the worker stops, it is cancelled, or its time is up; end it when that was in vain. */
 static void watch_job(struct process *p, struct pollfd fds[static RUN_FDS], uint64_t *limit_ns)
 {
-	const struct deferred_call *call = run.call;
-	bool cancelled = call->host->cancelled(call);
+	bool stops = worker_stops() && !run.stop_sent;
 
-	if (cancelled && !run.cancel_sent) {
-		send_stop(p, 1, "cancelled");
+	for (size_t i = 0; i < run.n; i++) {
+		bool cancelled = run.calls[i]->host->cancelled(run.calls[i]) && !run.job[i].cancel_sent;
+
+		if (run.job[i].done || run.job[i].cancel_sent || (!cancelled && !stops))
+			continue;
+		send_stop(p, i, cancelled);
+		run.job[i].cancel_sent = cancelled;
+	}
+	run.stop_sent |= stops;
+	if (!run.term_sent && no_job_wanted()) {
 		kill(p->pid, SIGTERM);
-		run.cancel_sent = run.stop_sent = true;
-	} else if (!run.stop_sent && call->host->stop_asked(call)) {
-		send_stop(p, 0, "stopping");
-		run.stop_sent = true;
+		run.term_sent = true;
 	}
 	if (fds[FD_TERM].revents) {
 		kill(p->pid, SIGTERM);
@@ -505,11 +549,12 @@ static const struct process_handlers job_handlers = {
 	.log = log_of_job,
 };
 
-int program_run(struct program *program, const struct deferred_call *call, struct board_slot *slot)
+int program_run(struct program *program, const struct deferred_call *const *calls, size_t n, struct board_slot *slot)
 {
 	static int term_fd = -1;
-	uint64_t limit_ns = call->timeout_ms > 0 && (uint64_t)call->timeout_ms < (UINT64_MAX >> 1) / NS_PER_MS
-				    ? slot->started_ns + (uint64_t)call->timeout_ms * NS_PER_MS
+	int64_t limit_ms = calls[0]->timeout_ms;
+	uint64_t limit_ns = limit_ms > 0 && (uint64_t)limit_ms < (UINT64_MAX >> 1) / NS_PER_MS
+				    ? slot->started_ns + (uint64_t)limit_ms * NS_PER_MS
 				    : UINT64_MAX;
 	struct pollfd fds[RUN_FDS] = { { FRAME_STOP_FD, POLLIN, 0 } };
 	struct process *p;
@@ -520,7 +565,7 @@ int program_run(struct program *program, const struct deferred_call *call, struc
 	if (term_fd < 0)
 		term_fd = signalfd(-1, &term, SFD_CLOEXEC);
 	fds[FD_TERM] = (struct pollfd){ term_fd, POLLIN, 0 };
-	run = (struct run){ .call = call, .slot = slot };
+	run = (struct run){ .calls = calls, .n = n, .left = n, .slot = slot };
 	process_handlers = &job_handlers;
 	p = await_program(program, fds, limit_ns);
 	if (p)

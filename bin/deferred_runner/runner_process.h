@@ -30,18 +30,16 @@ struct command {
 	char **argv; /* ends with NULL */
 	int64_t timeout_ms;
 	int32_t max_attempts;
-	bool new_privileges;     /* setuid programs gain rights in it */
-	struct program *program; /* NULL: it is a command. Else it has no argv */
+	int32_t batch, batch_wait_ms; /* jobs that it takes at once; 0: one, without the list */
+	bool new_privileges;          /* setuid programs gain rights in it */
+	struct program *program;      /* NULL: it is a command. Else it has no argv */
 };
 
 /* The state of the process. */
 struct runner_state {
-	pid_t pid;           /* of this process */
-	struct board *board; /* NULL in the process of a call */
-	/* what the function being run reaches: of the board, or of the page of its process */
-	struct board_slot *slot;
-	struct board_progress *progress;
-	_Atomic uint32_t *stop;
+	pid_t pid;              /* of this process */
+	struct board *board;    /* NULL in the process of a call */
+	_Atomic uint32_t *stop; /* what the function being run reaches: of the board, or of the page of its process */
 	struct frame_buf in, out;
 	uint64_t bytes_sent; /* frames handed to the socket, in all */
 	struct command *commands;
@@ -91,8 +89,12 @@ void catalog_look(uint64_t now_ns);
 /* NULL: not there, or cannot be loaded, as err says. */
 const struct plugin_function *catalog_find(const char *name, struct deferred_error *err);
 
-/* Make one call: payload of FRAME_CALL. */
+/* Make one call: payload of FRAME_CALL. A call of a batch waits for the others. */
 void call_run(unsigned int slot, const char *payload, size_t len);
+bool call_waits(void); /* does one? */
+
+/* How many jobs a function of a plugin, or of the config file, takes at once, at most. */
+int32_t call_batch(const struct plugin_function *fn, const struct command *command);
 
 /* SIGTERM goes to the whole group, and a child dies with this process. So while a child does the work, the signal waits
  * for it to have ended: then, with the mask `before` restored, it ends this process. */
@@ -121,10 +123,10 @@ struct command *command_add(const char *name, int64_t timeout_ms, int32_t max_at
 void commands_sort(void);
 const struct command *command_find(const char *name);
 
-/* Run a command for a call, through the callbacks of its host; its exit status or signal, and what it used, go to the
- * slot.
- * Returns enum deferred_result, or -1 when a signal ended it. */
-int command_run(const struct command *command, const struct deferred_call *call, struct board_slot *slot);
+/* Run a command for a call, or for a batch, through the callbacks of the host. Its exit status or signal, and what it
+ * used, go to the slot. Returns enum deferred_result, -1 when a signal ended it, or BOARD_BROKEN. */
+int command_run(const struct command *command, const struct deferred_call *const *calls, size_t n,
+		struct board_slot *slot);
 
 /* Take a program of the config file: payload of FRAME_PROGRAM. */
 void program_take(const char *payload, size_t len);
@@ -144,7 +146,7 @@ void programs_end(void);
 size_t programs_files(void); /* how many files they need in this process, at most */
 
 /* As command_run(). Returns also BOARD_TIMED_OUT. */
-int program_run(struct program *program, const struct deferred_call *call, struct board_slot *slot);
+int program_run(struct program *program, const struct deferred_call *const *calls, size_t n, struct board_slot *slot);
 
 /* In a fork that executes the code of others: it does not reach programs. */
 void process_forget_all(void);

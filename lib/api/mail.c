@@ -423,7 +423,7 @@ static int send_now(struct deferred *d, const struct config *config, const char 
 	pthread_mutex_lock(&lock);
 	if (!plugins)
 		rc = plugin_load_one(&plugins, config_plugin_dir(config), "send_mail", geteuid(), err);
-	if (rc == 0 && !(fn = plugin_find(plugins, "send_mail")))
+	if (rc == 0 && (!(fn = plugin_find(plugins, "send_mail")) || !fn->fn.run))
 		rc = error_set(err, DEFERRED_EPLUGIN, "send_mail",
 			       "plugin 'send_mail' has no function send_mail\ninstall the plugin of this version");
 	if (rc == 0)

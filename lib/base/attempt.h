@@ -28,6 +28,8 @@ struct attempt {
 	int signal;             /* 0: none */
 	uint64_t started_ns, finished_ns;
 	uint64_t user_us, sys_us, max_rss_kb;
+	unsigned int batch;   /* jobs of the call */
+	bool shared;          /* the call was cut off, and nobody knows which of several jobs is at fault */
 	const char *plugin;   /* borrowed from the runner_functions in force; NULL: unknown */
 	char *error, *result; /* valid UTF-8; NULL if none */
 	size_t error_len, result_len;
@@ -38,6 +40,7 @@ struct attempt {
 	bool final;        /* the job leaves the queue */
 	int64_t delay_ms;  /* else it is due again after this */
 	bool counts;       /* against the number allowed: one that ended for our sake does not */
+	bool suspect;      /* the job is claimed next with a lease of its own, and run alone */
 	bool sent_before;  /* the answer to an earlier recording was lost */
 	bool resent;       /* and it was sent again */
 	bool refused;      /* though it was sent once only */

@@ -27,6 +27,8 @@
  * Rules.
  * - Functions run in a runner, a child process of check_deferred that holds no database connection;
  *   one function at a time, in one thread. The runner may be killed at any moment.
+ * - A function with run_many gets a batch: several jobs in one call. The end of the process then ends the attempts of
+ *   all of them. None of these attempts counts, and each job is tried again alone, in a batch of one.
  * - A job may run more than once; a function should be able to bear that (id is stable).
  * - Text crosses as pointer and length and is borrowed for the call; nobody frees the other's memory.
  * - Ending the process in a function (exit, a signal) is a failed attempt.
@@ -176,13 +178,22 @@ struct deferred_host {
 	 * values there, null as NULL. They are valid until the function returns; either pointer may be NULL. Returns 0;
 	 * 1: its result was cut; -1: there is no such job. */
 	int (*parent)(const struct deferred_call *call, const char *name, const char **outcome, const char **result);
+
+	/* In run_many: the outcome of this job is that enum deferred_result, whatever run_many returns. A second call
+	 * replaces the first. */
+	void (*outcome)(const struct deferred_call *call, int result);
 };
 
 enum deferred_function_flags {
 	DEFERRED_ISOLATE_JOB = 1 /* each attempt in a process of its own, forked for it */
 };
 
-/* A function. Zero means the worker's default. */
+/* The most jobs of a batch, and the longest time that a job waits for others, milliseconds. */
+#define DEFERRED_BATCH_MAX 128
+#define DEFERRED_BATCH_WAIT_MAX_MS 60000
+
+/* A function. Zero means the worker's default. It has run or run_many. With both, run is for an older check_deferred,
+ * which has no batches. */
 struct deferred_function {
 	const char *name; /* [A-Za-z_][A-Za-z0-9_.]*, at most 127 bytes; also reachable as PLUGIN.NAME */
 	int (*run)(const struct deferred_call *call); /* returns enum deferred_result */
@@ -194,6 +205,13 @@ struct deferred_function {
 	int32_t files;        /* limit of open files; implies DEFERRED_ISOLATE_JOB */
 	int32_t reserved;
 	const char *const *aliases; /* further names, ended by NULL; NULL: none */
+	/* Run n jobs in one call. Each callback of the host takes the call of the job that it is about. The returned
+	 * enum deferred_result is that of the jobs for which host->outcome was not called. The time limit of the batch
+	 * is the longest one of its jobs, and each call has it. With DEFERRED_ISOLATE_JOB or isolate = job, n is 1.
+	 * It is 1 too for a job that may be attempted only once, and for a job whose batch was cut off. */
+	int (*run_many)(const struct deferred_call *const *calls, size_t n);
+	int32_t batch;         /* of run_many: at most this number of jobs, up to DEFERRED_BATCH_MAX; 0: 100 */
+	int32_t batch_wait_ms; /* a claimed job waits at most so long until the batch is full; 0: not at all */
 };
 
 struct deferred_plugin {

@@ -44,11 +44,12 @@ struct config;
  * `function "NAME" { program = "PROGRAM" ... }`. */
 struct config_command {
 	const char *name;
-	const char *const *argv; /* ends with NULL; argv[0] is an absolute path; of the program, if there is one */
-	const char *program;     /* NULL: it is a command */
-	int64_t timeout_ms;      /* 0: default */
-	int32_t max_attempts;    /* 0: default */
-	bool new_privileges;     /* setuid programs gain rights in it */
+	const char *const *argv;      /* ends with NULL; argv[0] is an absolute path; of the program, if there is one */
+	const char *program;          /* NULL: it is a command */
+	int64_t timeout_ms;           /* 0: default */
+	int32_t max_attempts;         /* 0: default */
+	int32_t batch, batch_wait_ms; /* jobs that it takes at once, and how long a job waits for others; 0: one */
+	bool new_privileges;          /* setuid programs gain rights in it */
 };
 
 /* A process that executes many jobs: section `program "NAME" { command = {...} ... }`. */

@@ -277,7 +277,7 @@ static int next_token(struct reader *r)
 /* ---- sections with a title --------------------------------------------------------------------- */
 
 static const char *const function_members[] = {
-	"command", "program", "timeout", "max_attempts", "new_privileges", NULL,
+	"command", "program", "timeout", "max_attempts", "batch", "batch_wait", "new_privileges", NULL,
 };
 static const char *const program_members[] = {
 	"command", "directory", "max_jobs", "max_memory", "start_timeout", "watch", "max_attempts", "timeout", NULL,
@@ -324,6 +324,8 @@ static int end_function(struct reader *r, const struct config_section *s)
 		return fail(r, r->line, "function '%s': command '%.64s' is not an absolute path", s->name, command);
 	if (program && gains)
 		return fail(r, r->line, "function '%s': new_privileges is only for commands", s->name);
+	if (config_section_get(s, "batch_wait") && !config_section_get(s, "batch"))
+		return fail(r, r->line, "function '%s' has batch_wait and no batch", s->name);
 	if (gains && strcmp(gains, "0") != 0 && strcmp(gains, "1") != 0)
 		return fail(r, r->line, "function '%s': new_privileges must be 0 or 1, not '%.64s'", s->name, gains);
 	return config_section_command(r->config, s, r->err);

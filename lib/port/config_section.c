@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "port/config_section.h"
 
+#include "deferred_plugin.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +86,11 @@ void config_section_clear(struct config_list *list)
 
 /* ---- functions and programs -------------------------------------------------------------------- */
 
+static const struct config_setting function_settings[] = {
+	{ .name = "batch", .type = CONFIG_INT, .min = 1, .max = DEFERRED_BATCH_MAX },
+	{ .name = "batch_wait", .type = CONFIG_MS, .min = 0, .max = DEFERRED_BATCH_WAIT_MAX_MS },
+};
+
 static const struct config_setting program_settings[] = {
 	{ .name = "max_jobs", .type = CONFIG_INT, .min = 0, .max = 1e9 },
 	{ .name = "max_memory", .type = CONFIG_BYTES, .min = 0, .max = 1e15 },
@@ -92,11 +99,15 @@ static const struct config_setting program_settings[] = {
 
 const struct config_setting *config_section_setting(enum config_kind kind, const char *name)
 {
+	const struct config_setting *list = kind == CONFIG_FUNCTION ? function_settings : program_settings;
+	size_t n = kind == CONFIG_FUNCTION ? sizeof(function_settings) / sizeof(function_settings[0])
+					   : sizeof(program_settings) / sizeof(program_settings[0]);
+
 	if (kind != CONFIG_FUNCTION && kind != CONFIG_PROGRAM)
 		return NULL;
-	for (size_t i = 0; kind == CONFIG_PROGRAM && i < sizeof(program_settings) / sizeof(program_settings[0]); i++)
-		if (strcmp(program_settings[i].name, name) == 0)
-			return &program_settings[i];
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i].name, name) == 0)
+			return &list[i];
 	return strcmp(name, "timeout") == 0 || strcmp(name, "max_attempts") == 0 ? config_setting(name) : NULL;
 }
 
@@ -153,6 +164,8 @@ int config_section_command(struct config *config, const struct config_section *s
 		.program = program,
 		.timeout_ms = section_number(CONFIG_FUNCTION, section, "timeout", 0),
 		.max_attempts = (int32_t)section_number(CONFIG_FUNCTION, section, "max_attempts", 0),
+		.batch = (int32_t)section_number(CONFIG_FUNCTION, section, "batch", 0),
+		.batch_wait_ms = (int32_t)section_number(CONFIG_FUNCTION, section, "batch_wait", 0),
 		.new_privileges = gains && strcmp(gains, "1") == 0,
 	};
 	return 0;

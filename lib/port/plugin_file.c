@@ -168,9 +168,16 @@ static int copy_functions(struct plugin_file *f, const struct deferred_plugin *t
 			return error_set(err, PLUGIN_UNFIT, "plugin",
 					 "function %zu: name '%.150s' is invalid\n" JOB_FUNCTION_NAMES, i,
 					 pf->fn.name ? pf->fn.name : "");
-		if (!pf->fn.run)
+		if (!pf->fn.run && !pf->fn.run_many)
 			return error_set(err, PLUGIN_UNFIT, "plugin",
-					 "function '%s' has no code\nset .run in the table", pf->fn.name);
+					 "function '%s' has no code\nset .run or .run_many in the table", pf->fn.name);
+		if (pf->fn.batch < 0 || pf->fn.batch > DEFERRED_BATCH_MAX || pf->fn.batch_wait_ms < 0 ||
+		    pf->fn.batch_wait_ms > DEFERRED_BATCH_WAIT_MAX_MS)
+			return error_set(err, PLUGIN_UNFIT, "plugin",
+					 "function '%s': batch %d or batch_wait_ms %d is out of range\n"
+					 "use batch 1 to %d (0: 100), and batch_wait_ms 0 to %d",
+					 pf->fn.name, pf->fn.batch, pf->fn.batch_wait_ms, DEFERRED_BATCH_MAX,
+					 DEFERRED_BATCH_WAIT_MAX_MS);
 		for (const char *const *a = pf->fn.aliases; a && *a; a++)
 			if (!names_is_function(*a))
 				return error_set(err, PLUGIN_UNFIT, "plugin",

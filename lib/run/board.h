@@ -9,7 +9,7 @@
  *
  * QUEUED, RECALLED and DONE -> FREE are set by the parent, the others by the runner. QUEUED is left by
  * compare-and-swap, so a call is either started or recalled, never both. The runner sends the texts of a
- * call before it sets DONE, and takes calls in the order they were given.
+ * call before it sets DONE, and takes calls in the order they were given. The calls of a batch are RUNNING together.
  *
  * Plugins run in the runner and may overwrite the board, so its contents are only claims of the runner. The parent
  * itself knows which calls it sent, in which order, and when the first can have begun (calls.c). A function in a
@@ -19,6 +19,7 @@
 #define BOARD_H
 
 #include "base/progress.h"
+#include "deferred_plugin.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,6 +36,9 @@ enum { BOARD_FREE, BOARD_QUEUED, BOARD_RUNNING, BOARD_DONE, BOARD_RECALLED };
 /* The time limit ended the job of a program, whose runner goes on. */
 #define BOARD_TIMED_OUT (-4)
 
+/* A command or a program answered for its batch in a way that cannot be understood. */
+#define BOARD_BROKEN (-5)
+
 struct board_slot {
 	_Atomic uint32_t state;
 	int32_t result;         /* enum deferred_result, or -1: it crashed in a process of its own; or as above */
@@ -47,12 +51,11 @@ struct board_slot {
 	_Atomic uint32_t cancelled; /* set by the parent: the function should come to an end */
 };
 
-/* The last report of the function that runs: it costs the function no system call and wakes nobody, however often it
+/* The last report about a call: it costs the function no system call and wakes nobody, however often it
  * comes.
  * The sequence number is odd while it is being written, and moves on by 2 with each report. */
 struct board_progress {
 	_Atomic uint32_t seq;
-	uint32_t slot;        /* of the call that reported */
 	int64_t done, total;  /* below 0: not told */
 	uint64_t reported_ns; /* clock_ns() */
 	uint32_t text_len;
@@ -61,9 +64,10 @@ struct board_progress {
 
 struct board {
 	_Atomic uint32_t stop; /* set by the parent: functions should come to an end */
-	struct board_progress progress;
 	struct board_slot slot[BOARD_SLOTS];
+	struct board_progress progress[BOARD_SLOTS];
 };
+_Static_assert(2 * DEFERRED_BATCH_MAX <= BOARD_SLOTS, "one batch runs, and the next one waits behind it");
 
 /* The same for one call in a process of its own. The runner copies what it needs of it to and from the board. */
 struct board_page {
@@ -73,14 +77,13 @@ struct board_page {
 };
 
 /* In the runner. text may be longer than what is kept. */
-static inline void board_report(struct board_progress *p, uint32_t slot, int64_t done, int64_t total, const char *text,
-				size_t len, uint64_t now)
+static inline void board_report(struct board_progress *p, int64_t done, int64_t total, const char *text, size_t len,
+				uint64_t now)
 {
 	uint32_t seq = atomic_load_explicit(&p->seq, memory_order_relaxed) | 1; /* odd already: its writer was killed */
 
 	atomic_store_explicit(&p->seq, seq, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	p->slot = slot;
 	p->done = done;
 	p->total = total;
 	p->reported_ns = now;

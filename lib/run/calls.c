@@ -57,28 +57,41 @@ static int running_slot(const struct calls *calls)
 	return -1;
 }
 
-unsigned int calls_current_slot(const struct calls *calls)
+const struct call *calls_current(const struct calls *calls, unsigned int *n)
 {
-	int slot = running_slot(calls);
+	int running = running_slot(calls);
+	unsigned int slot = running >= 0 ? (unsigned int)running : calls->first;
 
-	return slot >= 0 ? (unsigned int)slot : calls->first;
+	while (*n <= calls->call[slot].more) {
+		const struct call *c = &calls->call[(slot + (*n)++) % BOARD_SLOTS];
+
+		if (c->job)
+			return c;
+	}
+	return NULL;
 }
 
-void calls_add(struct calls *calls, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin)
+void calls_add(struct calls *calls, struct job *jobs, unsigned int n, const struct call_terms *terms)
 {
-	unsigned int slot = calls_slot(calls, calls->used);
-	struct board_slot *s = &calls->board->slot[slot];
-	struct call *c = &calls->call[slot];
+	for (unsigned int i = 0; i < n; i++) {
+		unsigned int slot = calls_slot(calls, calls->used);
+		struct board_slot *s = &calls->board->slot[slot];
+		struct call *c = &calls->call[slot];
 
-	atomic_store_explicit(&s->cancelled, 0, memory_order_relaxed);
-	atomic_store_explicit(&s->state, BOARD_QUEUED, memory_order_release);
-	c->job = job;
-	c->timeout_ms = timeout_ms;
-	c->grace_ms = grace_ms;
-	c->plugin = plugin;
-	if (calls->used++ == 0)
-		calls->first_ns = clock_ns();
-	calls->load++;
+		atomic_store_explicit(&s->cancelled, 0, memory_order_relaxed);
+		atomic_store_explicit(&s->state, BOARD_QUEUED, memory_order_release);
+		c->job = jobs;
+		jobs = jobs->next;
+		c->job->next = NULL;
+		c->timeout_ms = terms->timeout_ms;
+		c->grace_ms = terms->grace_ms;
+		c->plugin = terms->plugin;
+		c->batch = n;
+		c->more = n - 1 - i;
+		if (calls->used++ == 0)
+			calls->first_ns = clock_ns();
+		calls->load++;
+	}
 }
 
 void calls_drop_first(struct calls *calls, uint64_t now)
@@ -162,7 +175,8 @@ uint64_t calls_limit_ns(struct calls *calls, bool paused, int64_t *timeout_ms)
 	return limit_ns;
 }
 
-/* Take one back. False: the runner was faster. Then all calls before it have ended, because it takes them in order. */
+/* Take one back. False: the runner was faster. Then all calls before its batch have ended, because it takes them in
+ * order. */
 static bool recall_slot(struct calls *calls, unsigned int i, bool dead)
 {
 	unsigned int slot = calls_slot(calls, i);
@@ -171,9 +185,10 @@ static bool recall_slot(struct calls *calls, unsigned int i, bool dead)
 	if (!calls->call[slot].job || dead ||
 	    atomic_compare_exchange_strong(&calls->board->slot[slot].state, &expected, BOARD_RECALLED))
 		return true;
-	while (i-- > 0) {
+	for (unsigned int more = calls->call[slot].more; i-- > 0;) {
 		slot = calls_slot(calls, i);
-		calls->forged |= calls->call[slot].job && state_of(calls, slot) != BOARD_DONE;
+		if (calls->call[slot].more != ++more)
+			calls->forged |= calls->call[slot].job && state_of(calls, slot) != BOARD_DONE;
 	}
 	return false;
 }
@@ -192,10 +207,10 @@ struct job *calls_take_job(struct calls *calls, struct call *call)
 
 struct job *calls_recall(struct calls *calls, bool dead)
 {
-	unsigned int first = dead ? 0 : 1;
+	unsigned int first = dead ? 0 : 1 + calls_first(calls)->more;
 	struct job *list = NULL;
 
-	/* From the end, so that the runner is met once. A living runner has begun the first call, or is about to. */
+	/* From the end, so that the runner is met once. A living runner has begun the first batch, or is about to. */
 	for (unsigned int i = calls->used; i-- > first && recall_slot(calls, i, dead);) {
 		struct call *call = &calls->call[calls_slot(calls, i)];
 
@@ -205,16 +220,15 @@ struct job *calls_recall(struct calls *calls, bool dead)
 	return list;
 }
 
-bool calls_progress(const struct calls *calls, struct job_progress *progress)
+bool calls_progress(const struct calls *calls, const struct call *call, struct job_progress *progress)
 {
 	struct board_progress copy;
 	char *text = NULL;
 	size_t len = 0;
-	int slot = running_slot(calls);
 
-	if (slot < 0 || !board_read_progress(&calls->board->progress, &copy) || copy.slot != (uint32_t)slot)
+	if (!board_read_progress(&calls->board->progress[call - calls->call], &copy))
 		return false;
-	progress->job = calls->call[slot].job;
+	progress->job = call->job;
 	progress->number = copy.seq;
 	progress->done = copy.done;
 	progress->total = copy.total;

@@ -2,9 +2,9 @@
 /*
  * calls - the jobs that one runner was given, in the order it takes them, and what the board says about each.
  *
- * call[] is a ring: `used` slots from `first` on. Only the first call can be running, unless the board says that it is
- * done. It cannot have begun earlier than `first_ns`. Whatever a function writes to the board, it moves no call,
- * removes no call and gains no time.
+ * call[] is a ring: `used` slots from `first` on. Only the first call can be running, and the others of its batch,
+ * unless the board says that it is done. It cannot have begun earlier than `first_ns`. Whatever a function writes to
+ * the board, it moves no call, removes no call and gains no time.
  */
 #ifndef CALLS_H
 #define CALLS_H
@@ -12,12 +12,20 @@
 #include "run/asks.h"
 #include "run/board.h"
 
-struct call {
-	struct job *job;              /* NULL: not in use, or recalled while the runner has not skipped its frame yet */
-	int64_t timeout_ms, grace_ms; /* grace: the runner is killed so much later */
+/* The terms that a job is sent with. */
+struct call_terms {
+	int64_t timeout_ms, grace_ms; /* grace: the runner itself keeps the limit, and is killed so much later */
 	const char *plugin;
-	uint64_t begun_ns; /* counts as begun since; 0: not yet */
-	uint64_t done_ns;  /* done on the board, but part of its texts is missing since; 0: not the case */
+	bool plain_crash; /* report a crash without symbols */
+};
+
+struct call {
+	struct job *job; /* NULL: not in use, or recalled while the runner has not skipped its frame yet */
+	int64_t timeout_ms, grace_ms;
+	const char *plugin;
+	unsigned int batch, more; /* calls of its batch, as it was sent, and those of them behind it */
+	uint64_t begun_ns;        /* counts as begun since; 0: not yet */
+	uint64_t done_ns;         /* done on the board, but part of its texts is missing since; 0: not the case */
 	char *error, *result;
 	size_t error_len, result_len;
 	struct asks asks;
@@ -49,8 +57,8 @@ static inline uint64_t calls_clamp(uint64_t value, uint64_t low, uint64_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
-/* Append a job. There must be a free slot: used < BOARD_SLOTS. */
-void calls_add(struct calls *calls, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin);
+/* Append a batch, chained by `next`. There must be free slots: used + n <= BOARD_SLOTS. */
+void calls_add(struct calls *calls, struct job *jobs, unsigned int n, const struct call_terms *terms);
 void calls_drop_first(struct calls *calls, uint64_t now);
 
 /* By the board: how many calls from the first on has the runner finished, or skipped because they were recalled? */
@@ -67,19 +75,20 @@ const struct job *calls_running(struct calls *calls, uint64_t *started_ns, int64
 /* The same without its start, for log lines. */
 const struct job *calls_running_job(const struct calls *calls);
 
-/* The slot of the job that runs, or of the first one if the board names none. */
-unsigned int calls_current_slot(const struct calls *calls);
+/* The calls that run, one after the other. If the board names none, these are the first call and the others of its
+ * batch. Set *n to 0 for the first one; it is moved on. NULL: there is no more. */
+const struct call *calls_current(const struct calls *calls, unsigned int *n);
 
 /* When the runner must be killed if nothing changes. See runner_limit_ns(). */
 uint64_t calls_limit_ns(struct calls *calls, bool paused, int64_t *timeout_ms);
 
-/* Take back the jobs that have not begun, as a list. A living runner keeps its first one. */
+/* Take back the jobs that have not begun, as a list. A living runner keeps its first one, and the batch of that. */
 struct job *calls_recall(struct calls *calls, bool dead);
 
 /* Take the job out of a call and forget the rest of it. */
 struct job *calls_take_job(struct calls *calls, struct call *call);
 
-/* The last report of the function that runs. False: there is none. */
-bool calls_progress(const struct calls *calls, struct job_progress *progress);
+/* The last report about this call. False: there is none. */
+bool calls_progress(const struct calls *calls, const struct call *call, struct job_progress *progress);
 
 #endif

@@ -42,6 +42,7 @@ static struct attempt *end_call(struct calls *calls, struct runner_output *outpu
 	a->job = c->job;
 	a->outcome = JOB_FAILED;
 	a->plugin = c->plugin;
+	a->batch = c->batch;
 	a->retry_after_ms = -1;
 	a->exit_code = -1;
 	a->finished_ns = calls_clamp(said->finished_ns, earliest, now);
@@ -56,7 +57,8 @@ static struct attempt *end_call(struct calls *calls, struct runner_output *outpu
 	a->follow = c->asks.follow;
 	a->remove = c->asks.remove;
 	attempt_hold(a, c->asks.bytes);
-	calls->ended_ns = a->finished_ns;
+	if (c->more == 0) /* the others of its batch began when it did */
+		calls->ended_ns = a->finished_ns;
 	output->crashing = false;
 	calls_drop_first(calls, now);
 	calls->load--;
@@ -96,6 +98,17 @@ static void describe_exit(const struct runner_output *o, struct attempt *a, int 
 	describe_end(o, a, "the function ended its process with status %d", exit_code);
 }
 
+/* The call was cut off. Of a batch, all attempts end as interrupted. A job that has been killed for its own sake, and a
+ * takeover, stay what they are. */
+static void blame_batch(struct attempt *a)
+{
+	if (a->batch < 2 || a->outcome == JOB_SUPERSEDED || (a->outcome == JOB_LOST && a->job->gone))
+		return;
+	a->outcome = JOB_INTERRUPTED;
+	a->shared = true;
+	set_error(a, "in a batch of %u jobs: %.*s", a->batch, (int)a->error_len, a->error ? a->error : "");
+}
+
 static void describe_lost_answer(struct attempt *a)
 {
 	set_error(a, "the function wrote into, or closed, a descriptor that is not its own: its answer is lost");
@@ -131,10 +144,14 @@ static void take_result(const struct runner_output *o, struct attempt *a, const 
 		describe_lost_answer(a);
 	else if (said->result == BOARD_TIMED_OUT)
 		a->outcome = JOB_TIMEOUT;
+	else if (said->result == BOARD_BROKEN)
+		a->outcome = JOB_FAILED;
 	else if (said->result == DEFERRED_OK)
 		a->outcome = JOB_OK;
 	else
 		take_failure(a, said);
+	if (said->result < 0)
+		blame_batch(a);
 }
 
 struct attempt *ending_done(struct calls *calls, struct runner_output *output, const struct board_slot *said,
@@ -177,5 +194,6 @@ struct attempt *ending_died(struct calls *calls, struct runner_output *output, c
 	} else {
 		describe_exit(output, a, WEXITSTATUS(status));
 	}
+	blame_batch(a);
 	return a;
 }

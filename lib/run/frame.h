@@ -80,9 +80,10 @@ struct frame_start {
 struct frame_function {
 	int64_t timeout_ms;
 	int32_t max_attempts;
-	uint32_t flags;             /* of a plugin's function: DEFERRED_...; of a command: */
-#define FRAME_NEW_PRIVILEGES 1u     /* what it executes may gain rights, as setuid programs do */
-#define FRAME_OF_PROGRAM (1u << 31) /* it is a function of a program, which no plugin's is */
+	uint32_t flags;               /* of a plugin's function: DEFERRED_...; of a command: */
+#define FRAME_NEW_PRIVILEGES 1u       /* what it executes may gain rights, as setuid programs do */
+#define FRAME_OF_PROGRAM (1u << 31)   /* it is a function of a program, which no plugin's is */
+	int32_t batch, batch_wait_ms; /* the most jobs that it takes at once; 0: one */
 };
 
 struct frame_program {
@@ -97,6 +98,7 @@ _Static_assert(sizeof(struct frame_start) == 6 * 8 && sizeof(struct frame_progra
 struct frame_call {
 	int64_t id, created_at_us, ready_at_us, tick_us, previous_tick_us, timeout_ms;
 	uint32_t plain_crash; /* report a crash without symbols, see crashes.h */
+	uint32_t more;        /* calls of the same batch that follow right behind */
 	int64_t token; /* of this job's claim (token.h); the receipt, which holds other jobs too, never gets here */
 	int32_t attempt;
 	uint32_t params_len, parents_len;

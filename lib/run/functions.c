@@ -40,7 +40,9 @@ static bool are_served(const struct functions *functions, const struct runner_fu
 		return false;
 	for (size_t i = 0; i < len; i++)
 		if (strcmp(list[i].name, functions->served[i].name) != 0 ||
-		    strcmp(list[i].plugin, functions->served[i].plugin) != 0)
+		    strcmp(list[i].plugin, functions->served[i].plugin) != 0 ||
+		    list[i].batch != functions->served[i].batch ||
+		    list[i].batch_wait_ms != functions->served[i].batch_wait_ms)
 			return false;
 	return true;
 }
@@ -136,6 +138,9 @@ void functions_learn(struct functions *functions, struct runner_function *list, 
 	functions->served = list;
 	functions->served_len = len;
 	functions->known = true;
+	functions->wait = false;
+	for (size_t i = 0; i < len; i++)
+		functions->wait |= list[i].batch_wait_ms > 0;
 }
 
 const struct runner_function *functions_find(const struct functions *functions, const char *name)

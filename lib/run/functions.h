@@ -16,6 +16,9 @@ struct runner_function {
 	int64_t timeout_ms;
 	int32_t max_attempts; /* -1: it clashes */
 	uint32_t flags;
+	size_t batch;          /* jobs of a call, at most */
+	int64_t batch_wait_ms; /* a job waits so long for a full batch */
+	size_t ready;          /* for pool_dispatch(): jobs that need not wait */
 };
 
 void runner_functions_free(struct runner_function *functions, size_t len);
@@ -29,6 +32,7 @@ struct functions {
 		size_t len;
 	} * old;
 	bool known;
+	bool wait; /* some served function has batch_wait_ms */
 };
 
 /*

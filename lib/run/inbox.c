@@ -16,6 +16,7 @@ static int inbox_add_function(struct inbox *inbox, bool clash, const char *paylo
 {
 	struct frame_function fixed;
 	struct runner_function *bigger, *f;
+	int32_t batch, wait_ms;
 	size_t at = sizeof(fixed);
 	const char *name, *plugin;
 
@@ -31,13 +32,19 @@ static int inbox_add_function(struct inbox *inbox, bool clash, const char *paylo
 	if (!bigger)
 		return -1;
 	inbox->functions = bigger;
+	batch = fixed.batch < 1 ? 1 : fixed.batch > DEFERRED_BATCH_MAX ? DEFERRED_BATCH_MAX : fixed.batch;
+	wait_ms = fixed.batch_wait_ms < 0 || batch == 1              ? 0
+		  : fixed.batch_wait_ms > DEFERRED_BATCH_WAIT_MAX_MS ? DEFERRED_BATCH_WAIT_MAX_MS
+								     : fixed.batch_wait_ms;
 	f = &bigger[inbox->functions_len++];
 	*f = (struct runner_function){ .name = strdup(name),
 				       .plugin = strdup(plugin),
 				       .clash = clash,
 				       .timeout_ms = fixed.timeout_ms,
 				       .max_attempts = clash ? -1 : fixed.max_attempts,
-				       .flags = fixed.flags };
+				       .flags = fixed.flags,
+				       .batch = (size_t)batch,
+				       .batch_wait_ms = wait_ms };
 	return f->name && f->plugin ? 0 : -1;
 }
 

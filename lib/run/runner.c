@@ -90,8 +90,9 @@ size_t runner_load(const struct runner *r)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin,
-		 bool plain_crash)
+/* more: calls of its batch that follow. Returns 0, or -1 when out of memory. */
+static int put_call(struct runner *r, unsigned int slot, const struct job *job, const struct call_terms *terms,
+		    unsigned int more)
 {
 	struct frame_call fixed = {
 		.id = job->id,
@@ -99,8 +100,9 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, int64_t 
 		.ready_at_us = job->ready_at_us,
 		.tick_us = job->tick_us,
 		.previous_tick_us = job->previous_tick_us,
-		.timeout_ms = timeout_ms,
-		.plain_crash = plain_crash,
+		.timeout_ms = terms->timeout_ms,
+		.plain_crash = terms->plain_crash,
+		.more = more,
 		.token = token_of(job->receipt, job->id),
 		.attempt = job->attempt,
 		.params_len = job->params_len,
@@ -114,12 +116,25 @@ bool runner_send(struct runner *r, struct job *job, int64_t timeout_ms, int64_t 
 		{ job->parents, (size_t)job->parents_len + 1 },
 	};
 
-	if (r->child.socket < 0 || r->calls.used == BOARD_SLOTS)
-		return false;
 	memcpy(fixed.traceparent, job->traceparent, sizeof(fixed.traceparent));
-	if (frame_put(&r->out, FRAME_CALL, calls_slot(&r->calls, r->calls.used), parts, 5) < 0)
+	return frame_put(&r->out, FRAME_CALL, slot, parts, 5);
+}
+
+bool runner_send(struct runner *r, struct job *jobs, const struct call_terms *terms)
+{
+	size_t unsent = r->out.len - r->out.at;
+	unsigned int n = 0, i = 0;
+
+	for (const struct job *job = jobs; job; job = job->next)
+		n++;
+	if (r->child.socket < 0 || r->calls.used + n > BOARD_SLOTS)
 		return false;
-	calls_add(&r->calls, job, timeout_ms, grace_ms, plugin);
+	for (const struct job *job = jobs; job; job = job->next, i++)
+		if (put_call(r, calls_slot(&r->calls, r->calls.used + i), job, terms, n - 1 - i) < 0) {
+			r->out.len = r->out.at + unsent; /* a batch is sent whole or not at all */
+			return false;
+		}
+	calls_add(&r->calls, jobs, n, terms);
 	return true;
 }
 
@@ -146,9 +161,21 @@ const struct job *runner_running(struct runner *r, uint64_t *started_ns, int64_t
 	return calls_running(&r->calls, started_ns, timeout_ms);
 }
 
-const struct job *runner_current(const struct runner *r)
+const struct job *runner_current(const struct runner *r, unsigned int *n)
 {
-	return r->calls.call[calls_current_slot(&r->calls)].job;
+	const struct call *c = calls_current(&r->calls, n);
+
+	return c ? c->job : NULL;
+}
+
+size_t runner_running_jobs(struct runner *r)
+{
+	unsigned int n = 0;
+	size_t jobs = 0;
+
+	while (calls_running_job(&r->calls) && calls_current(&r->calls, &n))
+		jobs++;
+	return jobs;
 }
 
 uint64_t runner_limit_ns(struct runner *r, int64_t *timeout_ms)
@@ -163,9 +190,15 @@ void runner_each_job(const struct runner *r, void (*f)(void *data, struct job *j
 			f(data, r->calls.call[i].job);
 }
 
-bool runner_progress(const struct runner *r, struct job_progress *progress)
+void runner_each_progress(struct runner *r, void (*f)(void *data, const struct job_progress *progress), void *data)
 {
-	return calls_progress(&r->calls, progress);
+	struct job_progress progress;
+	const struct call *c;
+	unsigned int n = 0;
+
+	while (calls_running_job(&r->calls) && (c = calls_current(&r->calls, &n)))
+		if (calls_progress(&r->calls, c, &progress))
+			f(data, &progress);
 }
 
 void runner_ask_stop(struct runner *r)
@@ -176,9 +209,12 @@ void runner_ask_stop(struct runner *r)
 
 void runner_ask_cancelled(struct runner *r)
 {
-	if (!runner_current(r))
-		return;
-	atomic_store(&r->child.board->slot[calls_current_slot(&r->calls)].cancelled, 1);
+	const struct call *c;
+	unsigned int n = 0;
+
+	while ((c = calls_current(&r->calls, &n)))
+		if (c->job->gone == JOB_GONE_CANCELLED)
+			atomic_store(&r->child.board->slot[c - r->calls.call].cancelled, 1);
 	child_ring(&r->child);
 }
 
@@ -277,7 +313,8 @@ struct runner_function *runner_take_functions(struct runner *r, size_t *len)
 void runner_kill(struct runner *r, int sig, enum job_outcome why, const char *text)
 {
 	if (!r->kill.killed) {
-		const struct job *job = runner_current(r);
+		unsigned int n = 0;
+		const struct job *job = runner_current(r, &n);
 
 		r->kill = (struct ending_kill){ .killed = true, .job = job ? job->id : 0, .outcome = why };
 		snprintf(r->kill.text, sizeof(r->kill.text), "%s", text);
@@ -312,6 +349,23 @@ static bool was_begun(struct runner *r)
 	return begun;
 }
 
+/* The first call, and the others of its batch. */
+static void end_batch(struct runner *r, int status)
+{
+	bool meant = calls_first(&r->calls)->job->id == r->kill.job;
+
+	for (unsigned int left = calls_first(&r->calls)->more + 1; left > 0; left--) {
+		const struct job *job = calls_first(&r->calls)->job;
+
+		if (job && meant)
+			r->kill.job = job->id;
+		if (job)
+			runner_add_ended(r, ending_died(&r->calls, &r->output, &r->kill, status));
+		else
+			calls_drop_first(&r->calls, clock_ns());
+	}
+}
+
 const char *runner_reaped(struct runner *r, int status)
 {
 	/* Other members of its group must not outlive it. */
@@ -323,7 +377,7 @@ const char *runner_reaped(struct runner *r, int status)
 	while (r->calls.used > 0 && !calls_first(&r->calls)->job)
 		calls_drop_first(&r->calls, clock_ns());
 	if (r->calls.used > 0 && was_begun(r))
-		runner_add_ended(r, ending_died(&r->calls, &r->output, &r->kill, status));
+		end_batch(r, status);
 	child_close_socket(&r->child);
 	return r->inbox.ready ? NULL : r->inbox.loading;
 }
@@ -346,15 +400,21 @@ void runner_log_alive(const struct runner *r)
 
 struct job *runner_give_up(struct runner *r)
 {
-	const struct job *job = first_job(r);
+	unsigned int left = r->calls.used > 0 ? calls_first(&r->calls)->more + 1 : 0;
+	struct job *list = NULL;
 
 	r->child.reaped = true; /* as far as we are concerned */
 	log_line(LOG_L_ERROR, "runner %d cannot be ended: it is stuck in the kernel, and left to itself",
 		 (int)r->child.pid);
-	if (!job)
-		return NULL;
-	log_job(LOG_L_ERROR, job,
-		"job %lld %s attempt %d: given up with its runner; it stays claimed until its lease ends",
-		(long long)job->id, job->fn, job->attempt);
-	return calls_take_job(&r->calls, calls_first(&r->calls));
+	for (unsigned int i = 0; i < left; i++) {
+		struct call *c = &r->calls.call[calls_slot(&r->calls, i)];
+
+		if (!c->job)
+			continue;
+		log_job(LOG_L_ERROR, c->job,
+			"job %lld %s attempt %d: given up with its runner; it stays claimed until its lease ends",
+			(long long)c->job->id, c->job->fn, c->job->attempt);
+		job_list_push(&list, calls_take_job(&r->calls, c));
+	}
+	return list;
 }

@@ -21,6 +21,7 @@
 #include "base/attempt.h"
 #include "base/error.h"
 #include "base/progress.h"
+#include "run/calls.h"
 #include "run/functions.h"
 #include "run/runner_setup.h"
 
@@ -49,10 +50,9 @@ int runner_read(struct runner *runner, struct deferred_error *err);
 /* Functions that it reported since the last call. The caller owns them. */
 struct runner_function *runner_take_functions(struct runner *runner, size_t *len);
 
-/* Send it a job. Returns false when it has no free slot. plain_crash: report a crash without symbols. grace_ms: the
- * runner itself keeps the time limit. It is killed this long after the limit. */
-bool runner_send(struct runner *runner, struct job *job, int64_t timeout_ms, int64_t grace_ms, const char *plugin,
-		 bool plain_crash);
+/* Send it a job, or a batch chained by `next`. Returns false, and the chain is as it was, when it has not enough free
+ * slots. */
+bool runner_send(struct runner *runner, struct job *jobs, const struct call_terms *terms);
 bool runner_remove_file(struct runner *runner, const char *path); /* false: too many such requests wait already */
 int runner_flush(struct runner *runner);                          /* 0, or -1: it cannot be written to any more */
 
@@ -71,8 +71,12 @@ size_t runner_load(const struct runner *runner);
 /* The job that it says it is running; NULL: none. timeout_ms as given to runner_send(). */
 const struct job *runner_running(struct runner *runner, uint64_t *started_ns, int64_t *timeout_ms);
 
-/* The same, or else its first job, which it is about to begin, or runs without saying so. NULL: it has no job. */
-const struct job *runner_current(const struct runner *runner);
+/* The same, or else its first job, which it is about to begin, or runs without saying so. The others of its batch
+ * follow. *n is 0 for the first one, and is moved on. NULL: there is no more. */
+const struct job *runner_current(const struct runner *runner, unsigned int *n);
+
+/* How many jobs it says it is running. */
+size_t runner_running_jobs(struct runner *runner);
 
 /* The time at which the runner must be killed unless it answers; UINT64_MAX: never. If the limit of its first job is
  * the reason, timeout_ms is that limit; 0: it has stalled. */
@@ -83,11 +87,13 @@ void runner_each_job(const struct runner *runner, void (*f)(void *data, struct j
 
 void runner_ask_stop(struct runner *runner);
 
-/* The current job was cancelled: the function is asked to end, a command gets SIGTERM. */
+/* Some current jobs were cancelled: the function is asked to end these, and a command whose jobs all were gets SIGTERM.
+ */
 void runner_ask_cancelled(struct runner *runner);
 
-/* The last report of the function that runs. False: there is none. */
-bool runner_progress(const struct runner *runner, struct job_progress *progress);
+/* Call f with the last report about each job that runs. */
+void runner_each_progress(struct runner *runner, void (*f)(void *data, const struct job_progress *progress),
+			  void *data);
 
 /* Signal its whole process group. The attempt that runs now ends as `why`, with this text. */
 void runner_kill(struct runner *runner, int sig, enum job_outcome why, const char *text);
@@ -102,7 +108,8 @@ void runner_log_alive(const struct runner *runner);
 
 /*
  * It was killed and does not die, because it is stuck in the kernel. The jobs that it has not begun come back by
- * runner_recall(). Returns the job it runs, or NULL. That job may still run, so only the end of its lease may free it.
+ * runner_recall(). Returns the jobs it runs as a list. They may still run, so only the end of their lease may free
+ * them.
  */
 struct job *runner_give_up(struct runner *runner);
 

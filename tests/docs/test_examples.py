@@ -33,7 +33,7 @@ def test_the_c_examples_compile_without_a_warning(tmp_path):
             ]
         )
         assert done.returncode == 0, done.stderr
-    assert number == 3
+    assert number == 4
 
 
 def test_the_sql_examples_run(db):

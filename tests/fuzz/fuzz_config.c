@@ -96,6 +96,8 @@ static void write_command(FILE *f, const struct config_command *c)
 		write_list(f, "command", c->argv);
 	if (c->max_attempts)
 		fprintf(f, "max_attempts = %d ", c->max_attempts);
+	if (c->batch)
+		fprintf(f, "batch = %d batch_wait = %dms ", c->batch, c->batch_wait_ms);
 	fputs("}\n", f);
 }
 

@@ -29,15 +29,49 @@ static int drop_jobs(void **state)
 	return 0;
 }
 
-static void add_jobs(int64_t from, int64_t to)
+/* Add a batch. */
+static void add_batch(int64_t from, int64_t to)
 {
-	for (int64_t id = from; id <= to; id++) {
+	struct job *list = NULL;
+
+	for (int64_t id = to; id >= from; id--) {
 		struct job *job = job_new("q", "f", "", "{}", 2);
 
 		job->id = id;
 		job->claimed_ns = clock_ns();
-		calls_add(&calls, job, 0, 0, "plugin");
+		job_list_push(&list, job);
 	}
+	calls_add(&calls, list, (unsigned int)(to - from + 1), &(struct call_terms){ .plugin = "plugin" });
+}
+
+static void add_jobs(int64_t from, int64_t to)
+{
+	for (int64_t id = from; id <= to; id++)
+		add_batch(id, id);
+}
+
+static void assert_ids(struct job *list, int64_t from, int64_t to)
+{
+	const struct job *job = list;
+
+	for (int64_t id = from; id <= to; id++, job = job->next)
+		assert_int_equal(job->id, id);
+	assert_null(job);
+	job_list_free(list);
+}
+
+/* The jobs that run. */
+static void assert_current(int64_t from, int64_t to)
+{
+	const struct call *c;
+	unsigned int n = 0;
+
+	for (int64_t id = from; id <= to; id++) {
+		c = calls_current(&calls, &n);
+		assert_non_null(c);
+		assert_int_equal(c->job->id, id);
+	}
+	assert_null(calls_current(&calls, &n));
 }
 
 static void set_state(unsigned int i, uint32_t state)
@@ -143,6 +177,60 @@ static void a_job_counts_as_begun_within_what_is_possible(void **state)
 	}
 }
 
+static void the_jobs_of_a_batch_run_together_and_the_first_batch_stays_with_a_living_runner(void **state)
+{
+	(void)state;
+	add_batch(1, 3);
+	add_batch(4, 6);
+	assert_current(1, 3);
+	assert_ids(calls_recall(&calls, false), 4, 6);
+	for (unsigned int i = 0; i < 3; i++)
+		set_state(i, BOARD_RUNNING);
+	assert_current(1, 3);
+	assert_ids(calls_recall(&calls, false), 1, 0);
+	set_state(0, BOARD_DONE);
+	assert_current(2, 3);
+	assert_false(calls_are_forged(&calls));
+	assert_ids(calls_recall(&calls, true), 1, 3);
+}
+
+static void of_a_batch_that_the_runner_begins_the_last_jobs_may_be_recalled(void **state)
+{
+	(void)state;
+	add_batch(1, 1);
+	add_batch(2, 5);
+	set_state(0, BOARD_DONE);
+	set_state(1, BOARD_RUNNING);
+	set_state(2, BOARD_RUNNING); /* it comes to the others next */
+	assert_ids(calls_recall(&calls, false), 4, 5);
+	assert_current(2, 3);
+	assert_false(calls_are_forged(&calls));
+	assert_ids(calls_recall(&calls, true), 1, 3);
+}
+
+static void a_board_on_which_a_batch_runs_before_an_earlier_one_is_forged(void **state)
+{
+	(void)state;
+	add_batch(1, 2);
+	add_batch(3, 5);
+	set_state(3, BOARD_RUNNING);
+	job_list_free(calls_recall(&calls, false));
+	assert_true(calls_are_forged(&calls));
+}
+
+static void what_is_reported_is_of_the_call_that_it_was_reported_for(void **state)
+{
+	struct job_progress progress = { 0 };
+
+	(void)state;
+	add_batch(1, 2);
+	board_report(&board.progress[1], 3, 4, "abc", 3, clock_ns());
+	assert_false(calls_progress(&calls, &calls.call[0], &progress));
+	assert_true(calls_progress(&calls, &calls.call[1], &progress));
+	assert_true(progress.job->id == 2 && progress.done == 3 && progress.total == 4);
+	assert_string_equal(progress.text, "abc");
+}
+
 static void the_ring_goes_round(void **state)
 {
 	(void)state;
@@ -169,6 +257,10 @@ int main(void)
 		TEST(a_board_on_which_the_first_job_is_in_no_state_it_can_have_is_forged),
 		TEST(a_recalled_job_is_never_the_one_that_runs),
 		TEST(a_job_counts_as_begun_within_what_is_possible),
+		TEST(the_jobs_of_a_batch_run_together_and_the_first_batch_stays_with_a_living_runner),
+		TEST(of_a_batch_that_the_runner_begins_the_last_jobs_may_be_recalled),
+		TEST(a_board_on_which_a_batch_runs_before_an_earlier_one_is_forged),
+		TEST(what_is_reported_is_of_the_call_that_it_was_reported_for),
 		TEST(the_ring_goes_round),
 	};
 

@@ -398,7 +398,8 @@ static void commands_and_free_form_settings_are_handed_out(void **state)
 {
 	struct config *config =
 		load("function \"resize\" {\n\tcommand = {\"/usr/bin/convert\", \"-\", \"out put.png\"}\n"
-		     "\ttimeout = \"10s\"\n\tmax_attempts = 3\n}\nfunction \"plain\" { command = {\"/bin/true\"} }\n"
+		     "\ttimeout = \"10s\"\n\tmax_attempts = 3\n\tbatch = 50\n\tbatch_wait = 500ms\n}\nfunction "
+		     "\"plain\" { command = {\"/bin/true\"} }\n"
 		     "settings \"geo\" { url = \"https://a/?b={c}\" zoom = 5 }\n");
 	const struct config_command *commands;
 	size_t len;
@@ -412,8 +413,11 @@ static void commands_and_free_form_settings_are_handed_out(void **state)
 	assert_null(commands[0].argv[3]);
 	assert_int_equal(commands[0].timeout_ms, 10000);
 	assert_int_equal(commands[0].max_attempts, 3);
+	assert_int_equal(commands[0].batch, 50);
+	assert_int_equal(commands[0].batch_wait_ms, 500);
 	assert_int_equal(commands[1].timeout_ms, 0);
 	assert_int_equal(commands[1].max_attempts, 0);
+	assert_int_equal(commands[1].batch, 0);
 	config_free(config);
 }
 

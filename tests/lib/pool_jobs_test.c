@@ -30,13 +30,13 @@ static void expect_pending(const int64_t *ids, size_t n)
 {
 	assert_int_equal(pool.pending_len, n);
 	for (size_t i = 0; i < n; i++) {
-		struct job *job = pool_next_pending(&pool);
+		struct job *job = pool_take_at(&pool, &pool.pending);
 
 		assert_int_equal(job->id, ids[i]);
 		assert_null(job->next);
 		free(job);
 	}
-	assert_null(pool_next_pending(&pool));
+	assert_null(pool_take_at(&pool, &pool.pending));
 	assert_int_equal(pool.pending_len, 0);
 }
 

@@ -33,6 +33,46 @@ static void a_head_is_read(void **state)
 	assert_string_equal(m.text, "");
 }
 
+static const char *read_outcome(const char *text)
+{
+	snprintf(line, sizeof(line), "%s", text);
+	return message_read_outcome(line, strlen(line), &m);
+}
+
+static void a_line_of_outcome_needs_no_type_and_an_outcome_that_is_known(void **state)
+{
+	static const struct {
+		const char *word;
+		int result;
+	} known[] = { { "ok", DEFERRED_OK },        { "failed", DEFERRED_FAILED },   { "later", DEFERRED_LATER },
+		      { "dead", DEFERRED_DEAD },    { "unready", DEFERRED_UNREADY }, { "cancel", DEFERRED_CANCEL },
+		      { "snooze", DEFERRED_SNOOZE } };
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		snprintf(text, sizeof(text), "{\"job\": \"17\", \"outcome\": \"%s\"}\r", known[i].word);
+		assert_null(read_outcome(text));
+		assert_true(m.job == 17 && message_outcome(&m) == known[i].result && m.after_ms == -1);
+	}
+	assert_null(read_outcome("{\"outcome\":\"ok\",\"job\":17,\"text\":\"\\u00e4\",\"type\":\"done\"}"));
+	assert_string_equal(m.text, "\303\244");
+	assert_string_equal(read_outcome("{\"job\":17}"), "its outcome is unknown");
+	assert_string_equal(read_outcome("{\"job\":17,\"outcome\":\"OK\"}"), "its outcome is unknown");
+	assert_string_equal(read_outcome("{\"job\":17,\"outcome\":\"ok\",\"text\":null}"),
+			    "it is not a flat JSON object");
+	assert_string_equal(read_outcome("ok"), "it is not a flat JSON object");
+}
+
+static void a_function_may_announce_a_batch(void **state)
+{
+	(void)state;
+	assert_null(read_text("{\"type\":\"function\",\"name\":\"f\",\"batch\":100,\"batch_wait_ms\":500}"));
+	assert_true(m.batch == 100 && m.batch_wait_ms == 500);
+	assert_null(read_text("{\"type\":\"function\",\"name\":\"f\"}"));
+	assert_true(m.batch == 0 && m.batch_wait_ms == 0);
+}
+
 static void texts_are_read_as_json_has_them(void **state)
 {
 	(void)state;
@@ -116,6 +156,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_head_is_read),
+		cmocka_unit_test(a_line_of_outcome_needs_no_type_and_an_outcome_that_is_known),
+		cmocka_unit_test(a_function_may_announce_a_batch),
 		cmocka_unit_test(texts_are_read_as_json_has_them),
 		cmocka_unit_test(what_is_not_a_head_is_refused),
 		cmocka_unit_test(what_is_written_is_one_line),

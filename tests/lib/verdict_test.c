@@ -65,6 +65,8 @@ static void an_attempt_ends_its_job_or_counts_or_does_neither(void **state)
 		  IN(.fenced = true), JOB_INTERRUPTED, false, false },
 		{ "cut off for its runner's disorder", ATTEMPT(.outcome = JOB_INTERRUPTED), JOB(.attempt = 3), IN(),
 		  JOB_INTERRUPTED, true, true },
+		{ "cut off with its batch", ATTEMPT(.outcome = JOB_INTERRUPTED, .shared = true), JOB(.attempt = 3),
+		  IN(), JOB_INTERRUPTED, false, false },
 	};
 
 	(void)state;
@@ -76,6 +78,19 @@ static void an_attempt_ends_its_job_or_counts_or_does_neither(void **state)
 			fail_msg("%s: %s, counts %d, final %d", table[i].what, job_outcome_text(a.outcome), a.counts,
 				 a.final);
 	}
+}
+
+static void a_job_that_was_cut_off_with_its_batch_is_a_suspect_unless_we_did_it(void **state)
+{
+	struct attempt shared = ATTEMPT(.outcome = JOB_INTERRUPTED, .shared = true);
+	struct job job = *JOB();
+
+	(void)state;
+	assert_true(judged(shared, &job, IN(), 1).suspect);
+	assert_false(judged(shared, &job, IN(.stopping = true), 1).suspect);
+	assert_false(judged(shared, &job, IN(.fenced = true), 1).suspect);
+	assert_false(judged(ATTEMPT(.outcome = JOB_CRASHED), &job, IN(), 1).suspect);
+	assert_int_equal(judged(shared, &job, IN(), 1).delay_ms, 0);
 }
 
 /* Of a back-off the last fifth is random. */
@@ -141,6 +156,7 @@ static void it_is_due_again_as_it_wishes_or_after_a_back_off(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_job_that_was_cut_off_with_its_batch_is_a_suspect_unless_we_did_it),
 		cmocka_unit_test(an_attempt_ends_its_job_or_counts_or_does_neither),
 		cmocka_unit_test(it_is_due_again_as_it_wishes_or_after_a_back_off),
 	};

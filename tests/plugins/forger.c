@@ -128,7 +128,7 @@ static int numbers(const struct deferred_call *call)
 	if (!slot)
 		return DEFERRED_OK;
 	call->host->progress(call, INT64_MIN, INT64_MAX, "\xff\0\xfe", 3);
-	board->progress.reported_ns = UINT64_MAX;
+	board->progress[slot - board->slot].reported_ns = UINT64_MAX;
 	slot->started_ns = UINT64_MAX;
 	pause_ms(1500); /* past a look at the progress */
 	slot->started_ns = 1;
@@ -218,7 +218,7 @@ static int frames(const struct deferred_call *call)
 	struct {
 		struct frame_function fixed;
 		char text[12];
-	} function = { { 1, 1, 0 }, "noop\0evil 1" };
+	} function = { { 1, 1, 0, 0, 0 }, "noop\0evil 1" };
 
 	switch (number(call, "kind", 0)) {
 	case 0: /* the run is over */

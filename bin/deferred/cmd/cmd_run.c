@@ -168,6 +168,7 @@ static int run_here(struct cli *cli, const char *fn, const char *params, const c
 	if (job) {
 		job->attempt = 1;
 		job->claimed_ns = clock_ns();
+		job->alone = true; /* it waits for no others */
 		pool_add(&pool, job);
 		rc = wait_and_report(cli, &pool, signal_fd, fn);
 	}

@@ -126,6 +126,7 @@ static struct plan_in what_is_known(const struct trip *t, bool hold, uint64_t no
 		.batch = t->batch,
 		.run_us = pool_run_us(&t->pool, now),
 		.runners = t->pool.runners_max,
+		.per_call = pool_per_call(&t->pool),
 		.room = scale_room(&t->scale, &t->pool),
 		.idle = hand_idle_runners(&t->pool),
 		.unstarted = pool_unstarted(&t->pool) + children,

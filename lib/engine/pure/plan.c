@@ -27,9 +27,20 @@ static int64_t smaller(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+static int64_t per_call(const struct plan_in *in)
+{
+	return in->per_call > 1 ? (int64_t)in->per_call : 1;
+}
+
 static bool jobs_take_long(const struct plan_in *in)
 {
-	return in->run_us < 0 || in->run_us >= HOLD_US; /* or nothing is known yet */
+	return in->run_us < 0 || in->run_us * (double)per_call(in) >= HOLD_US; /* or nothing is known yet */
+}
+
+/* Calls that will be made of the jobs that no runner has begun. */
+static int64_t unstarted_calls(const struct plan_in *in)
+{
+	return ((int64_t)in->unstarted + per_call(in) - 1) / per_call(in);
 }
 
 /* A job with a lease of its own must begin when it is claimed, or our death would count as its attempt. So there is one
@@ -37,7 +48,7 @@ static bool jobs_take_long(const struct plan_in *in)
 static int64_t single_lease_room(const struct plan_in *in)
 {
 	if (jobs_take_long(in))
-		return at_least_0((int64_t)in->room - (int64_t)in->unstarted);
+		return at_least_0((int64_t)in->room - unstarted_calls(in));
 	return at_least_0((in->notes_begun ? SINGLE_LEASE_MAX : (int64_t)in->runners) - (int64_t)in->single_lease);
 }
 
@@ -48,7 +59,7 @@ static int64_t startable(const struct plan_in *in)
 	double us = in->run_us < HAND_OVER_US ? HAND_OVER_US : in->run_us;
 
 	if (jobs_take_long(in))
-		return at_least_0((int64_t)in->idle - (int64_t)in->unstarted);
+		return at_least_0((int64_t)in->idle - unstarted_calls(in));
 	return at_least_0((int64_t)((double)in->runners * (in->run_us < START_US ? START_US / us : 1)) -
 			  (int64_t)in->limited);
 }
@@ -58,9 +69,9 @@ static int64_t startable(const struct plan_in *in)
 static int64_t jobs_ahead(const struct plan *p, const struct plan_in *in)
 {
 	int64_t n = smaller((int64_t)((double)in->runners * HOLD_US / (in->run_us < 1 ? 1 : in->run_us)), in->batch);
-	int64_t twice = 2 * (int64_t)p->asked, runners = (int64_t)in->runners;
+	int64_t twice = 2 * (int64_t)p->asked, least = smaller((int64_t)in->runners * per_call(in), in->batch);
 
-	return n > twice && n > runners ? (twice > runners ? twice : runners) : n;
+	return n > twice && n > least ? (twice > least ? twice : least) : n;
 }
 
 /* Enough to keep the runners busy while the database works, but no job that another worker could run earlier. */
@@ -75,7 +86,7 @@ static int64_t jobs_wanted(const struct plan *p, const struct plan_in *in)
 	if (in->params >= PARAMS_MAX && in->idle <= in->unstarted)
 		return 0;
 	if (jobs_take_long(in))
-		n = smaller((int64_t)in->room - (int64_t)in->unstarted,
+		n = smaller((int64_t)in->room * per_call(in) - (int64_t)in->unstarted,
 			    in->batch); /* the others with the next claim, which follows at once */
 	else
 		n = (int64_t)in->unstarted > jobs_ahead(p, in)

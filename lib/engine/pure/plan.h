@@ -47,6 +47,7 @@ struct plan_in {
 	int64_t batch;
 	double run_us;       /* recent run time of a job; < 0: not known */
 	size_t runners;      /* at most */
+	size_t per_call;     /* jobs that a runner takes at once, at most; 0: one */
 	size_t room;         /* runners free, or that would be added */
 	size_t idle;         /* runners free now */
 	size_t unstarted;    /* jobs in hand that no runner has begun, */

@@ -62,8 +62,9 @@ void verdict(struct attempt *a, const struct verdict_in *in, uint64_t *random)
 		a->outcome = in->stop_outcome;
 	/* Cut off by us. One whose runner was in disorder is called so too: that may be the function's doing, and
 	 * counts. */
-	a->counts = !a->unready && a->outcome != JOB_SNOOZED && a->outcome != JOB_SUPERSEDED &&
+	a->counts = !a->unready && a->outcome != JOB_SNOOZED && a->outcome != JOB_SUPERSEDED && !a->shared &&
 		    !(a->outcome == JOB_INTERRUPTED && (in->stopping || in->fenced));
+	a->suspect = a->shared && !in->stopping && !in->fenced;
 	a->final = a->outcome == JOB_OK || a->outcome == JOB_CANCELLED || a->dead ||
 		   (a->counts && job->attempt - job->attempt_base >= max);
 	a->delay_ms = due_again_ms(a, in, random);

@@ -45,7 +45,8 @@ void hand_return_waiting(struct pool *pool, struct ledger *ledger, uint64_t now)
 {
 	struct job *jobs, *keep = NULL;
 
-	if (pool->pending_len == 0 || hand_idle_runners(pool) > 0 || pool_run_us(pool, now) < POOL_STUCK_NS / 1000.0)
+	if (pool->pending_len == 0 || hand_idle_runners(pool) > 0 ||
+	    pool_run_us(pool, now) * (double)pool_per_call(pool) < POOL_STUCK_NS / 1000.0)
 		return;
 	jobs = pool_take_pending(pool);
 	while (jobs) {

@@ -72,7 +72,7 @@ static void update_average(double *average, double value)
 
 void scale_attempt(struct scale *s, const struct attempt *a)
 {
-	double run_us = (double)(a->finished_ns - a->started_ns) / 1e3, share;
+	double run_us = (double)(a->finished_ns - a->started_ns) / 1e3 / (a->batch > 0 ? a->batch : 1), share;
 
 	if (!is_range(s) || run_us < 1)
 		return;
@@ -130,7 +130,7 @@ static void grow_runners(struct scale *s, struct pool *pool, uint64_t now)
 	if (us >= 0 && us < SHORT_US)
 		wanted = work_us / (double)have > WAIT_US ? (size_t)(work_us / WAIT_US) + 1 : have;
 	else
-		wanted = busy + unstarted;
+		wanted = busy + (unstarted + pool_per_call(pool) - 1) / pool_per_call(pool);
 	if (wanted <= have) {
 		s->full_logged = false;
 		return;

@@ -39,6 +39,8 @@ struct pool {
 	/* jobs claimed and not yet given to a runner, in the order to start them */
 	struct job *pending, **pending_tail;
 	size_t pending_len;
+	size_t waiting;        /* of these, jobs that wait until their batch is full, the last time we looked */
+	uint64_t waits_ns;     /* until then; 0: none does */
 	struct job *unknown;   /* their function is unknown here */
 	struct job *late;      /* their time to start has passed */
 	struct job *abandoned; /* nobody can say how they end: their leases must not be given up */
@@ -63,7 +65,8 @@ struct pool {
 	struct functions functions;
 	struct crashes crashes;
 
-	double run_us;        /* moving average of the time of an attempt; < 0: unknown */
+	double run_us;        /* moving average of the time of a call for each of its jobs; < 0: unknown */
+	size_t batch;         /* most jobs of a call of the function that was called last; 0: none was */
 	size_t failed_starts; /* runners in a row that died before they were ready */
 	uint64_t sweep_ns;
 	bool stopping;
@@ -110,15 +113,19 @@ void pool_recall_stuck(struct pool *pool, uint64_t now);
 void pool_each_job(const struct pool *pool, void (*f)(void *data, struct job *job), void *data);
 
 size_t pool_unstarted(const struct pool *pool); /* jobs pending, or waiting in a runner */
-size_t pool_running(const struct pool *pool);   /* jobs being run */
-size_t pool_load(const struct pool *pool);      /* both */
+size_t pool_running(const struct pool *pool);   /* runners that run jobs */
+size_t pool_load(const struct pool *pool);      /* jobs, unstarted or run */
 size_t pool_busy(const struct pool *pool);      /* runners with jobs, or being started; all, if jobs are pending */
 bool pool_starting(const struct pool *pool);    /* some runner is not ready yet */
 
 /* The share of a processor that runners with jobs used or waited for since the last call, on average; < 0: unknown. */
 double pool_cpu_demand(struct pool *pool, uint64_t now);
 
-/* The time of an attempt at the moment, in microseconds, including running ones; < 0: unknown. */
+/* The most jobs that a runner takes at once, as far as is known. */
+size_t pool_per_call(const struct pool *pool);
+
+/* The time that a job takes at the moment, in microseconds, including running ones; < 0: unknown. A call takes so long
+ * for each job of its batch. */
 double pool_run_us(const struct pool *pool, uint64_t now);
 
 /* Start no more jobs, and ask functions to end. */
@@ -128,7 +135,7 @@ void pool_stop(struct pool *pool);
 void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, const char *text);
 
 /* Jobs that run may have been marked `gone` meanwhile. Kill those that another claim took. Ask cancelled ones to end:
- * they are killed after kill_after_ms. */
+ * they are killed after kill_after_ms, unless others of their batch were not cancelled. */
 void pool_end_gone(struct pool *pool, uint64_t now);
 
 /* Call f for each job that is being run. */

@@ -3,6 +3,7 @@
 #include "pool_members.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define PORTION_US 5000       /* a runner is given work for this time */
 #define PROGRAM_GRACE_MS 1000 /* a runner kills a program that exceeds its time limit, and answers within this time */
@@ -48,38 +49,141 @@ int64_t pool_limit_ms(const struct pool *pool, const struct job *job)
 	return f && f->timeout_ms > 0 ? f->timeout_ms : pool->default_timeout_ms;
 }
 
-/* Returns false when the runner takes no more. */
-static bool give_next_job(struct pool *pool, struct runner *runner)
+/* Is this job to be run here and now? Otherwise it is sorted out. f is NULL: its function is unknown here. */
+static bool may_run(struct pool *pool, struct job *job, const struct runner_function *f)
 {
-	struct job *job = pool_next_pending(pool);
-	const struct runner_function *f = functions_find(&pool->functions, job->fn);
-
 	if (job->gone) { /* it went away while a runner that has died had it */
 		free(job);
-		return true;
+		return false;
 	}
 	if (!f) {
 		job->next = pool->unknown;
 		pool->unknown = job;
-		return true;
+		return false;
 	}
 	if (job->start_by_ns && clock_ns() > job->start_by_ns) {
 		job_list_push(&pool->late, job);
-		return true;
+		return false;
 	}
 	if (job->max_attempts == 0)
 		job->max_attempts = f->max_attempts;
 	if (job->max_attempts > 0 && job->attempt - job->attempt_base > job->max_attempts) {
 		end_unrun(pool, job, f->plugin);
-		return true;
+		return false;
 	}
-	if ((!job->alone || !pool->begun || begun_mark(pool->begun, job->receipt)) &&
-	    runner_send(runner, job, pool_limit_ms(pool, job),
-			f->flags & FRAME_OF_PROGRAM ? pool->kill_after_ms + PROGRAM_GRACE_MS : 0, f->plugin,
-			crashes_have(&pool->crashes, job->fn)))
+	return true;
+}
+
+/* May it be run together with others? The end of their process must not use up its only attempt. */
+static bool may_share(const struct job *job, const struct runner_function *f)
+{
+	return f && f->batch > 1 && !job->alone && (job->max_attempts ? job->max_attempts : f->max_attempts) != 1;
+}
+
+/* Chain others of its function to this job, until its batch is full. The limit of the batch is the longest one. A job
+ * that must start at once joins only if the runner is idle. */
+static void fill_batch(struct pool *pool, struct job *job, const struct runner_function *f, bool idle,
+		       struct call_terms *terms)
+{
+	struct job *last = job, **at = &pool->pending;
+	size_t n = 1;
+
+	while (*at && n < f->batch) {
+		int64_t limit_ms;
+
+		if (strcmp((*at)->fn, job->fn) != 0 || !may_share(*at, f) || ((*at)->start_by_ns && !idle)) {
+			at = &(*at)->next;
+			continue;
+		}
+		last->next = pool_take_at(pool, at);
+		if (!may_run(pool, last->next, f)) {
+			last->next = NULL;
+			continue;
+		}
+		last = last->next;
+		n++;
+		limit_ms = pool_limit_ms(pool, last);
+		if (terms->timeout_ms > 0 && (limit_ms == 0 || limit_ms > terms->timeout_ms))
+			terms->timeout_ms = limit_ms;
+	}
+}
+
+/* Returns false when the runner takes no more. */
+static bool give_next_job(struct pool *pool, struct runner *runner)
+{
+	struct job *job = pool_take_at(pool, &pool->pending);
+	const struct runner_function *f = functions_find(&pool->functions, job->fn);
+	struct call_terms terms;
+
+	if (!may_run(pool, job, f))
+		return true;
+	terms = (struct call_terms){
+		.timeout_ms = pool_limit_ms(pool, job),
+		.grace_ms = f->flags & FRAME_OF_PROGRAM ? pool->kill_after_ms + PROGRAM_GRACE_MS : 0,
+		.plugin = f->plugin,
+		.plain_crash = crashes_have(&pool->crashes, job->fn),
+	};
+	pool->batch = f->batch;
+	if (may_share(job, f))
+		fill_batch(pool, job, f, runner_load(runner) == 0, &terms);
+	if ((!job->alone || !pool->begun || begun_mark(pool->begun, job->receipt)) && runner_send(runner, job, &terms))
 		return true;
 	pool_add_first(pool, job);
 	return false;
+}
+
+static struct runner_function *find_sharer(struct pool *pool, const struct job *job)
+{
+	const struct runner_function *f = functions_find(&pool->functions, job->fn);
+
+	/* A job under limits holds a place, and must start soon. */
+	return !job->limited && may_share(job, f) ? &pool->functions.served[f - pool->functions.served] : NULL;
+}
+
+/* Of each function, how many of the jobs fill batches? */
+static void count_ready(struct pool *pool)
+{
+	struct runner_function *served = pool->functions.served, *f;
+
+	for (size_t i = 0; i < pool->functions.served_len; i++)
+		served[i].ready = 0;
+	for (const struct job *job = pool->pending; job; job = job->next)
+		if ((f = find_sharer(pool, job)))
+			f->ready++;
+	for (size_t i = 0; i < pool->functions.served_len; i++)
+		served[i].ready -= served[i].ready % served[i].batch;
+}
+
+/* Take out the jobs that wait until their batch is full. When the first of them has waited for long enough, the others
+ * go with it. */
+static struct job *hold_waiting(struct pool *pool, uint64_t now)
+{
+	struct job *list = NULL, **tail = &list, **at = &pool->pending;
+
+	pool->waiting = 0;
+	pool->waits_ns = 0;
+	if (!pool->functions.wait || pool->pending_len == 0)
+		return NULL;
+	count_ready(pool);
+	while (*at) {
+		struct runner_function *f = find_sharer(pool, *at);
+		uint64_t due_ns = f ? (*at)->claimed_ns + (uint64_t)f->batch_wait_ms * NS_PER_MS : 0;
+
+		if (f && f->ready == 0 && due_ns <= now)
+			f->ready = SIZE_MAX;
+		if (!f || f->ready > 0) {
+			at = &(*at)->next;
+			if (f)
+				f->ready--;
+			continue;
+		}
+		pool->waits_ns = pool->waits_ns && pool->waits_ns < due_ns ? pool->waits_ns : due_ns;
+		pool->batch = f->batch;
+		pool->waiting++;
+		*tail = pool_take_at(pool, at);
+		tail = &(*tail)->next;
+	}
+	return list;
 }
 
 /* Jobs that were handed out as short ones may turn out to be long. They must not wait for one runner while another is
@@ -98,10 +202,9 @@ static void level_load(struct pool *pool, size_t each)
 			pool_add_first(pool, runner_recall(pool->member[i].runner));
 }
 
-void pool_dispatch(struct pool *pool)
+static void dispatch_ready(struct pool *pool, uint64_t now)
 {
 	size_t each = portion_of(pool), idle = 0;
-	uint64_t now = clock_ns();
 
 	if (!pool->stopping && !pool->fatal.code && pool->pending_len == 0)
 		level_load(pool, each);
@@ -139,4 +242,13 @@ void pool_dispatch(struct pool *pool)
 			;
 		runner_flush(m->runner);
 	}
+}
+
+void pool_dispatch(struct pool *pool)
+{
+	uint64_t now = clock_ns();
+	struct job *waiting = hold_waiting(pool, now);
+
+	dispatch_ready(pool, now);
+	pool_add_first(pool, waiting);
 }

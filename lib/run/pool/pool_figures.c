@@ -25,7 +25,12 @@ size_t pool_running(const struct pool *pool)
 
 size_t pool_unstarted(const struct pool *pool)
 {
-	return pool_load(pool) - pool_running(pool);
+	size_t n = pool_load(pool);
+
+	for (size_t i = 0; i < pool->places; i++)
+		if (pool->member[i].runner)
+			n -= runner_running_jobs(pool->member[i].runner);
+	return n;
 }
 
 size_t pool_busy(const struct pool *pool)
@@ -37,7 +42,7 @@ size_t pool_busy(const struct pool *pool)
 
 		n += r && !pool->member[i].retired && (!runner_ready(r) || runner_load(r) > 0);
 	}
-	return pool->pending_len > 0 && n < pool->runners_max ? pool->runners_max : n;
+	return pool->pending_len > pool->waiting && n < pool->runners_max ? pool->runners_max : n;
 }
 
 bool pool_starting(const struct pool *pool)
@@ -90,17 +95,26 @@ double pool_cpu_demand(struct pool *pool, uint64_t now)
 	return time > 0 ? (double)wanted / (double)time : -1;
 }
 
+size_t pool_per_call(const struct pool *pool)
+{
+	return pool->batch > 1 ? pool->batch : 1;
+}
+
 double pool_run_us(const struct pool *pool, uint64_t now)
 {
 	double us = pool->run_us;
 
 	for (size_t i = 0; i < pool->places; i++) {
+		struct runner *r = pool->member[i].runner;
 		uint64_t started;
 		int64_t timeout;
+		size_t jobs = r ? runner_running_jobs(r) : 0;
+		double each;
 
-		if (pool->member[i].runner && runner_running(pool->member[i].runner, &started, &timeout) &&
-		    now > started && (double)(now - started) / 1000 > us)
-			us = (double)(now - started) / 1000;
+		if (jobs == 0 || !runner_running(r, &started, &timeout) || now <= started)
+			continue;
+		each = (double)(now - started) / 1000 / (double)jobs;
+		us = each > us ? each : us;
 	}
 	return us;
 }

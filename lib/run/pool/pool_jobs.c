@@ -14,14 +14,14 @@ void pool_add(struct pool *pool, struct job *jobs)
 	}
 }
 
-struct job *pool_next_pending(struct pool *pool)
+struct job *pool_take_at(struct pool *pool, struct job **at)
 {
-	struct job *job = pool->pending;
+	struct job *job = *at;
 
 	if (job) {
-		pool->pending = job->next;
-		if (!pool->pending)
-			pool->pending_tail = &pool->pending;
+		*at = job->next;
+		if (!*at)
+			pool->pending_tail = at;
 		pool->pending_len--;
 		job->next = NULL;
 	}

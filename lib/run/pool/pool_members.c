@@ -58,7 +58,7 @@ void pool_collect(struct pool *pool, struct runner *runner)
 	struct attempt *a;
 
 	while ((a = runner_take(runner))) {
-		double us = (double)(a->finished_ns - a->started_ns) / 1000;
+		double us = (double)(a->finished_ns - a->started_ns) / 1000 / (a->batch > 0 ? a->batch : 1);
 
 		/* The average follows a change within about ten attempts, and a much longer attempt at once. */
 		pool->run_us = pool->run_us < 0 || us > pool->run_us * 10 ? us : pool->run_us + (us - pool->run_us) / 8;
@@ -159,23 +159,20 @@ void pool_each_job(const struct pool *pool, void (*f)(void *data, struct job *jo
 void pool_each_running(const struct pool *pool, void (*f)(void *data, const struct job *job), void *data)
 {
 	for (size_t i = 0; i < pool->places; i++) {
+		struct runner *r = pool->member[i].runner;
 		const struct job *job;
-		uint64_t started;
-		int64_t timeout;
+		unsigned int n = 0;
 
-		job = pool->member[i].runner ? runner_running(pool->member[i].runner, &started, &timeout) : NULL;
-		if (job)
+		while (r && pool_is_running(r) && (job = runner_current(r, &n)))
 			f(data, job);
 	}
 }
 
 void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct job_progress *progress), void *data)
 {
-	struct job_progress progress;
-
 	for (size_t i = 0; i < pool->places; i++)
-		if (pool->member[i].runner && runner_progress(pool->member[i].runner, &progress))
-			f(data, &progress);
+		if (pool->member[i].runner)
+			runner_each_progress(pool->member[i].runner, f, data);
 }
 
 bool pool_remove_file(struct pool *pool, const char *path)

@@ -10,7 +10,7 @@
 #include "pool.h"
 
 /* In pool_jobs.c. */
-struct job *pool_next_pending(struct pool *pool); /* NULL: there is none */
+struct job *pool_take_at(struct pool *pool, struct job **at); /* in the list `pending`; NULL: there is none */
 void pool_add_ended(struct pool *pool, struct attempt *attempt);
 
 /* Start a runner in this place. */

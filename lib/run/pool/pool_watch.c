@@ -38,6 +38,8 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 	uint64_t deadline = pool->short_ns ? pool->short_ns : UINT64_MAX;
 	size_t staying = count_staying(pool);
 
+	if (pool->waits_ns > now) /* else it is dispatched when that is possible again */
+		take_sooner(&deadline, pool->waits_ns);
 	take_sooner(&deadline, passed_over_next_ns(&pool->setup.passed_over, now));
 	for (size_t i = 0; i < pool->places; i++) {
 		const struct pool_member *m = &pool->member[i];
@@ -64,12 +66,20 @@ int pool_wait_ms(const struct pool *pool, uint64_t now)
 	return deadline <= now ? 0 : (int)((deadline - now) / NS_PER_MS) + 1;
 }
 
-/* The runner was asked to end its job, which was cancelled. */
+static bool all_cancelled(const struct runner *runner)
+{
+	unsigned int n = 0;
+	const struct job *first = runner_current(runner, &n), *job = first;
+
+	while (job && job->gone == JOB_GONE_CANCELLED)
+		job = runner_current(runner, &n);
+	return first && !job;
+}
+
+/* The runner was asked to end its job, or all jobs of its batch, which were cancelled. */
 static void check_cancelled(struct pool *pool, struct pool_member *m, uint64_t now)
 {
-	const struct job *job = runner_current(m->runner);
-
-	if (!job || job->gone != JOB_GONE_CANCELLED)
+	if (!all_cancelled(m->runner))
 		m->cancel_ns = 0;
 	if (!m->cancel_ns || now < m->cancel_ns)
 		return;
@@ -123,7 +133,7 @@ void pool_give_up_stuck(struct pool *pool, uint64_t now)
 {
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
-		struct job *job;
+		struct job *jobs, *next;
 
 		if (!m->runner || !m->killed_ns || now < m->killed_ns + DIE_LOG_NS)
 			continue;
@@ -132,9 +142,10 @@ void pool_give_up_stuck(struct pool *pool, uint64_t now)
 		m->logged_alive = true;
 		if (now < m->killed_ns + DIE_LIMIT_NS)
 			continue;
-		job = runner_give_up(m->runner);
-		if (job)
-			job_list_push(&pool->abandoned, job);
+		for (jobs = runner_give_up(m->runner); jobs; jobs = next) {
+			next = jobs->next;
+			job_list_push(&pool->abandoned, jobs);
+		}
 		pool_remove_member(pool, m);
 	}
 }
@@ -189,16 +200,24 @@ void pool_tick(struct pool *pool, uint64_t now)
 		pool_sweep(pool);
 }
 
+/* Is it running this job, or about to begin it? 0 stands for any job, and for none. */
+static bool has_current(const struct runner *runner, int64_t id)
+{
+	const struct job *job;
+	unsigned int n = 0;
+
+	while (id != 0 && (job = runner_current(runner, &n)))
+		if (job->id == id)
+			return true;
+	return id == 0;
+}
+
 void pool_kill(struct pool *pool, int64_t id, int sig, enum job_outcome why, const char *text)
 {
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
-		const struct job *job;
 
-		if (!m->runner)
-			continue;
-		job = runner_current(m->runner);
-		if (id != 0 && (!job || job->id != id))
+		if (!m->runner || !has_current(m->runner, id))
 			continue;
 		pool_kill_runner(pool, m, sig, why, text);
 		if (sig != SIGKILL && !m->kill_ns)
@@ -210,18 +229,21 @@ void pool_end_gone(struct pool *pool, uint64_t now)
 {
 	for (size_t i = 0; i < pool->places; i++) {
 		struct pool_member *m = &pool->member[i];
+		bool taken = false, cancelled = false;
 		const struct job *job;
+		unsigned int n = 0;
 
 		if (!m->runner || runner_killed(m->runner))
 			continue;
-		job = runner_current(m->runner);
-		if (!job)
-			continue;
-		if (job->gone == JOB_GONE_TAKEN) {
-			pool_kill_runner(pool, m, SIGKILL, JOB_LOST, "taken by another claim");
-		} else if (job->gone == JOB_GONE_CANCELLED && !m->cancel_ns) {
-			runner_ask_cancelled(m->runner);
-			m->cancel_ns = now + (uint64_t)pool->kill_after_ms * NS_PER_MS;
+		while ((job = runner_current(m->runner, &n))) {
+			taken |= job->gone == JOB_GONE_TAKEN;
+			cancelled |= job->gone == JOB_GONE_CANCELLED;
 		}
+		if (taken)
+			pool_kill_runner(pool, m, SIGKILL, JOB_LOST, "taken by another claim");
+		else if (cancelled && !m->cancel_ns)
+			runner_ask_cancelled(m->runner);
+		if (!taken && !m->cancel_ns && all_cancelled(m->runner))
+			m->cancel_ns = now + (uint64_t)pool->kill_after_ms * NS_PER_MS;
 	}
 }

@@ -90,7 +90,7 @@ static int record_any(struct store_cycle *cycle, struct attempt *const *a, size_
 	COLUMN_TEXT_OR_NULL(&args, &c, a[i]->result, a[i]->result_len);
 	if (!final) {
 		COLUMN_INT8(&args, &c, a[i]->delay_ms);
-		COLUMN_INT4(&args, &c, a[i]->counts ? 0 : 1);
+		COLUMN_INT4(&args, &c, (a[i]->counts ? 0 : 1) | (a[i]->suspect ? 2 : 0));
 	}
 	pg_arg_int8_array(&args, receipts->id, NULL, receipts->len);
 	return cycle_rows_add(cycle, final ? &sql_job_finish : &sql_job_retry, &args, &c, TAG_RECORD, rc, err);

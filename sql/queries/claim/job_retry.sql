@@ -2,11 +2,11 @@
 -- params: ids int8[], receipts int8[], outcomes text[], errors text[], exit_codes int4[],
 --   signals int4[], since_start_us int8[], since_end_us int8[], plugins text[], wait_us int8[],
 --   user_us int8[], sys_us int8[], max_rss_kb int8[], results text[], delay_ms int8[],
---   uncounted int4[], leases int8[]
+--   marks int4[], leases int8[]
 -- returns: as job_finish
 -- $1..$14 as in job_finish.sql.
 -- $15   delay in milliseconds. 0: ready at once.
--- $16   1: it does not count against the limit. 0: it counts.
+-- $16   a sum. 1: it does not count against the limit. 2: a suspect, which is claimed alone next.
 -- $17   the receipts, each once.
 -- Rows: one row for each accepted id.
 -- Locks: the hot rows. Index: primary key of __deferred_hot.
@@ -19,11 +19,11 @@ r as materialized (
                          $9::text[], $10::int8[], $11::int8[], $12::int8[], $13::int8[],
                          $14::text[], $15::int8[], $16::int4[])
         as r(id, receipt, outcome, error, exit_code, signal, start_age, end_age, plugin, wait_us,
-             user_us, sys_us, max_rss_kb, result, delay_ms, uncounted)),
+             user_us, sys_us, max_rss_kb, result, delay_ms, marks)),
 back as (
     update deferred.__deferred_hot h
-    set receipt = null, worker = null, suspect = false, attempt = h.attempt + 1,
-        attempt_base = coalesce(h.attempt_base, 0) + r.uncounted,
+    set receipt = null, worker = null, suspect = r.marks & 2 <> 0, attempt = h.attempt + 1,
+        attempt_base = coalesce(h.attempt_base, 0) + (r.marks & 1),
         xid = pg_current_xact_id(),
         due_at = case when r.delay_ms > 0 then now() + r.delay_ms * interval '1 millisecond' end,
         visible_at = now() + r.delay_ms * interval '1 millisecond'
