@@ -148,8 +148,9 @@ def test_the_cursor_skips_no_job_that_was_moved(db, worker, change, left):
     """Into a lane that was handed out to its end, or behind one that has jobs left over; back and forth."""
     w = worker()
     jobs = many(db, 6, queue="q")
+    newer = many(db, 1, queue="r") + many(db, 1, queue="q", priority=5)
+    assert ids(w.take(queues=["r"])) + ids(w.take(1, queues=["q"])) == newer
     taken = ids(w.take(3, window=6 if left else 1, queues=["q"]))
-    w.take(queues=["r"])
     rest = [job for job in jobs if job not in taken]
     for job in rest[left:]:
         update(db, job, **change)
