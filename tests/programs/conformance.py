@@ -176,12 +176,12 @@ class Program:
             os.close(fd)
             self.answers = None
 
-    def send(self, head, *bodies, more=b""):
-        """more: a second message that goes out with this one."""
+    def send(self, head, *bodies, behind=b""):
+        """behind: a second message that goes out with this one."""
         body = b"".join(bodies)
         if body:
             head = {**head, "bytes": len(body)}
-        self.sending += json.dumps(head).encode() + b"\n" + body + more
+        self.sending += json.dumps(head).encode() + b"\n" + body + behind
         self.move(lambda: not self.sending)
 
     def read(self):
@@ -199,7 +199,7 @@ class Program:
 
     # ---- calls
 
-    def begin(self, fn, params=b"{}", parents=b"", extra=b"", more=b"", **members):
+    def begin(self, fn, params=b"{}", parents=b"", extra=b"", behind=b"", **members):
         """Send a call. Returns the number of its job."""
         self.jobs += 1
         params = params if isinstance(params, bytes) else json.dumps(params).encode()
@@ -215,7 +215,8 @@ class Program:
             "parents": len(parents),
             **members,
         }
-        self.send({name: value for name, value in head.items() if value is not None}, params, parents, extra, more=more)
+        head = {name: value for name, value in head.items() if value is not None}
+        self.send(head, params, parents, extra, behind=behind)
         return head["job"]
 
     def finish(self, job):
@@ -572,7 +573,7 @@ def it_hears_a_stop_in_a_job(language):
         job = program.begin("stop_asked")
         program.send({"type": "stop", "job": job, "why": "cancelled"})
         assert program.finish(job).text == "asked"
-        job = program.begin("stop_asked", more=stop(program.jobs + 1))
+        job = program.begin("stop_asked", behind=stop(program.jobs + 1))
         assert program.finish(job).text == "asked", "a stop that came with the call"
         program.send({"type": "stop", "job": job, "why": "stopping"})
         program.send({"type": "future"}, b"ignored")
@@ -641,6 +642,81 @@ def it_runs_exit_handlers_at_end_of_file(language):
         program.end()
         with open(path) as f:
             assert f.read() == "bye"
+
+
+# ---- batches
+
+
+def ran_many(program, *given, stop=None):
+    """The ends of a batch, a job for each of these params, and the messages before them."""
+    jobs = [program.begin("many", params, **({"more": left} if left else {})) for left, params in counted(given)]
+    if stop is not None:
+        program.send({"type": "stop", "job": jobs[stop], "why": "cancelled"})
+    ends, before = {}, []
+    while len(ends) < len(jobs):
+        message = program.read()
+        assert message.head["job"] in jobs and message.head["job"] not in ends, message.head
+        if message.type == "done":
+            ends[message.head["job"]] = Done(message, [], b"")
+        else:
+            before.append(message)
+    return [ends[job] for job in jobs], before
+
+
+def counted(given):
+    """How many follow each of them."""
+    return [(len(given) - 1 - i, one) for i, one in enumerate(given)]
+
+
+@case
+def it_announces_a_batch(language):
+    with Program(language) as program:
+        head = program.functions["many"]
+        assert (head["batch"], head["batch_wait_ms"]) == (3, 200)
+        assert "batch" not in program.functions["echo"]
+
+
+@case
+def it_ends_each_job_of_a_batch_by_its_entry(language):
+    with Program(language) as program:
+        given = {"do": "params", "a": [1, "é"]}
+        ends, _ = ran_many(
+            program, {"do": "text", "text": "three"}, {"do": "dead", "error": "é no"}, {"do": "snooze", "span": "2min"}
+        )
+        assert [end.outcome for end in ends] == ["ok", "dead", "snooze"]
+        assert ends[0].text == "three" and "é no" in ends[1].text and ends[2].head["after_ms"] == 120000
+        ends, _ = ran_many(program, {"do": "fail", "error": "wrong"}, given, {"do": "strange"})
+        assert [end.outcome for end in ends] == ["failed", "ok", "failed"]
+        assert "wrong" in ends[0].text and ends[1].value == given
+        works(program)
+        (end,), _ = ran_many(program, given)
+        assert end.value == given, "a batch of one job"
+        program.end()
+
+
+@case
+def it_ends_all_jobs_of_a_batch_alike_without_entries(language):
+    with Program(language) as program:
+        ends, _ = ran_many(program, {"do": "null"}, {"do": "text", "text": "x"})
+        assert [(end.outcome, end.body) for end in ends] == [("ok", b"")] * 2
+        for word, text in (("raise", "went wrong"), ("long", "returned 3 outcomes for 2 jobs")):
+            ends, _ = ran_many(program, {"do": word, "error": "went wrong"}, {"do": "text", "text": "x"})
+            assert [end.outcome for end in ends] == ["failed"] * 2
+            assert all(text in end.text for end in ends), ends[0].text
+        works(program)
+
+
+@case
+def it_reports_and_hears_of_each_job_of_a_batch(language):
+    with Program(language) as program:
+        ends, before = ran_many(program, {"do": "progress", "text": "one"}, {"do": "progress", "text": "two"})
+        assert [end.outcome for end in ends] == ["ok"] * 2
+        assert [(m.head["job"], m.head["text"]) for m in before] == [("1", "one"), ("2", "two")]
+        ends, _ = ran_many(program, {"do": "text", "text": "x"}, {"do": "stop_asked"}, {"do": "null "}, stop=1)
+        assert [end.text for end in ends] == ["x", "asked", ""]
+        hooks = program.call("hooks").value
+        assert hooks == {"before": 6, "after": 5}
+        works(program)
 
 
 # ---- the command line

@@ -15,6 +15,14 @@ export interface Limits {
   maxAttempts?: number;
 }
 
+/** The limits of a function that takes a list of jobs. */
+export interface BatchLimits extends Limits {
+  /** The most jobs of a list, up to 128. */
+  batch: number;
+  /** How long a job waits until the list is full. Default: not at all. */
+  batchWait?: Span;
+}
+
 /** How another job, or an event, which this job waited for, has ended. */
 export interface Parent {
   /** The number of the job. An event has none. */
@@ -47,6 +55,8 @@ export class Job {
   readonly tick: Date | null;
   /** The tick of the schedule's previous job, or null. */
   readonly previousTick: Date | null;
+  /** The params, for a function that takes a list of jobs. */
+  readonly params: any;
   /** The jobs that this job waited for, by name, or by number without a name. */
   readonly parents: Record<string, Parent>;
   /**
@@ -110,6 +120,13 @@ export interface DeferOptions {
  */
 export function define<Params = any>(name: string, run: (params: Params, job: Job) => unknown): void;
 export function define<Params = any>(name: string, limits: Limits, run: (params: Params, job: Job) => unknown): void;
+
+/**
+ * Offers a function of a list of jobs. It returns null or undefined, or an array with an entry for each job. An entry
+ * is a result as above, or a promise of it. An Error, or a promise that is rejected, is the outcome of that job. If the
+ * function itself throws, the attempts of all jobs have ended so.
+ */
+export function define(name: string, limits: BatchLimits, run: (jobs: Job[]) => unknown): void;
 
 /** Calls the hook with each job before its function. If the hook throws, the attempt has failed. */
 export function beforeJob(hook: (job: Job) => unknown): void;

@@ -55,13 +55,15 @@ export function define(name, limits, run) {
   if (typeof limits === "function") [limits, run] = [{}, limits];
   if (functions.has(name)) throw new RangeError(`function '${name}' is defined twice`);
   if (typeof run !== "function") throw new TypeError(`function '${name}': the last argument is not a function`);
-  const { timeout, maxAttempts, ...unknown } = limits;
+  const { timeout, maxAttempts, batch, batchWait, ...unknown } = limits;
   for (const limit in unknown) throw new RangeError(`function '${name}': unknown limit '${limit}'`);
   functions.set(name, {
     run,
     limits: {
       ...(timeout === undefined ? {} : { timeout_ms: spanMs(timeout) }),
       ...(maxAttempts === undefined ? {} : { max_attempts: maxAttempts }),
+      ...(batch === undefined ? {} : { batch }),
+      ...(batchWait === undefined ? {} : { batch_wait_ms: spanMs(batchWait) }),
     },
   });
 }
@@ -79,26 +81,51 @@ export function defer(connection, fn, params, options) {
   return select(connection, call, fn, toJson(params ?? {}), options ? toJson(options) : null);
 }
 
-/** Runs one attempt of a job and returns its outcome, text and delay. For run() and testing.js. */
-export async function attempt(job, params) {
-  const known = functions.get(job.fn);
-  if (!known) return { outcome: "unready", text: `the program has no function '${job.fn}'` };
-  let end;
+function endOf(error) {
+  return error instanceof Verdict
+    ? { outcome: error.outcome, text: error.message, afterMs: error.afterMs }
+    : { outcome: "failed", text: shown(error) };
+}
+
+/** The end of a job of a batch. Its entry may be a promise. */
+async function entryEnd(entry) {
   try {
-    for (const hook of before) await hook(job);
-    const text = encode(await known.run(JSON.parse(params), job));
-    end = { outcome: "ok", text };
+    const value = await entry;
+    return value instanceof Error ? endOf(value) : { outcome: "ok", text: encode(value) };
   } catch (error) {
-    end = error instanceof Verdict
-      ? { outcome: error.outcome, text: error.message, afterMs: error.afterMs }
-      : { outcome: "failed", text: shown(error) };
+    return endOf(error);
   }
+}
+
+async function execute(jobs) {
+  const known = functions.get(jobs[0].fn);
+  if (!known) throw new Unready(`the program has no function '${jobs[0].fn}'`);
+  for (const job of jobs) for (const hook of before) await hook(job);
+  if (!known.limits.batch) return [{ outcome: "ok", text: encode(await known.run(jobs[0].params, jobs[0])) }];
+  const entries = (await known.run([...jobs])) ?? jobs.map(() => null);
+  if (!Array.isArray(entries)) throw new TypeError(`function '${jobs[0].fn}' did not return a list`);
+  if (entries.length !== jobs.length) {
+    throw new RangeError(`function '${jobs[0].fn}' returned ${entries.length} outcomes for ${jobs.length} jobs`);
+  }
+  return Promise.all(entries.map(entryEnd));
+}
+
+/** Runs the attempts of jobs of one function and returns the outcome, text and delay of each. For testing.js too. */
+export async function attempts(jobs) {
+  let ends;
   try {
-    for (const hook of after) await hook(job);
+    ends = await execute(jobs);
   } catch (error) {
-    job.log(`afterJob: ${shown(error)}`, "error");
+    ends = jobs.map(() => endOf(error));
   }
-  return end;
+  for (const job of functions.has(jobs[0].fn) ? jobs : []) {
+    try {
+      for (const hook of after) await hook(job);
+    } catch (error) {
+      job.log(`afterJob: ${shown(error)}`, "error");
+    }
+  }
+  return ends;
 }
 
 /** An exception with its calls and causes, without those of this library. */
@@ -110,7 +137,8 @@ function shown(error) {
 
 class Host {
   settings = {};
-  job = null;
+  jobs = []; // that run
+  gathered = []; // the calls of a batch that have come
 
   send(head, body = Buffer.alloc(0)) {
     const line = Buffer.from(JSON.stringify({ ...head, bytes: body.length }) + "\n");
@@ -121,28 +149,36 @@ class Host {
 
   receive(head, body) {
     if (head.type === "setting") this.settings[head.name] = head.value;
-    if (head.type === "stop" && head.job === this.job?.id) this.job.asked = true;
+    const asked = head.type === "stop" && this.jobs.find((job) => job.id === head.job);
+    if (asked) asked.asked = true;
     if (head.type === "call") this.answer(head, body);
   }
 
   async answer(head, body) {
     const params = body.toString("utf8", 0, head.params);
-    const job = new Job(this, head, body.toString("utf8", head.params, head.params + (head.parents ?? 0)));
-    this.job = job;
-    const { outcome, text, afterMs } = await attempt(job, params);
+    const parents = body.toString("utf8", head.params, head.params + (head.parents ?? 0));
+    this.gathered.push(new Job(this, head, params, parents));
+    if (head.more > 0) return;
+    const jobs = this.gathered;
+    [this.jobs, this.gathered] = [jobs, []];
+    const ends = await attempts(jobs);
+    this.jobs = [];
+    jobs.forEach((job, i) => this.done(job, ends[i]));
+    if (this.ended) process.exit(0);
+  }
+
+  done(job, { outcome, text, afterMs }) {
     const bytes = Buffer.from(text ?? "");
     if (outcome === "ok" && bytes.length > TEXT_MAX) {
       job.log(`the result has ${bytes.length} bytes and is cut to ${TEXT_MAX}`, "warning");
     }
-    this.job = null;
     const more = { ...(afterMs === undefined ? {} : { after_ms: afterMs }), ...(job.replaced ? { last: 1 } : {}) };
     this.send({ type: "done", job: job.id, outcome, ...more }, cut(bytes, TEXT_MAX));
-    if (this.ended) process.exit(0);
   }
 
   end() {
     this.ended = true;
-    if (!this.job) process.exit(0);
+    if (this.jobs.length === 0) process.exit(0);
   }
 }
 
@@ -188,7 +224,7 @@ class Reader {
 export function run({ version = "" } = {}) {
   if (!process.env.DEFERRED_PROGRAM) return;
   const host = new Host();
-  process.on("SIGTERM", () => host.job?.abort(new Stop()));
+  process.on("SIGTERM", () => host.jobs.forEach((job) => job.abort(new Stop())));
   for (const [name, { limits }] of functions) host.send({ type: "function", name, ...limits });
   host.send({ type: "ready", protocol: 1, version });
   const reader = new Reader((head, body) => host.receive(head, body));

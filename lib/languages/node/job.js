@@ -50,11 +50,13 @@ const whole = (number) => Math.min(Math.trunc(number), Number.MAX_SAFE_INTEGER) 
 
 export class Job {
   #host;
+  #params;
   #parents;
   #controller = new AbortController();
 
-  constructor(host, head, parents) {
+  constructor(host, head, params, parents) {
     this.#host = host;
+    this.#params = { text: params };
     this.#parents = parents;
     this.id = head.job;
     this.fn = head.fn;
@@ -71,6 +73,11 @@ export class Job {
 
   get signal() {
     return this.#controller.signal;
+  }
+
+  get params() {
+    if (this.#params.text !== undefined) this.#params = { value: JSON.parse(this.#params.text) };
+    return this.#params.value;
   }
 
   get parents() {

@@ -46,3 +46,6 @@ export interface Done {
  * is needed.
  */
 export function call(fn: string, params?: unknown, options?: CallOptions): Promise<Done>;
+
+/** The same for a function that takes a list of jobs, with the params of each. Their ids follow each other. */
+export function callMany(fn: string, params: unknown[], options?: CallOptions): Promise<Done[]>;

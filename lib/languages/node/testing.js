@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Functions of a program, called in the process of a test. testing.d.ts documents them.
-import { attempt, Stop } from "./index.js";
+import { attempts, Stop } from "./index.js";
 import { Job, spanMs, toJson } from "./job.js";
 
 export async function call(fn, params, options = {}) {
+  const [done] = await callMany(fn, [params ?? {}], options);
+  return done;
+}
+
+export async function callMany(fn, params, options = {}) {
+  const given = params.map((one, i) => prepare(fn, one, options, i));
+  const ends = await attempts(given.map(({ job }) => job));
+  return given.map(({ job, done }, i) => finish(job, done, ends[i]));
+}
+
+function prepare(fn, params, options, i) {
   const reported = { deferred: [], progress: [], logs: [] };
   const done = { outcome: "", result: null, error: null, after: null, ...reported, last: false };
   const send = (head, body) => {
@@ -17,7 +28,7 @@ export async function call(fn, params, options = {}) {
   };
   const microseconds = (date) => (date ? date.getTime() * 1000 : undefined);
   const head = {
-    job: String(options.id ?? 1),
+    job: String(BigInt(options.id ?? 1) + BigInt(i)),
     fn,
     attempt: options.attempt ?? 1,
     label: options.label,
@@ -29,11 +40,14 @@ export async function call(fn, params, options = {}) {
     timeout_ms: options.timeout === undefined ? undefined : spanMs(options.timeout),
   };
   const host = { settings: options.settings ?? {}, send };
-  const job = new Job(host, head, options.parents ? toJson(options.parents) : "");
+  const job = new Job(host, head, toJson(params), options.parents ? toJson(options.parents) : "");
   job.asked = options.stop === true;
   options.signal?.addEventListener("abort", () => job.abort(new Stop()));
   if (options.signal?.aborted) job.abort(new Stop());
-  const { outcome, text, afterMs } = await attempt(job, toJson(params ?? {}));
+  return { job, done };
+}
+
+function finish(job, done, { outcome, text, afterMs }) {
   const shown = text instanceof Uint8Array ? Buffer.from(text).toString() : text;
   Object.assign(done, { outcome, [outcome === "ok" ? "result" : "error"]: shown, last: job.replaced });
   if (afterMs !== undefined) done.after = afterMs;

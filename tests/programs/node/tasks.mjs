@@ -98,4 +98,20 @@ define("at_exit", limits, ({ path }) => {
 	process.on("exit", () => writeFileSync(path, "bye"));
 });
 
+const entry = async job => {
+	const { do: word, text, error, span } = job.params;
+	if (word === "progress") job.progress(1, 2, text);
+	while (word === "stop_asked" && !job.stopAsked()) await sleep(10);
+	if (word === "dead") throw new Dead(error);
+	if (word === "fail") throw new Error(error);
+	const entries = { text, params: job.params, snooze: new Snooze(span), strange: () => 1, stop_asked: "asked" };
+	return entries[word];
+};
+define("many", { ...limits, batch: 3, batchWait: "200ms" }, jobs => {
+	const given = word => jobs.find(job => job.params.do === word)?.params;
+	if (given("raise")) throw new Error(given("raise").error);
+	if (given("null")) return null;
+	return [...jobs.map(entry), ...(given("long") ? ["too many"] : [])];
+});
+
 run({ version: "1.2-test" });

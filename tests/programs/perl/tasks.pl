@@ -77,5 +77,25 @@ function left_behind => @limits, sub {
 function hooks   => @limits, sub { \%hooks };
 function at_exit => @limits, sub { $bye = $_[0]{path}; undef };
 
+sub entry {
+    my ($job) = @_;
+    my $params = $job->params;
+    my $do = $params->{do};
+    $job->progress(1, 2, $params->{text}) if $do eq 'progress';
+    while ($do eq 'stop_asked' && !$job->stop_asked) { sleep 0.01 }
+    return {
+        text => $params->{text}, params => $params, stop_asked => 'asked', strange => { code => sub { } },
+        dead => sub { dead($params->{error}) }, snooze => sub { snooze($params->{span}) },
+        fail => sub { die "$params->{error}\n" },
+    }->{$do};
+}
+function many => @limits, batch => 3, batch_wait => '200ms', sub {
+    my ($jobs) = @_;
+    my %words = map { ($_->params->{do} => $_->params) } @$jobs;
+    die "$words{raise}{error}\n" if $words{raise};
+    return undef if $words{null};
+    return [ (map { entry($_) } @$jobs), $words{long} ? 'too many' : () ];
+};
+
 Deferred::Program->run(version => '1.2-test');
 1;

@@ -108,4 +108,36 @@ foreach ($functions as $name => $run) {
     Program::define($name, $run, timeout: '10s', max_attempts: 5);
 }
 Program::define('later', fn (array $params) => throw new Later($params['span']), '1500ms', 7);
+
+function entry(Job $job): mixed
+{
+    $params = $job->params;
+    if ($params['do'] === 'progress') {
+        $job->progress(1, 2, $params['text']);
+    }
+    while ($params['do'] === 'stop_asked' && !$job->stop_asked()) {
+        usleep(10000);
+    }
+    return match ($params['do']) {
+        'text' => $params['text'],
+        'params' => $params,
+        'dead' => new Dead($params['error']),
+        'snooze' => new Snooze($params['span']),
+        'fail' => new RuntimeException($params['error']),
+        'strange' => fopen('php://memory', 'r'),
+        'stop_asked' => 'asked',
+        default => null,
+    };
+}
+
+Program::define('many', function (array $jobs): ?array {
+    $words = array_column(array_map(fn (Job $job) => $job->params, $jobs), null, 'do');
+    if (isset($words['raise'])) {
+        throw new RuntimeException($words['raise']['error']);
+    }
+    if (isset($words['null'])) {
+        return null;
+    }
+    return [...array_map(entry(...), $jobs), ...(isset($words['long']) ? ['too many'] : [])];
+}, timeout: '10s', max_attempts: 5, batch: 3, batch_wait: '200ms');
 Program::run('1.2-test');

@@ -192,3 +192,30 @@ def at_exit(params, job):
             f.write("bye")
 
     atexit.register(bye)
+
+
+@deferred.function(timeout="10s", max_attempts=5, batch=3, batch_wait="200ms")
+def many(jobs):
+    words = [job.params["do"] for job in jobs]
+    if "raise" in words:
+        raise ValueError(jobs[words.index("raise")].params["error"])
+    if "null" in words:
+        return None
+    return [entry(job) for job in jobs] + ["too many"] * words.count("long")
+
+
+def entry(job):
+    params, do = job.params, job.params["do"]
+    if do == "progress":
+        job.progress(1, 2, params["text"])
+    while do == "stop_asked" and not job.stop_asked():
+        time.sleep(0.01)
+    return {
+        "text": params.get("text"),
+        "params": params,
+        "dead": deferred.Dead(params.get("error", "")),
+        "snooze": deferred.Snooze(params.get("span")),
+        "fail": ValueError(params.get("error")),
+        "strange": many,
+        "stop_asked": "asked",
+    }.get(do)

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { afterJob, beforeJob, Cancel, Dead, define, Later, run, Snooze, Stop, Unready } from "deferred-program";
-import { call } from "deferred-program/testing";
+import { call, callMany } from "deferred-program/testing";
 import { cut, spanMs } from "../job.js";
 
 const hooks = [];
@@ -160,6 +160,15 @@ test("text is cut between characters", () => {
   assert.equal(cut("ö".repeat(8), 15).toString(), "ö".repeat(7));
   assert.equal(cut("ö".repeat(8), 16).toString(), "ö".repeat(8));
   assert.equal(cut("😀", 3).length, 0);
+});
+
+test("a function of a list of jobs is called with the params of each", async () => {
+  define("insert", { batch: 3, batchWait: "500ms" }, (jobs) =>
+    jobs.map(async ({ id, params }) => (params.wrong ? new Dead(`no ${id}`) : { id })));
+  const [good, bad] = await callMany("insert", [{}, { wrong: true }], { id: 7 });
+  assert.deepEqual([good.outcome, good.data], ["ok", { id: "7" }]);
+  assert.deepEqual([bad.outcome, bad.error], ["dead", "no 8"]);
+  assert.equal((await call("insert", { wrong: true })).outcome, "dead");
 });
 
 test("run() returns at once without a worker", () => assert.equal(run(), undefined));

@@ -130,4 +130,13 @@ for my $wrong ('', 's', '5 x', '-5s', '5s ', '5ss', undef) {
 is length Deferred::Job::cut('ö' x 8, 15), 14, 'text is cut between characters';
 is length Deferred::Job::cut('ö' x 8, 16), 16, 'text that fits is not cut';
 
+function insert => batch => 3, batch_wait => '500ms', sub {
+    my ($jobs) = @_;
+    return [ map { my $job = $_; $job->params->{wrong} ? sub { dead('no ' . $job->id) } : { id => $job->id } } @$jobs ];
+};
+my ($good, $bad) = call_many(insert => [ {}, { wrong => 1 } ], id => 7);
+is_deeply [ $good->outcome, $good->data ], [ 'ok', { id => 7 } ], 'a job of a list has its result';
+is_deeply [ $bad->outcome, $bad->error ], [ 'dead', 'no 8' ], 'and another one its outcome';
+is call_function(insert => { wrong => 1 })->outcome, 'dead', 'a list may have one job';
+
 done_testing;

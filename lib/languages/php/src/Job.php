@@ -10,6 +10,7 @@ namespace Deferred;
  * @property-read ?\DateTimeImmutable $created when the job was deferred
  * @property-read ?\DateTimeImmutable $tick when the schedule was due, or null if no schedule made the job
  * @property-read ?\DateTimeImmutable $previous_tick the tick of the schedule's previous job, or null
+ * @property-read mixed $params the params, for a function that takes a list of jobs; objects are arrays
  * @property-read array<string, mixed> $parents the jobs that this job waited for:
  *     ['pack' => ['id' => 17, 'outcome' => 'ok', 'result' => 'three boxes']]
  */
@@ -43,7 +44,8 @@ final class Job
         private readonly Program $host,
         private readonly array $head,
         private readonly string $parentsJson = '',
-        private readonly array $settings = []
+        private readonly array $settings = [],
+        private readonly string $paramsJson = '{}'
     ) {
         $this->id = (int) $head['job'];
         $this->fn = $head['fn'];
@@ -60,11 +62,20 @@ final class Job
         if ($name === 'parents') {
             return $this->parentsJson === '' ? [] : Program::decode($this->parentsJson, true);
         }
+        if ($name === 'params') {
+            return $this->decoded(true);
+        }
         if (!in_array($name, ['created', 'tick', 'previous_tick'], true)) {
             throw new \LogicException("a job has no member '$name'");
         }
         $us = (int) ($this->head["{$name}_us"] ?? 0);
         return $us === 0 ? null : Program::moment($us);
+    }
+
+    /** @internal */
+    public function decoded(bool $assoc): mixed
+    {
+        return Program::decode($this->paramsJson, $assoc);
     }
 
     /** The seconds until the time limit of this attempt, or null without a limit. */

@@ -26,8 +26,11 @@ class Program
 
     /** @var array<string, string> */
     private array $settings = [];
-    private ?Job $job = null;
+    /** @var list<Job> */
+    private array $jobs = [];
     private bool $stopping = false;
+    /** @var array<int|string, true> the ids of jobs that should end */
+    private array $stopped = [];
     /** SIGTERM throws Stop while this is true, but not while the program writes or reads a message. */
     private bool $armed = false;
     private bool $busy = false;
@@ -46,12 +49,17 @@ class Program
     /**
      * Offer a function of params and a Job. Objects in params are arrays, or stdClass if the first parameter
      * of the function has a type that includes object.
+     *
+     * With $batch, it is a function of a list of Jobs, up to that number. They wait up to $batch_wait for each other.
+     * It returns null, or a list with an entry for each Job. An entry is the result, or a Throwable as the outcome.
      */
     public static function define(
         string $name,
         callable $run,
         string|int|float|null $timeout = null,
-        ?int $max_attempts = null
+        ?int $max_attempts = null,
+        ?int $batch = null,
+        string|int|float|null $batch_wait = null
     ): void {
         if (isset(self::$functions[$name])) {
             throw new \LogicException("function '$name' is defined twice");
@@ -63,6 +71,8 @@ class Program
             'limits' => [
                 'timeout_ms' => $timeout === null ? null : milliseconds($timeout),
                 'max_attempts' => $max_attempts,
+                'batch' => $batch,
+                'batch_wait_ms' => $batch_wait === null ? null : milliseconds($batch_wait),
             ],
         ];
     }
@@ -110,38 +120,76 @@ class Program
     }
 
     /**
-     * Execute a job with its hooks. Returns the outcome, what is stored, the delay in ms, and the exception.
+     * Execute a job, or the jobs of a batch, with hooks. Returns for each the outcome, what is stored, the delay in
+     * ms, and the exception.
      *
-     * @return array{string, string, ?int, ?\Throwable}
+     * @param non-empty-list<Job> $jobs
+     * @return list<array{string, string, ?int, ?\Throwable}>
      */
-    protected function attempt(Job $job, string $params): array
+    protected function attempts(array $jobs): array
     {
-        [$outcome, $after, $error] = ['ok', null, null];
         try {
             try {
                 $this->armed = true;
-                $function = self::$functions[$job->fn]
-                    ?? throw new Unready("the program has no function '$job->fn'");
-                foreach (self::$before as $hook) {
-                    $hook($job);
-                }
-                $text = stored($function['run'](self::decode($params, $function['assoc']), $job));
+                $ends = self::execute($jobs);
             } finally {
                 $this->armed = false;  // SIGTERM before this line throws Stop here
             }
-        } catch (Verdict $error) {
-            [$outcome, $text, $after] = [$error::OUTCOME, $error->getMessage(), $error->afterMs];
         } catch (\Throwable $error) {
-            [$outcome, $text] = ['failed', (string) $error];
+            $ends = array_fill(0, count($jobs), $error);
         }
-        foreach (self::$after as $hook) {
-            try {
-                $hook($job);
-            } catch (\Throwable $failure) {
-                $job->log("after_job: $failure", Job::ERROR);
+        foreach ($jobs as $job) {
+            foreach (self::$after as $hook) {
+                try {
+                    $hook($job);
+                } catch (\Throwable $failure) {
+                    $job->log("after_job: $failure", Job::ERROR);
+                }
             }
         }
-        return [$outcome, $text, $after, $error];
+        return array_map(fn (string|\Throwable $end): array => match (true) {
+            is_string($end) => ['ok', $end, null, null],
+            $end instanceof Verdict => [$end::OUTCOME, $end->getMessage(), $end->afterMs, $end],
+            default => ['failed', (string) $end, null, $end],
+        }, $ends);
+    }
+
+    /**
+     * Returns the end of each job: what is stored, or the exception that ended it.
+     *
+     * @param non-empty-list<Job> $jobs
+     * @return list<string|\Throwable>
+     */
+    private static function execute(array $jobs): array
+    {
+        $fn = $jobs[0]->fn;
+        $function = self::$functions[$fn] ?? throw new Unready("the program has no function '$fn'");
+        foreach ($jobs as $job) {
+            foreach (self::$before as $hook) {
+                $hook($job);
+            }
+        }
+        if ($function['limits']['batch'] === null) {
+            return [stored($function['run']($jobs[0]->decoded($function['assoc']), $jobs[0]))];
+        }
+        $entries = $function['run']($jobs) ?? array_fill(0, count($jobs), null);
+        if (!is_array($entries) || count($entries) !== count($jobs)) {
+            $n = is_array($entries) ? count($entries) . ' outcomes' : 'no list';
+            throw new \LengthException("function '$fn' returned $n for " . count($jobs) . ' jobs');
+        }
+        return array_map(self::entryEnd(...), array_values($entries));
+    }
+
+    /** The end of a job by its entry in a list. */
+    private static function entryEnd(mixed $entry): string|\Throwable
+    {
+        try {
+            return $entry instanceof \Throwable ? $entry : stored($entry);
+        } catch (Stop $stop) {
+            throw $stop;
+        } catch (\Throwable $error) {
+            return $error;
+        }
     }
 
     /** Half of a pair of surrogates has no form in UTF-8, and becomes U+FFFD. @internal */
@@ -189,18 +237,30 @@ class Program
         return [$head, $body];
     }
 
-    /** Execute one job and report its outcome. */
+    /** Execute one job, or a batch when all of its calls have come, and report the outcomes. */
     private function call(array $head, string $body): void
     {
-        $this->stopping = false;
         $parents = substr($body, $head['params'], $head['parents'] ?? 0);
-        $this->job = $job = new Job($this, $head, $parents, $this->settings);
+        $this->jobs[] = new Job($this, $head, $parents, $this->settings, substr($body, 0, $head['params']));
+        if (($head['more'] ?? 0) > 0) {
+            return;
+        }
+        $this->stopping = false;
+        $this->stopped = [];
         $levels = ob_get_level();
-        [$outcome, $text, $after, $error] = $this->attempt($job, substr($body, 0, $head['params']));
+        $ends = $this->attempts($this->jobs);
         while (ob_get_level() > $levels) {
             ob_end_flush();
         }
         flush();
+        foreach ($ends as $end) {
+            $this->done($this->jobs[0], ...$end);
+            array_shift($this->jobs);
+        }
+    }
+
+    private function done(Job $job, string $outcome, string $text, ?int $after, ?\Throwable $error): void
+    {
         [$size, $max, $half] = [strlen($text), self::TEXT_MAX, intdiv(self::TEXT_MAX, 2) - 3];
         if ($size > $max && $error) {
             $text = substr($text, 0, $half) . "\n...\n" . substr($text, -$half);
@@ -209,7 +269,6 @@ class Program
         }
         $members = ['outcome' => $outcome, 'after_ms' => $after, 'last' => $job->replaced ? 1 : null];
         $this->send($job, 'done', $members, substr($text, 0, $max));
-        $this->job = null;
     }
 
     /** The handler of SIGTERM. The signal does not name a job, so it is ignored between jobs. */
@@ -239,8 +298,8 @@ class Program
      */
     public function send(?Job $job, string $type, array $head, string $body = ''): void
     {
-        if ($job !== $this->job) {
-            throw new \LogicException("job $job?->id has ended");
+        if ($job !== null && !in_array($job, $this->jobs, true)) {
+            throw new \LogicException("job $job->id has ended");
         }
         if (getmypid() !== $this->pid) {
             throw new \LogicException('a forked child cannot send messages');
@@ -263,7 +322,7 @@ class Program
     public function stopAsked(Job $job): bool
     {
         $this->busy = true;
-        while (!$this->stopping && $job === $this->job) {
+        while (!$this->stopping && !isset($this->stopped[$job->id]) && in_array($job, $this->jobs, true)) {
             $ready = [$this->in];
             $none = null;
             if (!@stream_select($ready, $none, $none, 0)) {
@@ -273,10 +332,11 @@ class Program
             if ($message === null) {
                 break;
             }
-            $head = $message[0];
-            $this->stopping = $head['type'] === 'stop' && ($head['job'] ?? '') === (string) $job->id;
+            if ($message[0]['type'] === 'stop') {
+                $this->stopped[$message[0]['job'] ?? ''] = true;
+            }
         }
         $this->release();
-        return $this->stopping;
+        return $this->stopping || isset($this->stopped[$job->id]);
     }
 }

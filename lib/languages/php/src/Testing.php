@@ -50,15 +50,42 @@ final class Testing extends Program
         bool $stop = false,
         mixed ...$members
     ): self {
+        return self::callMany($fn, [$params], $settings, $parents, $timeout, $stop, ...$members)[0];
+    }
+
+    /**
+     * Calls a function that takes a list of jobs, with the params of each. Their ids follow each other.
+     *
+     * @param list<mixed> $params
+     * @param array<string, string> $settings
+     * @param array<string, mixed> $parents
+     * @return list<self>
+     */
+    public static function callMany(
+        string $fn,
+        array $params,
+        array $settings = [],
+        array $parents = [],
+        string|int|float|null $timeout = null,
+        bool $stop = false,
+        mixed ...$members
+    ): array {
         $limit = $timeout === null ? self::$functions[$fn]['limits']['timeout_ms'] ?? null : milliseconds($timeout);
         $now = (int) (microtime(true) * 1e6);
         $head = $members + ['job' => 1, 'fn' => $fn, 'created_us' => $now, 'timeout_ms' => $limit];
-        $done = new self($stop);
-        $job = new Job($done, $head, $parents ? json($parents) : '', $settings);
-        [$done->outcome, $done->text, $done->after_ms, $done->exception] = $done->attempt($job, params($params));
-        $done->data = $done->exception ? null : json_decode($done->text, true);
-        $done->last = $job->replaced;
-        return $done;
+        $dones = $jobs = [];
+        foreach ($params as $i => $one) {
+            $dones[] = $done = new self($stop);
+            $own = ['job' => $head['job'] + $i] + $head;
+            $jobs[] = new Job($done, $own, $parents ? json($parents) : '', $settings, params($one));
+        }
+        foreach ($dones[0]->attempts($jobs) as $i => $end) {
+            $done = $dones[$i];
+            [$done->outcome, $done->text, $done->after_ms, $done->exception] = $end;
+            $done->data = $done->exception ? null : json_decode($done->text, true);
+            $done->last = $jobs[$i]->replaced;
+        }
+        return $dones;
     }
 
     /** @internal */

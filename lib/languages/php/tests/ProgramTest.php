@@ -167,6 +167,18 @@ final class ProgramTest extends TestCase
         $this->assertStringStartsWith('after_job: RuntimeException: disk full', $done->logged[0]);
     }
 
+    public function testAFunctionOfAListOfJobsIsCalledWithTheParamsOfEach(): void
+    {
+        $insert = self::define(fn (array $jobs) => array_map(
+            fn (Job $job) => isset($job->params['wrong']) ? new Dead("no $job->id") : ['id' => $job->id],
+            $jobs
+        ), batch: 3, batch_wait: '500ms');
+        [$good, $bad] = Testing::callMany($insert, [[], ['wrong' => true]], job: 7);
+        $this->assertSame(['ok', ['id' => 7]], [$good->outcome, $good->data]);
+        $this->assertSame(['dead', 'no 8'], [$bad->outcome, $bad->text]);
+        $this->assertSame('dead', Testing::call($insert, ['wrong' => true])->outcome);
+    }
+
     public function testRunReturnsAtOnceWithoutAWorker(): void
     {
         Program::run();

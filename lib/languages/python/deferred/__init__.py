@@ -12,6 +12,7 @@ A worker starts `python3 -m deferred tasks` for the file tasks.py. See deferred_
 """
 
 import datetime
+import functools
 import json
 import re
 import time
@@ -22,12 +23,20 @@ ERROR, WARNING, INFO, DEBUG = 1, 2, 3, 4  # levels of Job.log()
 TEXT_MAX = 8192  # bytes of a result, an error or a log line that are kept
 
 Span = Union[str, int, float, datetime.timedelta]
-Handler = Callable[[Any, "Job"], Any]
+Handler = Callable[..., Any]  # of params and a job, or with `batch` of a list of jobs
 Hook = Callable[["Job"], Any]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 AnyHook = TypeVar("AnyHook", bound=Hook)
 Function = NamedTuple(
-    "Function", [("name", str), ("run", Handler), ("timeout_ms", Optional[int]), ("max_attempts", Optional[int])]
+    "Function",
+    [
+        ("name", str),
+        ("run", Handler),
+        ("timeout_ms", Optional[int]),
+        ("max_attempts", Optional[int]),
+        ("batch", Optional[int]),
+        ("batch_wait_ms", Optional[int]),
+    ],
 )
 
 functions: Dict[str, Function] = {}
@@ -102,19 +111,36 @@ def function(name: AnyHandler) -> AnyHandler:
 
 @overload
 def function(
-    name: Optional[str] = None, *, timeout: Optional[Span] = None, max_attempts: Optional[int] = None
+    name: Optional[str] = None,
+    *,
+    timeout: Optional[Span] = None,
+    max_attempts: Optional[int] = None,
+    batch: Optional[int] = None,
+    batch_wait: Optional[Span] = None,
 ) -> Callable[[AnyHandler], AnyHandler]:
     ...
 
 
-def function(name: Any = None, *, timeout: Optional[Span] = None, max_attempts: Optional[int] = None) -> Any:
-    """Decorator: offer a function of params and job, by default under its own name. It may be a coroutine function."""
+def function(
+    name: Any = None,
+    *,
+    timeout: Optional[Span] = None,
+    max_attempts: Optional[int] = None,
+    batch: Optional[int] = None,
+    batch_wait: Optional[Span] = None,
+) -> Any:
+    """Decorator: offer a function of params and job, by default under its own name. It may be a coroutine function.
+
+    With `batch`, it is a function of a list of jobs, up to that number. They wait up to `batch_wait` for each other.
+    It returns None, or a list with an entry for each job. An entry is the result, or an exception as the outcome.
+    """
 
     def offer(run: AnyHandler) -> AnyHandler:
         known = name if isinstance(name, str) else run.__name__
         if known in functions:
             raise ValueError(f"function '{known}' is defined twice")
-        functions[known] = Function(known, run, None if timeout is None else milliseconds(timeout), max_attempts)
+        spans = [None if span is None else milliseconds(span) for span in (timeout, batch_wait)]
+        functions[known] = Function(known, run, spans[0], max_attempts, batch, spans[1])
         return run
 
     return offer(name) if callable(name) else offer
@@ -158,10 +184,11 @@ class Job:
     tick           when the schedule was due; None if no schedule made the job
     previous_tick  the tick of the schedule's previous job, or None
     parents        the jobs that this job waited for: {"pack": {"id": 17, "outcome": "ok", "result": "three boxes"}}
+    params         the params, for a function that takes a list of jobs
     """
 
-    def __init__(self, host: Any, head: Mapping[str, Any], parents: bytes = b""):
-        self._host = host
+    def __init__(self, host: Any, head: Mapping[str, Any], params: bytes = b"{}", parents: bytes = b""):
+        self._host, self._params = host, params
         self.id, self.fn, self.attempt = int(head["job"]), str(head["fn"]), int(head.get("attempt", 1))
         self.label, self.traceparent = str(head.get("label", "")), str(head.get("traceparent", ""))
         self.receipt, self.created = int(head.get("receipt", 0)), _moment(head.get("created_us"))
@@ -170,6 +197,10 @@ class Job:
         limit = head.get("timeout_ms")
         self._end = None if limit is None else time.monotonic() + limit / 1000
         self._last: Optional[int] = None
+
+    @functools.cached_property
+    def params(self) -> Any:
+        return json.loads(self._params.decode())
 
     def left(self) -> Optional[float]:
         """The seconds until the time limit of this attempt, or None without a limit."""

@@ -9,7 +9,7 @@ import sys
 import threading
 import traceback
 from types import FrameType
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import deferred
 
@@ -26,42 +26,70 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(type(error), error, frame))}"
 
 
-def execute(job: deferred.Job, params: bytearray) -> bytes:
-    """Call the hooks that precede each function, and the function. Returns what is stored."""
-    function = deferred.functions.get(job.fn)
+End = Union[bytes, BaseException]  # of a job: what is stored, or what ended it
+Ended = Tuple[str, bytes, Optional[int], Optional[BaseException]]  # outcome, text, delay in ms, exception
+
+
+def store(value: Any) -> End:
+    """The end of a job by its entry in a list."""
+    if isinstance(value, BaseException):
+        return value
+    try:
+        return deferred.encode(value)
+    except Exception as error:
+        return error
+
+
+def execute(jobs: Sequence[deferred.Job]) -> List[End]:
+    """Call the hooks that precede each function, and the function. Returns the end of each job."""
+    fn = jobs[0].fn
+    function = deferred.functions.get(fn)
     if function is None:
-        raise deferred.Unready(f"the program has no function '{job.fn}'")
-    for hook in deferred.before_hooks:
-        hook(job)
-    value = function.run(json.loads(params.decode()), job)
+        raise deferred.Unready(f"the program has no function '{fn}'")
+    for job in jobs:
+        for hook in deferred.before_hooks:
+            hook(job)
+    value = function.run(list(jobs)) if function.batch else function.run(jobs[0].params, jobs[0])
     if hasattr(value, "__await__"):
         import asyncio
 
         value = asyncio.run(value)
-    return deferred.encode(value)
+    if not function.batch:
+        return [deferred.encode(value)]
+    values = [None] * len(jobs) if value is None else list(value)
+    if len(values) != len(jobs):
+        raise ValueError(f"function '{fn}' returned {len(values)} outcomes for {len(jobs)} jobs")
+    return [store(value) for value in values]
 
 
-def attempt(job: deferred.Job, params: bytearray) -> Tuple[str, bytes, Optional[int], Optional[BaseException]]:
-    """Execute a job with its hooks. Returns the outcome, what is stored, the delay in ms, and the exception."""
-    outcome, text, after_ms, error = "ok", b"", None, None
+def ended(end: End) -> Ended:
+    if isinstance(end, bytes):
+        return "ok", end, None, None
+    verdict = isinstance(end, deferred.Verdict)
+    outcome, after_ms = (end.outcome, end.after_ms) if verdict else ("failed", None)
+    return outcome, describe(end).encode("utf-8", "replace"), after_ms, end
+
+
+def attempts(jobs: Sequence[deferred.Job]) -> List[Ended]:
+    """Execute a job, or the jobs of a batch, with hooks."""
+    host = jobs[0]._host
     try:
         try:
-            job._host.armed = True
-            text = execute(job, params)
+            host.armed = True
+            ends = execute(jobs)
         finally:
-            job._host.armed = False  # SIGTERM before this line raises Stop here
+            host.armed = False  # SIGTERM before this line raises Stop here
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as raised:
-        outcome, text, error = "failed", describe(raised).encode("utf-8", "replace"), raised
-        if isinstance(raised, deferred.Verdict):
-            outcome, after_ms = raised.outcome, raised.after_ms
-    for hook in deferred.after_hooks:
-        try:
-            hook(job)
-        except Exception as failure:
-            job.log(f"after_job: {describe(failure)}", deferred.ERROR)
-    return outcome, text, after_ms, error
+        ends = [raised] * len(jobs)
+    for job in jobs:
+        for hook in deferred.after_hooks:
+            try:
+                hook(job)
+            except Exception as failure:
+                job.log(f"after_job: {describe(failure)}", deferred.ERROR)
+    return [ended(end) for end in ends]
 
 
 def close_stale_connections() -> None:
@@ -78,7 +106,8 @@ class Program:
     def __init__(self) -> None:
         self.settings: Dict[str, str] = {}
         self.buffer = bytearray()
-        self.job: Optional[deferred.Job] = None
+        self.jobs: List[deferred.Job] = []
+        self.stopped: Set[str] = set()  # ids of jobs that should end
         self.armed = self.busy = self.pending = self.stopping = False
         self.input, self.output = IN, OUT
         self.lock, self.thread = threading.Lock(), threading.get_ident()
@@ -122,8 +151,8 @@ class Program:
 
     def send(self, job: Optional[deferred.Job], kind: str, head: Mapping[str, Any], body: bytes = b"") -> None:
         """Write a message about a job, or about none before the first. Members that are None are left out."""
-        if job is not self.job:
-            raise RuntimeError(f"job {job and job.id} has ended")
+        if job is not None and job not in self.jobs:
+            raise RuntimeError(f"job {job.id} has ended")
         members = {"type": kind, "job": str(job.id) if job else None, **head, "bytes": len(body)}
         text = json.dumps({name: value for name, value in members.items() if value is not None})
         data = memoryview(text.encode() + b"\n" + body)
@@ -133,25 +162,36 @@ class Program:
 
     def stop_asked(self, job: deferred.Job) -> bool:
         with self:
-            while job is self.job and not self.stopping:
+            while job in self.jobs and not self.stopping and str(job.id) not in self.stopped:
                 if not self.buffer and not select.select([self.input], [], [], 0)[0]:
                     break
                 head, _ = self.message()
-                self.stopping = head["type"] == "stop" and head.get("job") == str(job.id)
-        return self.stopping
+                if head["type"] == "stop":
+                    self.stopped.add(str(head.get("job")))
+        return self.stopping or str(job.id) in self.stopped
 
     def call(self, head: Mapping[str, Any], body: bytearray) -> None:
-        """Execute one job and report its outcome."""
+        """Execute one job, or a batch when all of its calls have come, and report the outcomes."""
         size = head["params"]
-        self.stopping = False
-        self.job = job = deferred.Job(self, head, body[size : size + head.get("parents", 0)])
+        parents = body[size : size + head.get("parents", 0)]
         del body[size:]
+        self.jobs.append(deferred.Job(self, head, body, parents))
+        if head.get("more", 0) > 0:
+            return
+        self.stopping = False
+        self.stopped.clear()
         close_stale_connections()
-        outcome, text, after_ms, error = attempt(job, body)
+        ends = attempts(self.jobs)
         close_stale_connections()
         with contextlib.suppress(Exception):  # the function may have closed or replaced them
             sys.stdout.flush()
             sys.stderr.flush()
+        for job, end in zip(tuple(self.jobs), ends):
+            self.done(job, *end)
+
+    def done(
+        self, job: deferred.Job, outcome: str, text: bytes, after_ms: Optional[int], error: Optional[BaseException]
+    ) -> None:
         if len(text) > deferred.TEXT_MAX and error:
             half = deferred.TEXT_MAX // 2 - 3
             text = text[:half] + b"\n...\n" + text[-half:]
@@ -159,7 +199,7 @@ class Program:
             job.log(f"the result has {len(text)} bytes; the first {deferred.TEXT_MAX} are kept", deferred.WARNING)
         members = {"outcome": outcome, "after_ms": after_ms, "last": job._last}
         self.send(job, "done", members, text[: deferred.TEXT_MAX])
-        self.job = None
+        self.jobs.remove(job)
 
     def forked(self) -> None:
         """A forked child does not take part in the conversation."""
@@ -180,8 +220,8 @@ def run(version: str) -> None:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # what a killed job printed is not lost
     for function in deferred.functions.values():
-        limits = {"timeout_ms": function.timeout_ms, "max_attempts": function.max_attempts}
-        program.send(None, "function", {"name": function.name, **limits})
+        limits = {name: value for name, value in function._asdict().items() if name != "run"}
+        program.send(None, "function", limits)
     program.send(None, "ready", {"protocol": 1, "version": version})
     try:
         while True:

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import time
 import types
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 import deferred
 from deferred import program
@@ -59,11 +59,28 @@ def call(
     stop     what Job.stop_asked() returns
     members  of the job, in the form of the protocol: job (its id), attempt, label, receipt, created_us, tick_us ...
     """
+    given = [{} if params is None else params]
+    return call_many(fn, given, settings=settings, parents=parents, timeout=timeout, stop=stop, **members)[0]
+
+
+def call_many(
+    fn: str,
+    params: Sequence[Any],
+    *,
+    settings: Optional[Mapping[str, str]] = None,
+    parents: Optional[Mapping[str, Any]] = None,
+    timeout: Optional[deferred.Span] = None,
+    stop: bool = False,
+    **members: Any,
+) -> List[Done]:
+    """Call a function that takes a list of jobs, with the params of each. Their ids follow each other."""
     known = deferred.functions.get(fn)
     limit = deferred.milliseconds(timeout) if timeout is not None else known and known.timeout_ms
-    done = Done()
+    dones = [Done() for _ in params]
+    first = int(members.pop("job", 1))
 
-    def send(_: deferred.Job, kind: str, head: Mapping[str, Any], body: bytes = b"") -> None:
+    def send(job: deferred.Job, kind: str, head: Mapping[str, Any], body: bytes = b"") -> None:
+        done = dones[job.id - first]
         if kind == "log":
             done.logged.append(body.decode())
         elif kind == "progress":
@@ -73,9 +90,12 @@ def call(
             done.deferred.append(Deferred(head["fn"], json.loads(given), json.loads(options or b"{}")))
 
     host = types.SimpleNamespace(settings=settings or {}, stop_asked=lambda _: stop, send=send)
-    head = {"job": 1, "fn": fn, "created_us": int(time.time() * 1e6), "timeout_ms": limit, **members}
-    job = deferred.Job(host, head, deferred.encode(parents))
-    given = bytearray(json.dumps({} if params is None else params), "ascii")
-    done.outcome, text, done.after_ms, done.exception = program.attempt(job, given)
-    done.text, done.last = text.decode("utf-8", "replace"), bool(job._last)
-    return done
+    head = {"fn": fn, "created_us": int(time.time() * 1e6), "timeout_ms": limit, **members}
+    jobs = [
+        deferred.Job(host, {**head, "job": first + i}, bytearray(json.dumps(one), "ascii"), deferred.encode(parents))
+        for i, one in enumerate(params)
+    ]
+    for job, done, end in zip(jobs, dones, program.attempts(jobs)):
+        done.outcome, text, done.after_ms, done.exception = end
+        done.text, done.last = text.decode("utf-8", "replace"), bool(job._last)
+    return dones

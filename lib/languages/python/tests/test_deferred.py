@@ -472,3 +472,15 @@ def test_djangos_stale_connections_are_closed_around_each_job(tmp_path):
     worker.call(2, "work")
     assert worker.until("done")["body"] == b'["reset","close","reset","close","reset","close"]'
     worker.end()
+
+
+def test_a_function_of_a_list_of_jobs_is_called_with_the_params_of_each():
+    @deferred.function(batch=3, batch_wait="500ms")
+    def insert(jobs):
+        return [deferred.Dead(f"no {job.id}") if job.params.get("wrong") else {"id": job.id} for job in jobs]
+
+    assert deferred.functions["insert"].batch_wait_ms == 500
+    good, bad = deferred.testing.call_many("insert", [{}, {"wrong": True}], job=7)
+    assert (good.outcome, good.data) == ("ok", {"id": 7})
+    assert (bad.outcome, bad.text) == ("dead", "no 8")
+    assert deferred.testing.call("insert", {"wrong": True}).outcome == "dead"

@@ -18,6 +18,12 @@ sub receipt     { $_[0]{head}{receipt} }
 sub traceparent { $_[0]{head}{traceparent} // '' }
 sub parents     { $_[0]{parents} //= length $_[0]{parents_json} ? json()->decode($_[0]{parents_json}) : {} }
 
+sub params {
+    my ($self) = @_;
+    $self->{params} = json()->decode(delete $self->{params_json}) if exists $self->{params_json};
+    return $self->{params};
+}
+
 for my $time (qw(created tick previous_tick)) {
     no strict 'refs';
     *$time = sub { my $us = $_[0]{head}{"${time}_us"}; $us ? $us / 1e6 : undef };
@@ -207,6 +213,10 @@ When the schedule of the job was due, and the tick of the schedule's previous jo
 
 The jobs that this job waited for, by name, or by number without a name:
 C<< { pack => { id => 17, outcome => 'ok', result => 'three boxes' } } >>.
+
+=item params
+
+The params of the job, for a function that takes a list of jobs.
 
 =back
 

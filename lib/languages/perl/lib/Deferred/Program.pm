@@ -30,7 +30,8 @@ sub function {
     my $known = { code => $code };
     croak "function '$name' is defined twice" if $functions{$name};
     $known->{timeout_ms} = Deferred::Job::span_ms(delete $limits{timeout}) if defined $limits{timeout};
-    $known->{max_attempts} = int delete $limits{max_attempts} if defined $limits{max_attempts};
+    $known->{batch_wait_ms} = Deferred::Job::span_ms(delete $limits{batch_wait}) if defined $limits{batch_wait};
+    $known->{$_} = int delete $limits{$_} for grep { defined $limits{$_} } qw(max_attempts batch);
     croak "function '$name': unknown limit '$_'" for grep { defined $limits{$_} } sort keys %limits;
     $functions{$name} = $known;
     return;
@@ -58,29 +59,50 @@ sub defer {
     return Deferred::Job::statement($dbh, 'select deferred.defer($1::text, $2::json, $3::json)', $fn, @json);
 }
 
-# Runs one attempt. Returns its outcome, its result or error, and the delay.
-sub attempt {
-    my ($job, $params) = @_;
-    my $function = $functions{ $job->fn }
-        or return ('unready', sprintf "the program has no function '%s'", $job->fn);
-    my ($result, $error);
+# Runs one attempt, or those of a batch. Returns for each its outcome, its result or error, and the delay.
+sub attempts {
+    my @jobs = @_;
+    my $fn = $jobs[0]->fn;
+    my $function = $functions{$fn} or return map { ['unready', "the program has no function '$fn'"] } @jobs;
+    my ($ends, $error);
     # SIGTERM may end either block at any statement, and does so once.
     eval {
         eval {
             local $SIG{__DIE__} = $SIG{__DIE__} || \&remember_stack;
             $running = 1;
-            $_->($job) for @before;
-            $result = Deferred::Job::result_text(
-                scalar $function->{code}->(Deferred::Job::json()->decode($$params), $job));
+            for my $job (@jobs) { $_->($job) for @before }
+            $ends = $function->{batch}
+                ? batch_ends($fn, scalar $function->{code}->([@jobs]), scalar @jobs)
+                : [ ['ok', Deferred::Job::result_text(scalar $function->{code}->($jobs[0]->params, $jobs[0]))] ];
             1;
         } or $error = describe($@);
-        eval { $_->($job) for @after; 1 } or $job->log("after_job: $@", 'error');
+        for my $job (@jobs) {
+            eval { $_->($job) for @after; 1 } or $job->log("after_job: $@", 'error');
+        }
         $running = 0;
         1;
     } or $error = describe($@);
     $running = 0;
-    return ('ok', $result) unless $error;
-    return @$error;
+    return $error ? map { $error } @jobs : @$ends;
+}
+
+# The ends of the jobs of a batch, by what their function has returned.
+sub batch_ends {
+    my ($fn, $given, $jobs) = @_;
+    return [ map { ['ok'] } 1 .. $jobs ] unless defined $given;
+    die "function '$fn' did not return a list\n" unless ref $given eq 'ARRAY';
+    die sprintf "function '%s' returned %d outcomes for %d jobs\n", $fn, scalar @$given, $jobs
+        unless @$given == $jobs;
+    return [ map { entry_end($_) } @$given ];
+}
+
+sub entry_end {
+    my ($entry) = @_;
+    my $text;
+    return ['ok', $text]
+        if eval { $text = Deferred::Job::result_text(ref $entry eq 'CODE' ? scalar $entry->() : $entry); 1 };
+    die $@ if blessed $@ && $@->isa('Deferred::Stop');
+    return describe($@);
 }
 
 my @stack;
@@ -90,7 +112,7 @@ sub remember_stack {
     return if ref $_[0];
     @stack = ($_[0]);
     while (my ($package, $file, $line, $sub) = caller ++$depth) {
-        last if $sub eq 'Deferred::Program::attempt';
+        last if $sub eq 'Deferred::Program::attempts';
         push @stack, "\t$sub called at $file line $line\n" unless $sub eq '(eval)' or $package eq __PACKAGE__;
     }
 }
@@ -108,7 +130,7 @@ sub describe {
 sub run {
     my ($class, %options) = @_;
     return unless $ENV{DEFERRED_PROGRAM};
-    my $self = bless { buffer => '', settings => {}, pid => $$ }, $class;
+    my $self = bless { buffer => '', settings => {}, pid => $$, jobs => [] }, $class;
     open $self->{in},  '<&=', 3 or die "descriptor 3: $!\n";
     open $self->{out}, '>&=', 4 or die "descriptor 4: $!\n";
     for my $pipe (@$self{qw(in out)}) {
@@ -124,7 +146,7 @@ sub run {
     for my $name (sort keys %functions) {
         my %limits = %{ $functions{$name} };
         $self->send([ type => 'function', name => $name,
-            map { defined $limits{$_} ? ($_ => \$limits{$_}) : () } qw(timeout_ms max_attempts) ]);
+            map { defined $limits{$_} ? ($_ => \$limits{$_}) : () } qw(timeout_ms max_attempts batch batch_wait_ms) ]);
     }
     $self->send([ type => 'ready', protocol => \1, version => $options{version} // '' ]);
     while (my ($head, $body) = $self->receive) {
@@ -137,19 +159,28 @@ sub run {
 sub answer {
     my ($self, $head, $body) = @_;
     my $params = substr $body, 0, $head->{params}, '';
-    my $job = bless {
-        head => $head, host => $self, settings => $self->{settings},
+    push @{ $self->{jobs} }, bless {
+        head => $head, host => $self, settings => $self->{settings}, params_json => $params,
         parents_json => substr($body, 0, $head->{parents} // 0),
         deadline => $head->{timeout_ms} && clock_gettime(CLOCK_MONOTONIC) + $head->{timeout_ms} / 1000,
     }, 'Deferred::Job';
-    my ($outcome, $text, $after_ms) = attempt($job, \$params);
+    return if ($head->{more} // 0) > 0;
+    my @jobs = splice @{ $self->{jobs} };
+    $self->{stopped} = {};
+    my @ends = attempts(@jobs);
     if ($$ != $self->{pid}) {    # a child that the function started has left the function
-        print STDERR $text if $outcome ne 'ok';
-        POSIX::_exit($outcome ne 'ok');
+        my ($failed) = grep { $_->[0] ne 'ok' } @ends;
+        print STDERR $failed->[1] if $failed;
+        POSIX::_exit($failed ? 1 : 0);
     }
+    $_->flush for *STDOUT{IO}, *STDERR{IO};
+    $self->done($_, @{ shift @ends }) for @jobs;
+}
+
+sub done {
+    my ($self, $job, $outcome, $text, $after_ms) = @_;
     $job->log(sprintf('the result has %d bytes and is cut to %d', length $text, Deferred::Job::TEXT_MAX), 'warning')
         if $outcome eq 'ok' && defined $text && length $text > Deferred::Job::TEXT_MAX;
-    $_->flush for *STDOUT{IO}, *STDERR{IO};
     $self->send([ type => 'done', job => $job->id, outcome => $outcome,
         defined $after_ms ? (after_ms => \$after_ms) : (), $job->{last} ? (last => \1) : () ],
         Deferred::Job::cut($text // '', Deferred::Job::TEXT_MAX));
@@ -187,11 +218,12 @@ sub fill {
 sub stop_asked {
     my ($self, $job) = @_;
     vec(my $set = '', fileno $self->{in}, 1) = 1;
-    while (length $self->{buffer} or select(my $ready = $set, undef, undef, 0) > 0) {
+    until ($self->{stopped}{ $job->id }) {
+        return 0 unless length $self->{buffer} or select(my $ready = $set, undef, undef, 0) > 0;
         my ($head) = $self->receive or return 1;
-        return 1 if $head->{type} eq 'stop' && $head->{job} eq $job->id;
+        $self->{stopped}{ $head->{job} } = 1 if $head->{type} eq 'stop';
     }
-    return 0;
+    return 1;
 }
 
 my %ESCAPE = ("\n" => '\n', "\t" => '\t', "\r" => '\r', '"' => '\"', '\\' => '\\\\');
@@ -310,6 +342,19 @@ result in a table.
 
 If CODE dies, the attempt has failed. The error has the text of the exception and the calls that led
 to it.
+
+With the limit C<batch>, CODE is called with a reference to a list of up to that many jobs. They wait
+for each other up to C<batch_wait>, a span. Default: 0. The params of a job are C<< $job->params >>.
+CODE returns undef, or a reference to a list with an entry for each job. An entry is a result as above.
+If an entry is a reference to a sub, the library calls the sub. Its value is the result, and it may
+die:
+
+    function index_page => batch => 100, batch_wait => '500ms', sub ($jobs) {
+        my $errors = insert_all(map { $_->params } @$jobs);
+        return [ map { my $error = $_; $error ? sub { dead($error) } : undef } @$errors ];
+    };
+
+If CODE itself dies, the attempts of all jobs have ended so.
 
 =head2 later SPAN, REASON
 

@@ -9,24 +9,42 @@ use Deferred::Program ();
 use Exporter 'import';
 use Time::HiRes 'clock_gettime', 'CLOCK_MONOTONIC';
 
-our @EXPORT = qw(call_function);
+our @EXPORT = qw(call_function call_many);
 
 sub call_function {
     my ($fn, $params, %options) = @_;
+    my ($done) = call_many($fn, [ $params // {} ], %options);
+    return $done;
+}
+
+sub call_many {
+    my ($fn, $params, %options) = @_;
+    my $id = $options{id} // 1;
+    my @jobs = map { job_of($fn, $_, %options, id => $id++) } @$params;
+    my @ends = Deferred::Program::attempts(@jobs);
+    return map { done_of($_, @{ shift @ends }) } @jobs;
+}
+
+sub job_of {
+    my ($fn, $params, %options) = @_;
     my $json = Deferred::Job::json();
     my $done = bless { deferred => [], progress => [], logs => [], stop => $options{stop} }, 'Deferred::Test::Done';
-    my $text = $json->encode($params // {});
     my $job = bless {
-        head => { job => $options{id} // '1', fn => $fn, attempt => $options{attempt} // 1,
+        head => { job => $options{id}, fn => $fn, attempt => $options{attempt} // 1,
             label => $options{label}, receipt => $options{receipt} // '1', traceparent => $options{traceparent},
             map { ("${_}_us" => ($options{$_} // 0) * 1e6) } qw(tick previous_tick) },
-        host => $done, settings => $options{settings} // {},
+        host => $done, settings => $options{settings} // {}, params_json => $json->encode($params),
         parents_json => $options{parents} ? $json->encode($options{parents}) : '',
         deadline => $options{timeout}
             && clock_gettime(CLOCK_MONOTONIC) + Deferred::Job::span_ms($options{timeout}) / 1000,
     }, 'Deferred::Job';
     $job->{head}{created_us} = int(1e6 * ($options{created} // time));
-    my ($outcome, $answer, $after_ms) = Deferred::Program::attempt($job, \$text);
+    return $job;
+}
+
+sub done_of {
+    my ($job, $outcome, $answer, $after_ms) = @_;
+    my $done = $job->{host};
     utf8::decode($answer) if defined $answer;
     @$done{qw(outcome last)} = ($outcome, $job->{last} ? 1 : 0);
     $done->{after} = $after_ms / 1000 if defined $after_ms;
@@ -118,6 +136,11 @@ A hash of the settings of the program.
 If true, C<< $job->stop_asked >> is true.
 
 =back
+
+=head2 call_many NAME, LIST OF PARAMS, OPTIONS
+
+Calls a function that takes a list of jobs, with the params of each, and returns a list of results.
+The ids of the jobs follow each other. The options are those of C<call_function>.
 
 =head1 METHODS OF THE RESULT
 
