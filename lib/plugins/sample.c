@@ -5,6 +5,7 @@
  *     noop                                         does nothing
  *     echo    any params                           its result is its params, byte for byte
  *     sleep   {"ms": 100}                          ends early, as failed, when it is asked to stop
+ *     sleep_together {"ms": 100}                   the same for up to 100 jobs at once, as long as the longest says
  *     fail    {"error": TEXT, "dead": true, "unready": true, "cancel": true, "snooze": true, "retry_after_ms": N}
  *     crash   {"signal": 11}                       ends its process by that signal
  *     append  {"file": PATH, "text": TEXT}         adds one line; PATH lies below the folder of the
@@ -81,15 +82,9 @@ static int64_t now_ms(void)
 	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
-static int sleep_ms(const struct deferred_call *call)
+static int sleep_for(const struct deferred_call *call, int64_t ms)
 {
-	json_t *params = params_object(call), *ms = params ? json_object_get(params, "ms") : NULL;
-	int64_t end = now_ms() + (ms ? (int64_t)json_number_value(ms) : 100);
-
-	if (!params)
-		return DEFERRED_DEAD;
-	json_decref(params);
-	for (int64_t left; (left = end - now_ms()) > 0;) {
+	for (int64_t end = now_ms() + ms, left; (left = end - now_ms()) > 0;) {
 		struct timespec step = { 0, (left < 20 ? left : 20) * 1000000 };
 
 		if (call->host->stop_asked(call))
@@ -97,6 +92,34 @@ static int sleep_ms(const struct deferred_call *call)
 		nanosleep(&step, NULL);
 	}
 	return DEFERRED_OK;
+}
+
+static int sleep_ms(const struct deferred_call *call)
+{
+	json_t *params = params_object(call), *ms = params ? json_object_get(params, "ms") : NULL;
+	int64_t wanted = ms ? (int64_t)json_number_value(ms) : 100;
+
+	if (!params)
+		return DEFERRED_DEAD;
+	json_decref(params);
+	return sleep_for(call, wanted);
+}
+
+static int sleep_together(const struct deferred_call *const *calls, size_t n)
+{
+	int64_t longest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *params = params_object(calls[i]), *ms = params ? json_object_get(params, "ms") : NULL;
+		int64_t wanted = ms ? (int64_t)json_number_value(ms) : 100;
+
+		if (!params)
+			calls[i]->host->outcome(calls[i], DEFERRED_DEAD);
+		else
+			longest = wanted > longest ? wanted : longest;
+		json_decref(params);
+	}
+	return sleep_for(calls[0], longest);
 }
 
 static int sample_fail(const struct deferred_call *call)
@@ -226,6 +249,7 @@ static const struct deferred_function functions[] = {
 	{ .name = "fail", .run = sample_fail },
 	{ .name = "crash", .run = crash },
 	{ .name = "append", .run = sample_append },
+	{ .name = "sleep_together", .run_many = sleep_together, .run = sleep_ms },
 };
 
 DEFERRED_PLUGIN("sample", "1.0", functions);

@@ -52,7 +52,7 @@ def test_the_params_of_send_mail_are_those_it_knows():
 
 def test_the_params_of_the_sample_functions_are_those_they_read():
     source = read("lib", "plugins", "sample.c")
-    table = dict(re.findall(r'\{ \.name = "(\w+)", \.run = (\w+) \}', source))
+    table = dict(re.findall(r'\{ \.name = "(\w+)", (?:\.run_many = \w+, )?\.run = (\w+) \}', source))
     assert {name.split(".")[1] for name in re.findall(r"(?m)^\.Ss (sample\.\w+)$", PAGE)} == set(table)
     for name, function in table.items():
         body = re.search(rf"(?ms)^static int {function}\(.*?^\}}", source)[0]

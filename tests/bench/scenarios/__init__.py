@@ -4,6 +4,7 @@
 NAMES = (
     "execute",
     "isolate",
+    "batches",
     "programs",
     "backlog",
     "queues",
