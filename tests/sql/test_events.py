@@ -459,6 +459,25 @@ def test_nobody_is_blocked_by_who_has_sent_or_waits(db):
     clean(db)
 
 
+def test_tiny_slices_reach_all_jobs_and_let_others_pass(db):
+    """What is left of a note comes behind the notes that others left."""
+    jobs = [db.defer("a", wait_for="e") for _ in range(12)]
+    parent = db.defer("p")
+    many, other = [db.defer("c", after=parent) for _ in range(12)], db.defer("p")
+    child = db.defer("c", after=other)
+    settle(db)
+    for step in (lambda: send(db, "e"), lambda: end(db, parent), lambda: end(db, other)):
+        step()
+    for _ in range(3):
+        db.sql("select deferred.__settle(4)")
+    assert states(db, child) == ["ready"]
+    assert db.one("select count(*) from deferred.__deferred_hot where due_at = 'infinity'") > 8
+    clean(db)
+    settle(db, 4)
+    assert states(db, *jobs, *many) == ["ready"] * 24
+    clean(db)
+
+
 @pytest.mark.slow
 def test_an_event_is_passed_on_in_slices(db):
     jobs = 100_000
