@@ -146,6 +146,21 @@ static int check_traceparent(const char *s, struct deferred_error *err)
 	return DEFERRED_EINVAL;
 }
 
+static int check_more(const struct deferred_more_opts *more, const char *key, struct deferred_error *err)
+{
+	if (more->key_until_ms != DEFERRED_KEY_UNTIL_START && check_span("key_until_ms", more->key_until_ms, err) < 0)
+		return DEFERRED_EINVAL;
+	if (more->key_until_ms && !key)
+		return error_set(err, DEFERRED_EINVAL, "opts",
+				 "option 'key_until_ms' is given, but 'key' is missing\nset both");
+	for (size_t i = 0; i < sizeof(more->reserved) / sizeof(more->reserved[0]); i++)
+		if (more->reserved[i])
+			return error_set(
+				err, DEFERRED_EINVAL, "opts",
+				"reserved[%zu] is not zero: the options were not initialised\nbegin with { 0 }", i);
+	return 0;
+}
+
 static int check_opts(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->queue && !names_is_queue(o->queue))
@@ -186,16 +201,13 @@ static int check_opts(const struct deferred_opts *o, struct deferred_error *err)
 	if (check_concurrency(o, err) < 0 || check_tags(o->tags, err) < 0 || check_after(o, err) < 0 ||
 	    check_traceparent(o->traceparent, err) < 0)
 		return DEFERRED_EINVAL;
-	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_REPLACE)
+	if (o->more && check_more(o->more, o->key, err) < 0)
+		return DEFERRED_EINVAL;
+	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_UPDATE)
 		return error_set(
 			err, DEFERRED_EINVAL, "opts",
 			"option 'on_duplicate' has the invalid value %d\nuse a value of enum deferred_on_duplicate",
 			(int)o->on_duplicate);
-	for (size_t i = 0; i < sizeof(o->reserved) / sizeof(o->reserved[0]); i++)
-		if (o->reserved[i])
-			return error_set(
-				err, DEFERRED_EINVAL, "opts",
-				"reserved[%zu] is not zero: the options were not initialised\nbegin with { 0 }", i);
 	return 0;
 }
 

@@ -186,6 +186,7 @@ struct cause_job {
 	int64_t key_first;  /* the first of them */
 	const char *key_first_state, *key;
 	int64_t key_running, key_max;
+	const char *own_key_state; /* who holds its key, which is not its concurrency key; NULL: it has none */
 
 	const char *step_group; /* all that serve it wait for others of this group */
 	const char *step_for;

@@ -382,5 +382,12 @@ size_t cause_of_job(const struct cause_job *j, struct cause causes[CAUSES_MAX])
 		else
 			job_add_ready(&list, j);
 	}
+	if (j->own_key_state && list.n > 0) {
+		char *figure = causes[0].figure;
+		size_t len = strlen(figure);
+
+		snprintf(figure + len, sizeof(causes[0].figure) - len, "%sits key is %s", len ? "; " : "",
+			 j->own_key_state);
+	}
 	return list.n;
 }

@@ -82,8 +82,19 @@ struct deferred_error {
 enum deferred_on_duplicate {
 	DEFERRED_DUPLICATE_SKIP = 0, /* store nothing, return the id of that job */
 	DEFERRED_DUPLICATE_ERROR,    /* DEFERRED_EDB, sqlstate 23505 */
-	DEFERRED_DUPLICATE_REPLACE   /* cancel that job unless it is being run, store this one */
+	DEFERRED_DUPLICATE_REPLACE,  /* cancel that job unless it is being run (55006), store this one */
+	/* give that job the params, times, priority and label of this call, unless it is being run (55006) */
+	DEFERRED_DUPLICATE_UPDATE
 };
+
+/* Options that are rarely needed. All zero means all defaults. */
+struct deferred_more_opts {
+	/* how long after its end the job keeps its key; 0: until the end; or DEFERRED_KEY_UNTIL_START */
+	int64_t key_until_ms;
+	uint64_t reserved[7]; /* zero; room for options to come */
+};
+
+#define DEFERRED_KEY_UNTIL_START (-1) /* the key is free again when the first attempt starts */
 
 /* As what a job that is waited for has to end, so that the one that waits is run. */
 enum deferred_after_on {
@@ -128,8 +139,8 @@ struct deferred_opts {
 	size_t after_len;                   /* 1 to 1000; 0: none */
 	/* W3C trace context of the caller, 55 characters, for logs and the function; NULL: none */
 	const char *traceparent;
-	int64_t flow;         /* flow it is added to, of deferred_flow_open(), or a job of it; 0: none */
-	uint64_t reserved[1]; /* zero; room for options to come */
+	int64_t flow; /* flow it is added to, of deferred_flow_open(), or a job of it; 0: none */
+	const struct deferred_more_opts *more; /* NULL: none of them */
 };
 
 /* One of many jobs. */

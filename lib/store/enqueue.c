@@ -27,9 +27,19 @@ static const char *on_duplicate_of(const struct deferred_opts *o)
 		return "error";
 	case DEFERRED_DUPLICATE_REPLACE:
 		return "replace";
+	case DEFERRED_DUPLICATE_UPDATE:
+		return "update";
 	default:
 		return NULL;
 	}
+}
+
+/* As the statements take it: -1 stands for NULL here, and 0 for the start. */
+static int64_t key_until_of(const struct deferred_opts *o)
+{
+	int64_t ms = o->more ? o->more->key_until_ms : 0;
+
+	return ms == DEFERRED_KEY_UNTIL_START ? 0 : ms ? ms : -1;
 }
 
 static void add_int4_or_null(struct pg_args *args, int32_t v)
@@ -145,6 +155,10 @@ static void add_options(struct pg_args *args, const struct deferred_opts *o, con
 	pg_arg_text(args, o->traceparent);
 	pg_arg_json(args, after, after ? strlen(after) : 0);
 	add_int8_or_null(args, o->flow);
+	if (key_until_of(o) >= 0)
+		pg_arg_int8(args, key_until_of(o));
+	else
+		pg_arg_null(args);
 }
 
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err)
@@ -204,6 +218,7 @@ static void add_columns(struct pg_args *args, struct columns *c, const struct de
 	pg_arg_json_array(args, (const char *const *)tags, NULL, c->n);
 	COLUMN_TEXT_OR_NULL(args, c, OPT(traceparent), strlen(c->text[i]));
 	add_int8_or_null(args, store_flow_of(calls));
+	COLUMN_INT8_OR_NULL(args, c, key_until_of(store_opts_of(&calls[i])), -1);
 }
 
 static void free_tags(char **tags, size_t n)

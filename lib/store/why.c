@@ -233,6 +233,7 @@ static void read_job(const struct why_job_row *r, struct cause_job *j)
 	j->key = r->key;
 	j->key_max = r->key_max;
 	j->taken_s = KNOWN(*r, taken_s);
+	j->own_key_state = r->key_state;
 }
 
 static void ask_worker(struct pg *pg, struct store_why *why)

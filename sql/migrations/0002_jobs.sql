@@ -4,6 +4,33 @@ set local role deferred_owner;
 
 -- ---------------------------------------------------------------- keys
 
+alter table deferred.__deferred add column key_until_ms bigint;
+comment on column deferred.__deferred.key_until_ms is
+    'How long the job holds its key. NULL: until it has ended. 0: until its first attempt starts. '
+    'Above 0: for that many milliseconds after its end.';
+
+-- Keys that are not held exactly until the end of a job: deferred.__enqueue_key(). The row of a key
+-- that is free stays until deferred.__keys_sweep() removes it.
+create table deferred.__deferred_key (
+    queue        text collate "C" not null,  -- Queue of the job.
+    key          text collate "C" not null,  -- As key of __deferred_hot.
+    job_id       bigint not null,  -- Job that holds the key, or held it last.
+    key_until_ms bigint,  -- Copied from __deferred.
+    -- Until when the key is held, once the job has ended; NULL: not stored yet.
+    until        timestamptz,
+    primary key (queue, key)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
+grant select on deferred.__deferred_key to deferred_worker, deferred_viewer;
+
+alter table deferred.__deferred_upkeep
+    add column keys_at timestamptz not null default '-infinity',
+    add column keys_page bigint not null default 0;
+comment on column deferred.__deferred_upkeep.keys_at is
+    'When rows of __deferred_key were last looked through: deferred.__keys_sweep().';
+comment on column deferred.__deferred_upkeep.keys_page is
+    'Page of __deferred_key from which on it goes on.';
+
 -- ---------------------------------------------------------------- steps
 
 -- ---------------------------------------------------------------- events:

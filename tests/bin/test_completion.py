@@ -139,7 +139,7 @@ def test_the_tables_have_the_words_that_help_tells():
         ).stdout
         words = {w for line in re.findall(rf"deferred {command} ([a-z][a-z|]*)", text) for w in line.split("|")}
         assert set(told.get(f"deferred {command}", {"word": ()})["word"]) == words, command
-    assert told["deferred add"]["option"]["--on-duplicate"] == "skip|error|replace"
+    assert told["deferred add"]["option"]["--on-duplicate"] == "skip|error|replace|update"
     assert told["deferred account add"]["option"]["--keys"] == "<file>"
     assert told["deferred run"]["option"]["--plugin-dir"] == "<folder>"
 

@@ -426,6 +426,43 @@ def test_a_key_is_skipped_refused_or_replaced(db):
     assert db.sql("select id::text from deferred.__deferred_hot") == [(second.strip(),)]
 
 
+def test_a_waiting_job_is_updated(db):
+    add = ["deferred", "add", "noop", "--key", "k", "--on-duplicate", "update"]
+    first = ok(db.run([*add, "--key-until", "1h"]))
+    assert ok(db.run([*add, "--delay", "1h", "--label", "later", "--key-until", "end"])) == first
+    assert db.sql("select label, state, key from deferred.job") == [("later", "delayed", "k")]
+    assert ok(db.run([*add])) == first
+    assert db.run(["check_deferred"]).returncode == 0
+    assert ok(db.run(["deferred", "add", "noop", "--key", "k", "--key-until", "start"])) == first
+    fails(db.run(add), NOT_DONE, "job 1 of queue 'default' has ended and keeps key 'k' until")
+    for what in ("show", "why"):
+        assert re.search(r"key is +held until 2\d{3}-", ok(db.run(["deferred", what, first.strip()])))
+    shown = json.loads(ok(db.run(["deferred", "show", first.strip(), "--json"])))
+    assert shown["key_until_ms"] == 3600000 and shown["key_state"].startswith("held until 2")
+    fails(db.run(["deferred", "add", "noop", "--key", "k", "--key-until", "never"]), USAGE, "'--key-until'")
+    fails(db.run(["deferred", "add", "noop", "--key-until", "start"]), DATA, "'key' is missing")
+
+
+@pytest.mark.parametrize(
+    "until, state",
+    [
+        ("end", "held until the job has ended"),
+        ("start", "held until the first attempt starts"),
+        ("10min", "held until 00:10:00 after the end of the job"),
+    ],
+)
+def test_the_state_of_a_key_is_shown(db, until, state):
+    job = ok(db.run(["deferred", "add", "noop", "--key", "k", "--key-until", until])).strip()
+    assert f"key is      {state}\n" in ok(db.run(["deferred", "show", job]))
+    assert f"its key is {state}\n" in ok(db.run(["deferred", "why", job]))
+    db.hold(int(job))
+    other = int(ok(db.run(["deferred", "add", "noop", "--key", "k", "--key-until", until])))
+    assert (f"key is      held by job {other}\n" in ok(db.run(["deferred", "show", job]))) == (until == "start")
+    db.sql("delete from deferred.__deferred_key")
+    db.sql("delete from deferred.__deferred_hot")
+    assert "key is      free\n" in ok(db.run(["deferred", "show", job]))
+
+
 @pytest.mark.parametrize(
     "args, text",
     [

@@ -121,7 +121,7 @@ def test_links_lead_somewhere_and_files_that_a_document_names_are_there(name):
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", *PAGES, *MAN_PAGES])
 def test_functions_views_and_settings_that_a_document_names_are_there(name):
     text = read(name)
-    tables = read("sql", "migrations", "0001_tables.sql")
+    tables = "".join(read("sql", "migrations", f"{m}.sql") for m in ("0001_tables", "0002_jobs"))
     views = [os.path.basename(p)[: -len(".sql")] for p in glob.glob(os.path.join(pg.TOP, "sql", "views", "*.sql"))]
     in_sql = {*pg.sources("functions"), *views, *re.findall(r"create (?:\w+ )+deferred\.(\w+)", tables)}
     files = {"conf", "h"}

@@ -277,6 +277,8 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 	static const char *const empty_tag[] = { "a", "", NULL }, *const torn_tag[] = { "\xff", NULL },
 				 *const long_tag[] = { "a", TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "!", NULL };
 	static const char *many_tags[34];
+	static const struct deferred_more_opts no_key = { .key_until_ms = 1 }, no_span = { .key_until_ms = -2 },
+					       not_zero = { .reserved = { [6] = 7 } };
 	static const struct deferred_after no_job = { 0 }, no_condition = { 1, (enum deferred_after_on)3, NULL },
 					   no_name = { 1, DEFERRED_AFTER_OK, "" };
 	static const struct {
@@ -311,8 +313,11 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .max_attempts = -1 }, "'max_attempts' is out of range: -1" },
 		{ "f",
 		  NULL,
-		  { .key = "k", .on_duplicate = (enum deferred_on_duplicate)3 },
-		  "'on_duplicate' has the invalid value 3" },
+		  { .key = "k", .on_duplicate = (enum deferred_on_duplicate)4 },
+		  "'on_duplicate' has the invalid value 4" },
+		{ "f", NULL, { .more = &no_key }, "'key_until_ms' is given, but 'key' is missing" },
+		{ "f", NULL, { .key = "k", .more = &no_span }, "option 'key_until_ms' is out of range: -2 ms" },
+		{ "f", NULL, { .more = &not_zero }, "reserved[6] is not zero" },
 		{ "f", NULL, { .concurrency = 2 }, "'concurrency' is 2, but 'concurrency_key' is missing" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = -1 }, "'concurrency' is out of range: -1" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = 10001 }, "'concurrency' is out of range: 10001" },
@@ -330,7 +335,6 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		{ "f", NULL, { .after = &no_condition, .after_len = 1 }, "after[0]: condition 3 is unknown" },
 		{ "f", NULL, { .after = &no_name, .after_len = 1 }, "after[0]: the name is empty" },
 		{ "f", NULL, { .traceparent = "00-1" }, "'traceparent' has the invalid value '00-1'" },
-		{ "f", NULL, { .reserved = { 7 } }, "reserved[0] is not zero" },
 	};
 	struct deferred *d = open_at(conninfo);
 	struct deferred_error err;
@@ -511,6 +515,39 @@ static void a_key_in_use_skips_refuses_or_replaces(void **state)
 	o.queue = "other";
 	assert_ok(deferred_defer(d, "f", "6", &o, &second, &err), &err);
 	assert_int_equal(hot_jobs(), 2);
+	deferred_close(d);
+}
+
+static void a_waiting_job_is_updated_and_gives_its_key_up_when_it_starts(void **state)
+{
+	const struct deferred_more_opts start = { .key_until_ms = DEFERRED_KEY_UNTIL_START },
+					mins = { .key_until_ms = 600000 };
+	struct deferred_opts o = { .key = "page", .more = &start }, span = { .key = "mail", .more = &mins };
+	struct deferred *d = open_at(conninfo);
+	struct deferred_error err;
+	int64_t first = 0, second = 0, third = 0, ids[2] = { 0 };
+	const struct deferred_call_spec calls[] = { { "f", "6", &span }, { "f", "7", &o } };
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", "1", &o, &first, &err), &err);
+	o.on_duplicate = DEFERRED_DUPLICATE_UPDATE;
+	o.label = "later";
+	assert_ok(deferred_defer(d, "f", "2", &o, &second, &err), &err);
+	assert_int_equal(second, first);
+	assert_string_equal(
+		value("select params || ' ' || label from deferred.__deferred where id = %lld", (long long)first),
+		"2 later");
+	hold(first, 1);
+	assert_ok(deferred_defer(d, "f", "3", &o, &second, &err), &err);
+	assert_int_not_equal(second, first);
+	assert_ok(deferred_defer(d, "f", "4", &span, &third, &err), &err);
+	span.on_duplicate = DEFERRED_DUPLICATE_UPDATE;
+	assert_ok(deferred_defer_many(d, calls, 2, ids, &err), &err);
+	assert_int_equal(ids[0], third);
+	assert_int_equal(ids[1], second);
+	assert_string_equal(value("select string_agg(key_until_ms || ' ' || params, ', ' order by id)"
+				  " from deferred.__deferred"),
+			    "0 2, 0 7, 600000 6");
 	deferred_close(d);
 }
 
@@ -1784,6 +1821,7 @@ int main(void)
 		TEST(the_callers_session_is_left_as_it_was),
 		TEST(an_aborted_transaction_and_a_busy_connection_are_named),
 		TEST(a_key_in_use_skips_refuses_or_replaces),
+		TEST(a_waiting_job_is_updated_and_gives_its_key_up_when_it_starts),
 		TEST(a_mail_shares_the_fate_of_the_callers_transaction),
 		TEST(many_calls_go_in_one_statement),
 		TEST(very_many_calls_go_by_copy_for_the_owner),

@@ -1,4 +1,5 @@
-"""The model of the claim (claim_model.c) keeps its promises, and finds each error that is made in it on purpose.
+"""The models of the claim (claim_model.c) and of keys (key_model.py) keep their promises, and find each error that is
+made in them on purpose.
 
 `build/tests/model/claim_model CONFIGURATION [--broken NAME]` is the same by hand, and prints the
 way to a broken promise.
@@ -9,6 +10,7 @@ import os
 import pytest
 
 import harness
+import key_model
 
 MODEL = os.path.join(harness.BUILD, "tests", "model", "claim_model")
 
@@ -69,3 +71,14 @@ def test_an_error_is_found(error):
     configuration, promise = ERRORS[error]
     done = explore(configuration, "--broken", error)
     assert done.returncode == 1 and f": {promise}" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("kinds", list(key_model.worlds()), ids="-".join)
+def test_one_job_holds_a_key(kinds):
+    wrong, way = key_model.explore(kinds)
+    assert wrong is None, "\n".join(map(str, way))
+
+
+@pytest.mark.parametrize("error", sorted(key_model.ERRORS))
+def test_an_error_about_keys_is_found(error):
+    assert any(key_model.explore(kinds, error)[0] for kinds in key_model.worlds())

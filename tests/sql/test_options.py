@@ -17,6 +17,7 @@ VALUES = {
     "expires": "1d",
     "expires_at": "2031-01-01",
     "key": "k",
+    "key_until": "1h",
     "on_duplicate": "skip",
     "max_attempts": 2,
     "timeout": "1s",
@@ -31,12 +32,17 @@ VALUES = {
     "wait_for": "e",
     "flow": 1,
 }
-TOGETHER = {"concurrency": {"concurrency_key": "c"}, "on_duplicate": {"key": "k"}}
+TOGETHER = {
+    "concurrency": {"concurrency_key": "c"},
+    "on_duplicate": {"key": "k"},
+    "key_until": {"key": "k", "on_duplicate": "replace"},
+}
 NOW = {
     "delay",
     "run_at",
     "expires_at",
     "key",
+    "key_until",
     "on_duplicate",
     "traceparent",
     "after",

@@ -85,6 +85,19 @@ def test_an_operator_defers_a_job_and_comes_to_its_page(web, db):
     )
 
 
+def test_a_key_is_held_as_long_as_the_form_says(web, db):
+    fields = {"fn": "noop", "key": "k", "key_until": "10min"}
+    first = json.loads(send(web, path="/defer/now.json", **fields)[2])["job"]
+    assert "has key &#39;k&#39; already" in send(web, **fields)[2].replace("'", "&#39;")
+    for on_duplicate in ("skip", "update"):
+        made = send(web, path="/defer/now.json", label=on_duplicate, on_duplicate=on_duplicate, **fields)[2]
+        assert json.loads(made)["job"] == first
+    assert db.sql("select label, key_until_ms from deferred.__deferred where key = 'k'") == [("update", 600000)]
+    assert "held until 00:10:00 after the end of the job" in web.page(f"/jobs/{first}")
+    db.hold(first)
+    assert "is running and cannot be replaced" in send(web, on_duplicate="replace", **fields)[2]
+
+
 def test_what_is_refused_is_quoted_and_stays_in_the_form(web, db):
     db.sql("insert into deferred.__deferred_queue (name, max_length) values ('full', 1)")
     db.defer("noop", queue="full")
@@ -104,6 +117,7 @@ def test_what_is_refused_is_quoted_and_stays_in_the_form(web, db):
         ({"timeout": HOSTILE}, "is not a time span"),
         ({"label": "l" * 1001}, "'label' is out of range: 1001"),
         ({"key": "k"}, "has key 'k' already"),
+        ({"key": "k", "key_until": HOSTILE}, "option 'key_until' has the invalid value '<script>"),
         ({"queue": "full"}, r"queue 'full' is full \(max_length 1\)"),
     ):
         fields = {"fn": "noop", "params": '{"a": "\u202e"}', "label": HOSTILE, **fields}
@@ -118,7 +132,7 @@ def test_what_is_refused_is_quoted_and_stays_in_the_form(web, db):
     rows = db.sql(
         "select verb, fn, job_id, refused from deferred.__deferred_action where refused is not null order by id"
     )
-    assert len(rows) == 15 and all(r[0] == "defer" and r[2] is None for r in rows)
+    assert len(rows) == 16 and all(r[0] == "defer" and r[2] is None for r in rows)
     # What is in params is for those who may read them.
     assert [r[3] for r in rows[:3]] == ["params are not valid JSON"] * 3 and "secret" not in web.page("/audit", "vic")
 

@@ -22,7 +22,7 @@ enum { OPT_AFTER = 1, OPT_AFTER_FAILED, OPT_AFTER_ENDED, OPT_WAIT_FOR, OPT_WITHI
 
 #define SHARD_NAME_SIZE 64
 
-static const char *const duplicate[] = { "skip", "error", "replace", NULL };
+static const char *const duplicate[] = { "skip", "error", "replace", "update", NULL };
 
 static const char *const on_timeout[] = { "cancel", "fail", "run", NULL };
 
@@ -34,6 +34,7 @@ static const struct program_option options[] = {
 	{ "run-at", "TIME", "do not start before this time", 'r' },
 	{ "expires", "SPAN", "do not start later than this", 'e' },
 	{ "key", "TEXT", "at most one unfinished job per key", 'k' },
+	{ "key-until", "WHEN", "until 'end', 'start' or a span after the end", 'u', "end" },
 	{ "on-duplicate", "WHAT", "if the key is taken", 'o', "skip", duplicate },
 	{ "max-attempts", "N", "attempts before the job is dead", 'm' },
 	{ "timeout", "SPAN", "limit of one attempt", 't' },
@@ -54,7 +55,7 @@ static const struct program_option options[] = {
 };
 
 /* One option of a job. False: it was wrong, and reported. */
-static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts)
+static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts, struct deferred_more_opts *more)
 {
 	int64_t n = 0;
 	bool ok = true;
@@ -82,12 +83,19 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 	case 'k':
 		opts->key = optarg;
 		break;
+	case 'u':
+		if (strcmp(optarg, "start") == 0)
+			more->key_until_ms = DEFERRED_KEY_UNTIL_START;
+		else if (strcmp(optarg, "end") != 0)
+			ok = cli_ms(cli, "--key-until", optarg, &more->key_until_ms);
+		break;
 	case 'o':
-		while (n < 3 && strcmp(optarg, duplicate[n]) != 0)
+		while (duplicate[n] && strcmp(optarg, duplicate[n]) != 0)
 			n++;
-		if (n == 3)
-			cli_bad_value(cli, "use skip, error or replace", "--on-duplicate", optarg, "is unknown");
-		ok = n < 3;
+		ok = duplicate[n];
+		if (!ok)
+			cli_bad_value(cli, "use skip, error, replace or update", "--on-duplicate", optarg,
+				      "is unknown");
 		opts->on_duplicate = (enum deferred_on_duplicate)n;
 		break;
 	case 'm':
@@ -277,7 +285,8 @@ static int cmd_add_run(struct cli *cli, int argc, char **argv)
 {
 	const char *tags[CLI_TAGS_MAX + 1] = { NULL };
 	struct deferred_after after[AFTER_MAX + CLI_EVENTS_MAX] = { 0 };
-	struct deferred_opts opts = { .tags = tags, .after = after };
+	struct deferred_more_opts more = { 0 };
+	struct deferred_opts opts = { .tags = tags, .after = after, .more = &more };
 	struct events events = { 0 };
 	struct deferred_error err = { 0 };
 	size_t tags_len = 0;
@@ -299,7 +308,7 @@ static int cmd_add_run(struct cli *cli, int argc, char **argv)
 		} else if (c >= OPT_WAIT_FOR && c <= OPT_ON_TIMEOUT) {
 			if (!read_event(cli, c, &events))
 				return EX_USAGE;
-		} else if (c == 'T' ? !cli_tag(cli, optarg, tags, &tags_len) : !read_option(cli, c, &opts))
+		} else if (c == 'T' ? !cli_tag(cli, optarg, tags, &tags_len) : !read_option(cli, c, &opts, &more))
 			return EX_USAGE;
 		any = any || c != 's';
 	}

@@ -55,6 +55,9 @@ static bool add_option(const struct cli *cli, int c, struct adding *a)
 	case 'k':
 		a->rule.key_column = optarg;
 		break;
+	case 'u':
+		params_string(&a->opts, "key_until", optarg);
+		break;
 	case 'P':
 		a->rule.params = optarg;
 		break;
@@ -138,6 +141,7 @@ static int rule_add(struct cli *cli, int argc, char **argv)
 {
 	static const struct program_option options[] = {
 		{ "key", "COLUMN", "column whose text is the key", 'k' },
+		{ "key-until", "WHEN", "until 'end', or a span after the end", 'u', "end" },
 		{ "params", "JSON", "members that every job gets", 'P', "{}" },
 		{ "queue", "NAME", "queue of the jobs", 'q', "default" },
 		{ "priority", "N", "larger ones start first", 'p', "0" },

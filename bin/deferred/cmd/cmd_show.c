@@ -49,6 +49,7 @@ static void print_job(const struct pg_result *res)
 	show_print_line("held by", r.held_by);
 	show_print_line("label", r.label);
 	show_print_line("key", r.key);
+	show_print_line("key is", r.key_state);
 	show_print_line("rule", r.rule);
 	show_print_line("tags", r.tags);
 	show_print_line("trace", r.traceparent);

@@ -7,6 +7,9 @@
 
 #include <inttypes.h>
 
+/* Default: error. */
+static const char *const duplicate_words[] = { "skip", "replace", "update", NULL };
+
 static const struct form_field defer_fields[] = {
 	{ "fn", "Function", NULL, "functions", NULL, 127, .required = true },
 	{ "queue", "Queue", "default", "queues", NULL, 88 },
@@ -14,6 +17,8 @@ static const struct form_field defer_fields[] = {
 	{ "delay", "Not before", "now, or 10min", .most = 40, .is_span = true },
 	{ "expires", "Expires after", "never, or 2d", .most = 40, .is_span = true },
 	{ "key", "Key (one job at a time)", .most = 1000 },
+	{ "key_until", "Key is held until", "end, start, or 10min after the end", .most = 40 },
+	{ "on_duplicate", "If the key is taken", .words = duplicate_words },
 	{ "priority", "Priority", "0", .most = 10 },
 	{ "max_attempts", "Max attempts", .most = 10 },
 	{ "timeout", "Timeout", .most = 40, .is_span = true },

@@ -168,6 +168,7 @@ static const struct column fact_columns[] = {
 	{ AT(web_job, run_at), CELL_TIME, NULL, "Not before" },
 	{ AT(web_job, expires), CELL_TIME, NULL, "Expires" },
 	{ AT(web_job, key), CELL_TEXT, NULL, "Key" },
+	{ AT(web_job, key_state), CELL_TEXT, NULL, "Key is" },
 	{ AT(web_job, concurrency_key), CELL_TEXT, NULL, "Concurrency key" },
 	{ AT(web_job, rule), CELL_TEXT, NULL, "Rule" },
 	{ AT(web_job, priority), CELL_INT, NULL, "Priority" },

@@ -101,7 +101,8 @@ export interface DeferOptions {
   expires?: Span;
   expires_at?: string | Date;
   key?: string;
-  on_duplicate?: "skip" | "error" | "replace";
+  key_until?: "end" | "start" | Span;
+  on_duplicate?: "skip" | "error" | "replace" | "update";
   max_attempts?: number;
   timeout?: Span;
   backoff_floor?: Span;

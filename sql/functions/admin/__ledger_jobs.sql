@@ -31,7 +31,12 @@ as $$
            format('key ''%s'', concurrency key ''%s'', max_attempts %s, bytes of params %s',
                   h.key, h.concurrency_key, h.max_attempts, h.params_bytes)
     from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id
-    where h.key is distinct from deferred.__own_key(d.created_by, d.key)
+    where (h.key is distinct from deferred.__own_key(d.created_by, d.key)
+           -- Unless a job that has given its key up had the key, or this job has done so.
+           and not (h.key is null and (d.key_until_ms = 0
+                    or exists (select from deferred.__deferred_key k where k.queue = h.queue
+                               and k.key = deferred.__own_key(d.created_by, d.key)
+                               and k.job_id = h.id))))
        or h.concurrency_key is distinct from deferred.__own_key(d.created_by, d.concurrency_key)
        or (h.fn is not null
            and (h.max_attempts, h.params_bytes)
@@ -43,7 +48,21 @@ as $$
     -- deferred-alert: __alert_job.sql
     where (d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and d.fn <> 'deferred-alert')
        or not deferred.__opts_ok(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms,
-                                 d.backoff_ceiling_ms, d.backoff_exponent)
+                                 d.backoff_ceiling_ms, d.backoff_exponent,
+                                 key_until_ms => d.key_until_ms)
        or not deferred.__tags_ok(d.tags)
+  union all
+    -- A job with key_until start has the row of its key while it holds the key.
+    select 'I11: one job holds a key', min(h.id),
+           format('key ''%s'' of queue ''%s'' is held by jobs %s', d.key, d.queue,
+                  string_agg(h.id::text, ', ' order by h.id))
+    from deferred.__deferred_hot h join deferred.__deferred d on d.id = h.id
+    where d.key is not null
+      and (d.key_until_ms is distinct from 0
+           or (not deferred.__key_started(h)
+               and exists (select from deferred.__deferred_key k
+                           where k.queue = h.queue and k.job_id = h.id
+                             and k.key = deferred.__own_key(d.created_by, d.key))))
+    group by d.queue, d.created_by, d.key having count(*) > 1
 $$;
 grant execute on function deferred.__ledger_jobs to deferred_worker;

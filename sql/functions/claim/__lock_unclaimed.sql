@@ -7,13 +7,20 @@
 -- subtransaction, which it rolls back to release the lock. The next statement then sees the lease.
 -- In a transaction with an older snapshot (repeatable read) waiting for what a claim has changed
 -- since fails with 40001.
-create or replace function deferred.__lock_unclaimed(p_id bigint) returns boolean
+--
+-- p_share: others may do the same at once. No claim takes the job from any of them.
+create or replace function deferred.__lock_unclaimed(p_id bigint, p_share boolean default false)
+returns boolean
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
     h deferred.__deferred_hot;
 begin
-    select * into h from deferred.__deferred_hot x where x.id = p_id for update;
+    if p_share then
+        select * into h from deferred.__deferred_hot x where x.id = p_id for share;
+    else
+        select * into h from deferred.__deferred_hot x where x.id = p_id for update;
+    end if;
     if not found then
         return null;
     end if;

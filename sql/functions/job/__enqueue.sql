@@ -6,7 +6,7 @@ create or replace function deferred.__enqueue(
     max_attempts integer, timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint,
     backoff_exponent double precision, concurrency_key text default null,
     concurrency integer default null, tags json default null, traceparent text default null,
-    after json default null, flow bigint default null)
+    after json default null, flow bigint default null, key_until_ms bigint default null)
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -32,16 +32,16 @@ declare
 begin
     if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$' and v_fn <> 'send_mail'
         and $2 is not null and num_nonnulls($4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                            $16, $17, $18, $19, $20, $22) = 0) is not true then
+                                            $16, $17, $18, $19, $20, $22, $23) = 0) is not true then
         if (length(v_fn) <= 127 and v_fn ~ '^[A-Za-z_][A-Za-z0-9_.]*$'
             and $2 is not null) is not true then
             v_fn := deferred.__enqueue_fn($1, $2, $3, $17,
                 case when $21 is not null then 'after' when $22 is not null then 'flow' end);
         end if;
         if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16, $7, $9, $6, $8, $5, $11, $17,
-                                  $18) then
+                                  $18, $23) then
             perform deferred.__opts_refuse($4, $10, $7, $9, $6, $8, $12, $13, $14, $15, $16, $5,
-                                           $11, $17, $18);
+                                           $11, $17, $18, $23);
         end if;
         if v_fn = 'send_mail' then v_label := deferred.__subject($2); end if;
         v_tags := deferred.__tags($19);
@@ -66,7 +66,6 @@ begin
         v_expires := coalesce(v_expires, v_now + q.ttl_ms * interval '1 millisecond');
         if q.max_length is not null and deferred.__queue_full(q, v_key) then return null; end if;
     end if;
-
     v_id := nextval('deferred.__deferred_id_seq');
     if $10 is null then
         insert into deferred.__deferred_hot (id, queue, fn, priority, due_at, visible_at,
@@ -77,18 +76,19 @@ begin
     else
         v_other := deferred.__enqueue_key(v_id, v_queue, v_fn, coalesce($5, 0), v_due,
             coalesce(v_due, v_now), v_expires, v_key, coalesce(v_limited, false),
-            q.max_length is not null, v_lane, $18, $12, deferred.__params_bytes($2), $10, $11);
+            q.max_length is not null, v_lane, $18, $12, deferred.__params_bytes($2), $10, $11, $23,
+            $2, coalesce($4, v_label), v_now);
         if v_other is not null then return v_other; end if;
     end if;
     insert into deferred.__deferred (id, queue, fn, params, label, key, priority, run_at,
         expires_at, max_attempts, timeout_ms, backoff_floor_ms, backoff_ceiling_ms,
-        backoff_exponent, created_at, created_by, concurrency_key, concurrency, tags, traceparent)
+        backoff_exponent, created_at, created_by, concurrency_key, concurrency, tags, traceparent,
+        key_until_ms)
     values (v_id, v_queue, v_fn, $2, coalesce($4, v_label), $10, coalesce($5, 0), v_due, v_expires,
-        $12, $13, $14, $15, $16, v_now, v_actor, $17, $18, v_tags, $20);
+        $12, $13, $14, $15, $16, v_now, v_actor, $17, $18, v_tags, $20, $23);
     if $21 is not null then perform deferred.__after(v_id, $21::jsonb); end if;
     if v_flow is not null then perform deferred.__flow_add(v_flow, v_mark, array[v_id]); end if;
-    -- A sleeper must learn when to rise. For what is due later, the look that a service takes every
-    -- half minute is soon enough.
+    -- For what is due later, the look that a service takes every half minute is soon enough.
     if (v_due is null or v_due < v_now + interval '1 minute') and not deferred.__nobody_waits() then
         perform deferred.__wake(v_queue);
     end if;

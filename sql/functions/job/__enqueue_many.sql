@@ -6,7 +6,8 @@ create or replace function deferred.__enqueue_many(
     on_duplicate text[], max_attempts integer[], timeout_ms bigint[], backoff_floor_ms bigint[],
     backoff_ceiling_ms bigint[], backoff_exponent double precision[],
     concurrency_key text[] default null, concurrency integer[] default null,
-    tags json[] default null, traceparent text[] default null, flow bigint default null)
+    tags json[] default null, traceparent text[] default null, flow bigint default null,
+    key_until_ms bigint[] default null)
 returns setof bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
@@ -29,19 +30,18 @@ begin
     v := deferred.__enqueue_many_check(v_queues, v_limited, v_now, $1, $2, $3, $4, $5, $6, $7, $8,
         $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
     -- A job with a key may meet another job, and a limited role is checked job by job. Both take
-    -- the way of the single job. So does an invalid job, which then reports itself, and a job that
-    -- is larger than one of the queues takes, whichever queue it goes to.
-    if v.single or exists (select from deferred.__deferred_grant g
-                           where g.role in (v_actor, session_user)) then
+    -- the way of the single job. So do invalid jobs, and jobs too large for one of the queues.
+    if v.single or $22 is not null or exists (select from deferred.__deferred_grant g
+                                              where g.role in (v_actor, session_user)) then
         v_ids := array(
             select deferred.__enqueue(j.fn, j.params, j.queue, j.label, j.priority, j.delay_ms,
                        j.run_at, j.expires_ms, j.expires_at, j.key, j.on_duplicate, j.max_attempts,
                        j.timeout_ms, j.floor_ms, j.ceiling_ms, j.exponent, j.concurrency_key,
-                       j.concurrency, j.tags, j.traceparent)
+                       j.concurrency, j.tags, j.w3c, key_until_ms => j.key_until_ms)
             from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-                     $18, $19, $20) as j(fn, params, queue, label, priority, delay_ms, run_at,
+                     $18, $19, $20, $22) as j(fn, params, queue, label, priority, delay_ms, run_at,
                      expires_ms, expires_at, key, on_duplicate, max_attempts, timeout_ms, floor_ms,
-                     ceiling_ms, exponent, concurrency_key, concurrency, tags, traceparent));
+                     ceiling_ms, exponent, concurrency_key, concurrency, tags, w3c, key_until_ms));
     else
         v_ids := array(select nextval('deferred.__deferred_id_seq') from (select unnest($1)) j);
         with hot as (

@@ -52,7 +52,7 @@ begin
         o->>'traceparent',
         case when o->>'wait_for' is not null
              then deferred.__wait_for(fn, o->'after', o->'wait_for') else (o->'after')::json end,
-        (o->>'flow')::bigint);
+        (o->>'flow')::bigint, deferred.__key_until(o->>'key_until'));
 end
 $$;
 comment on function deferred.__enqueue_opts is

@@ -5,7 +5,7 @@ language sql immutable
 as $$
     select array_agg(o.name order by o.n)
     from unnest('{queue,label,priority,delay,run_at,expires,expires_at,key,
-                 on_duplicate,max_attempts,timeout,backoff_floor,backoff_ceiling,
+                 key_until,on_duplicate,max_attempts,timeout,backoff_floor,backoff_ceiling,
                  backoff_exponent,concurrency_key,concurrency,tags,traceparent,after,
                  wait_for,flow}'::text[])
          with ordinality o(name, n)

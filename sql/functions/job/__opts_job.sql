@@ -21,6 +21,7 @@ begin
         + nullif(deferred.__ms('expires', opts->>'expires'), 0) * interval '1 millisecond';
     v.label := opts->>'label';
     v.tags := deferred.__tags(opts->'tags');
+    v.key_until_ms := deferred.__key_until(opts->>'key_until');
     v.max_attempts := deferred.__number('max_attempts', opts->>'max_attempts');
     v.timeout_ms := deferred.__ms('timeout', opts->>'timeout');
     v.backoff_floor_ms := deferred.__ms('backoff_floor', opts->>'backoff_floor');

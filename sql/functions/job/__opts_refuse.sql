@@ -4,7 +4,7 @@ create or replace function deferred.__opts_refuse(label text, key text, run_at t
     timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint,
     backoff_exponent double precision, priority integer default null,
     on_duplicate text default null, concurrency_key text default null,
-    concurrency integer default null)
+    concurrency integer default null, key_until_ms bigint default null)
 returns void
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
@@ -34,23 +34,28 @@ begin
                   '-32768 to 32767; jobs with a larger priority run earlier'),
                  ('concurrency_key', length($14) not between 1 and 1000,
                   length($14) || ' characters', '1 to 1000 characters'),
-                 ('concurrency', $15 not between 1 and 10000, $15::text, '1 to 10000')
+                 ('concurrency', $15 not between 1 and 10000, $15::text, '1 to 10000'),
+                 ('key_until', $16 not between 0 and v_most, $16 || ' ms', v_spans)
          ) as o(name, bad, value, takes)
     where o.bad limit 1;
     if found then
         raise exception using errcode = '22003',
             message = format('option ''%s'' is out of range: %s', v_bad.name, v_bad.value),
             hint = 'use ' || v_bad.takes;
-    elsif $13 not in ('skip', 'error', 'replace') then
+    elsif $13 not in ('skip', 'error', 'replace', 'update') then
         raise exception using errcode = '22023',
             message = format('option ''on_duplicate'' has the invalid value ''%s''',
                              left($13, 200)),
-            hint = 'use skip, error or replace';
+            hint = 'use skip, error, replace or update';
     elsif $14 is null and $15 is not null then
         raise exception using errcode = '22003',
             message = format('option ''concurrency'' is %s, but ''concurrency_key'' is missing',
                              $15),
             hint = 'name the key that the jobs share';
+    elsif $2 is null and $16 is not null then
+        raise exception using errcode = '22023',
+            message = 'option ''key_until'' is given, but ''key'' is missing',
+            hint = 'name the key, or leave key_until out';
     end if;
 end
 $$;

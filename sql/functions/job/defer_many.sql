@@ -56,7 +56,9 @@ begin
             case when count(j.concurrency) > 0
                  then array_agg(deferred.__number('concurrency', j.concurrency)::integer) end,
             case when count(j.tags) > 0 then array_agg(j.tags) end,
-            case when count(j.traceparent) > 0 then array_agg(j.traceparent) end
+            case when count(j.traceparent) > 0 then array_agg(j.traceparent) end,
+            case when count(j.key_until) > 0
+                 then array_agg(deferred.__key_until(j.key_until)) end
         from (
             select e.job->'params' as call_params, r.*
             from (select json_array_elements(jobs) as job) e
@@ -64,14 +66,14 @@ begin
                 priority text, delay text, run_at text, expires text, expires_at text, key text,
                 on_duplicate text, max_attempts text, timeout text, backoff_floor text,
                 backoff_ceiling text, backoff_exponent text, concurrency_key text,
-                concurrency text, tags json, traceparent text)) j) a(fn, params, queue, label,
-                priority, delay_ms, run_at, expires_ms, expires_at, key, on_duplicate,
-                max_attempts, timeout_ms, floor_ms, ceiling_ms, exponent, concurrency_key,
-                concurrency, tags, traceparent)
+                concurrency text, tags json, traceparent text, key_until text)) j) a(fn, params,
+                queue, label, priority, delay_ms, run_at, expires_ms, expires_at, key,
+                on_duplicate, max_attempts, timeout_ms, floor_ms, ceiling_ms, exponent,
+                concurrency_key, concurrency, tags, traceparent, key_until_ms)
     cross join lateral deferred.__enqueue_many(a.fn, a.params, a.queue, a.label, a.priority,
         a.delay_ms, a.run_at, a.expires_ms, a.expires_at, a.key, a.on_duplicate, a.max_attempts,
         a.timeout_ms, a.floor_ms, a.ceiling_ms, a.exponent, a.concurrency_key, a.concurrency,
-        a.tags, a.traceparent, v_flow) m;
+        a.tags, a.traceparent, v_flow, a.key_until_ms) m;
 end
 $$;
 comment on function deferred.defer_many(json) is

@@ -6,7 +6,8 @@ as $$
 #variable_conflict use_variable
 begin
     if deferred.__queue_length(q.name, q.max_length) < q.max_length
-       or exists (select from deferred.__deferred_hot h where h.queue = q.name and h.key = key) then
+       or exists (select from deferred.__deferred_hot h where h.queue = q.name and h.key = key)
+       or exists (select from deferred.__key_holder(q.name, key)) then
         return false;
     end if;
     if q.on_full = 'drop' then return true; end if;

@@ -12,6 +12,7 @@ declare
     v_opts  json := coalesce($8, '{}');
     v_owner oid := (select r.oid from pg_roles r where r.rolname = deferred.__actor());
     v_key   text;
+    v_job   deferred.__deferred;
     v_id    bigint;
 begin
     perform deferred.__name_check('rule', $1);
@@ -55,9 +56,16 @@ begin
     end if;
     -- Queue and priority are arguments, and the key is a column of each row. The queue limits how
     -- many jobs run. A job of a rule does not wait for other jobs.
-    perform deferred.__opts_job(v_opts, deferred.__job_options(
+    v_job := deferred.__opts_job(v_opts, deferred.__job_options(
         '{queue,priority,run_at,expires_at,key,on_duplicate,concurrency_key,concurrency,
           traceparent,after,wait_for,flow}'));
+    if v_job.key_until_ms = 0 then
+        raise exception using errcode = '22023',
+            message = format('rule ''%s'': option ''key_until'' has the invalid value ''start''',
+                             $1),
+            hint = 'use end, or a time span after the end such as 10min; each run reads the rows '
+                   'again, so no change is lost';
+    end if;
     perform deferred.__defer_check(deferred.__actor(), v_queue, $3);
     insert into deferred.__deferred_rule (name, query, fn, params, key_column, queue, priority,
                                           opts, owner, search_path, statement_timeout_ms)

@@ -7,7 +7,8 @@ declare
     -- A tick says when, and its schedule in which queue. It waits for no other job and is in no
     -- flow, and overlap stands in place of a key.
     jobs   constant text[] := deferred.__job_options(
-        '{queue,delay,run_at,expires_at,key,on_duplicate,traceparent,after,wait_for,flow}');
+        '{queue,delay,run_at,expires_at,key,key_until,on_duplicate,traceparent,after,wait_for,
+          flow}');
     o      jsonb := opts::jsonb - own;
 begin
     if o - jobs <> '{}' then

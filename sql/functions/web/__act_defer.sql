@@ -1,7 +1,7 @@
 -- Defers a job that an operator wrote on a page, as deferred.__act() does other actions. The params
 -- are as they were typed, and opts as deferred.defer() takes them. A key that another job has is
--- refused. The column refused may quote the params, so the row that is written says only that they
--- are wrong.
+-- refused, unless on_duplicate says otherwise. The column refused may quote the params, so the row
+-- that is written says only that they are wrong.
 create or replace function deferred.__act_defer(fn text, params text, opts json, who text,
                                                 address text, out job bigint, out refused text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -23,13 +23,14 @@ begin
     if refused is null then
         begin
             job := deferred.defer(coalesce(fn, ''), v_params,
-                                  (opts::jsonb || case when opts::jsonb ? 'key'
-                                      then '{"on_duplicate": "error"}' else '{}' end::jsonb)::json);
+                                  ((case when opts::jsonb ? 'key'
+                                         then '{"on_duplicate": "error"}' else '{}' end)::jsonb
+                                   || opts::jsonb)::json);
             if job is null then refused := format('queue ''%s'' is full and drops new jobs',
                                                   coalesce(opts->>'queue', 'default')); end if;
         exception when data_exception or unique_violation or insufficient_privilege
             or configuration_limit_exceeded or program_limit_exceeded
-                or object_not_in_prerequisite_state then
+                or object_not_in_prerequisite_state or object_in_use then
             get stacked diagnostics refused = message_text, v_hint = pg_exception_hint;
             refused := refused || coalesce(' (' || nullif(v_hint, '') || ')', '');
         end;

@@ -3,7 +3,8 @@
 -- returns: id int8, state text, queue text, fn text, label text, key text, priority int4,
 --   attempt int4, created text, age_s int8, created_by text, run_at text, expires text,
 --   visible text?, worker text, limits text, params text, json text, done int8?, total int8?,
---   text text, reported_s int8?, held_by text, rule text, tags text, traceparent text
+--   text text, reported_s int8?, held_by text, rule text, tags text, traceparent text,
+--   key_state text
 -- Rows: no row if there is no such job, else one. Column json: the job with its attempts. Columns
 --   done, total, text, reported_s: progress of the attempt, if its function reports any. Column
 --   held_by: what holds a ready or delayed job back, as far as the database knows. Column tags:
@@ -26,7 +27,8 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                      quote_literal(d.concurrency_key)) as limits,
        d.params::text,
        (select row_to_json(x)::text
-        from (select d.id, j.state, d.queue, d.fn, d.params, d.label, d.key, d.priority, j.attempt,
+        from (select d.id, j.state, d.queue, d.fn, d.params, d.label, d.key, d.key_until_ms,
+                     deferred.__key_state(d.id) as key_state, d.priority, j.attempt,
                      d.created_at, d.created_by, d.run_at, d.expires_at, j.visible_at, j.worker,
                      j.finished_at, d.max_attempts, d.timeout_ms, d.backoff_floor_ms,
                      d.backoff_ceiling_ms, d.backoff_exponent, d.concurrency_key, d.concurrency,
@@ -66,7 +68,7 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                             order by e.child limit 1000) y) as children) x) as json,
        p.done, p.total, p.text, deferred.__age_s(p.reported_at) as reported_s,
        concat_ws('; ', h.nobody, h.pause, h.limits) as held_by, d.rule,
-       array_to_string(d.tags, ', ') as tags, d.traceparent
+       array_to_string(d.tags, ', ') as tags, d.traceparent, deferred.__key_state(d.id) as key_state
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
 left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt

@@ -4,7 +4,8 @@
 --   attempt int4, created text, age_s int8, created_by text, run_at text, expires text,
 --   visible text, visible_s int8, worker text, finished text, last_outcome text,
 --   max_attempts int4?, timeout_ms int8?, concurrency_key text, rule text, done int8?, total int8,
---   text text, reported_s int8, claimed_s int8?, traceparent text, json text
+--   text text, reported_s int8, claimed_s int8?, traceparent text, json text,
+--   key_state text
 -- $2: their progress texts are left out, and those of jobs that the system deferred
 -- Rows: at most one row. until_s: until visible. Progress is that of the attempt that runs
 -- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_progress and
@@ -26,7 +27,7 @@ select j.id, j.state, j.queue, j.fn, j.label, j.key, j.priority::int4, j.attempt
             then p.text end as text,
        deferred.__age_s(p.reported_at) as reported_s,
        deferred.__age_s(j.started_at) as claimed_s,
-       d.traceparent, row_to_json(j)::text as json
+       d.traceparent, row_to_json(j)::text as json, deferred.__key_state(j.id) as key_state
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
 left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt

@@ -5,13 +5,15 @@
 --   lease_over bool, worker int8, lease_left_s int8, claimed_s int8, progress text?, due_in_s int8,
 --   ready_s int8, expires bool, expires_in_s int8, paused bool, fn_unknown bool,
 --   refused_host text?, refused_why text?, row_locker text?, lane_locker text?, stranded bool,
---   priority int4, xid text?, limited bool, key text?, key_max int8, may_read bool, taken_s int8?
+--   priority int4, xid text?, limited bool, key text?, key_max int8, may_read bool, taken_s int8?,
+--   key_state text?
 -- Rows: one row. Column neighbour_s is the age of the next job that is there. A purge leaves what
 --   is younger than kept_s. Column failures counts the attempts that count. The host refuses the
 --   function. The lockers are transactions that hold a lock on the job or its lane. A stranded job
 --   was handed out, but nobody holds it. At most key_max jobs with its concurrency key may run. The
 --   errors may be read if may_read. Column taken_s is the age of the last claim of a message of its
---   queue, of the first 1,000 that are there.
+--   queue, of the first 1,000 that are there. Column key_state is about its key, not its
+--   concurrency key.
 -- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_queue,
 --   __deferred_progress and __deferred_cursor; __deferred_log_job, __deferred_lease_span; all of
 --   __deferred_offer
@@ -81,7 +83,7 @@ select j.id is not null as there,
            select deferred.__age_s(max(x.started_at))
            from (select y.started_at from deferred.__deferred_hot y
                  where y.queue = h.queue and y.fn is null order by y.queue, y.due_at limit 1000) x)
-       end as taken_s
+       end as taken_s, deferred.__key_state(j.id) as key_state
 from (select) one
 left join job j on true
 left join hot h on true
