@@ -4,7 +4,7 @@
 -- A hot job that a limit may hold back carries a mark (limited) and lies in indexes of its own.
 -- Claims of other jobs neither see nor lock anything of it. Marked jobs are claimed here. A claim
 -- reads which lanes and keys have jobs, locks their limits, chooses as these allow, and grants
--- leases. Each job gets a lease of its own (sql/functions/claim/__claim.sql).
+-- leases (sql/functions/claim/__claim.sql).
 --
 -- Each limit in play has a row of __deferred_limit. While it is locked, that row is exact about
 -- running jobs and tokens. Running jobs are looked up, not counted up and down. A job listed in the

@@ -1,4 +1,5 @@
--- Grants each job that was taken a lease of its own, and notes it in its limits. The function
+-- Grants leases on the jobs that were taken, and notes them in their limits. One lease holds all
+-- jobs of a queue, except those that need a lease of their own. The function
 -- deferred.__claim_grant() says which claims commit synchronously.
 create or replace function deferred.__limited_grant(w deferred.__limited, p_worker bigint)
 returns deferred.__limited
@@ -21,10 +22,12 @@ begin
     lease as (
         insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone,
                                                expires_at)
-        select t.queue, p_worker, t.receipt, array[t.id], int8range(t.id, t.id, '[]'), v_snap,
-               t.single, now() + t.lease_ms * interval '1 millisecond'
+        select t.queue, p_worker, t.receipt, array_agg(t.id),
+               int8range(min(t.id), max(t.id), '[]'), v_snap, t.single,
+               now() + t.lease_ms * interval '1 millisecond'
         from unnest(w.job_queues, w.receipts, w.ids, w.singles, w.lease_ms)
-            t(queue, receipt, id, single, lease_ms)),
+            t(queue, receipt, id, single, lease_ms)
+        group by t.queue, t.receipt, t.single, t.lease_ms),
     new as materialized (
         select u.kind, u.queue, u.name, array_agg(t.id) as ids
         from unnest(w.ids, w.job_queues, w.job_fns, w.hashes) t(id, queue, fn, hash)

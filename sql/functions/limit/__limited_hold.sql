@@ -10,6 +10,7 @@ language plpgsql
 as $$
 declare
     v_waiting integer;
+    v_receipt bigint := deferred.__random();  -- with the hash of what leases differ in
 begin
     with row as materialized (
         select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.watched, h.priority,
@@ -39,7 +40,9 @@ begin
            array_agg(y.hash) filter (where y.taken), array_agg(y.rate) filter (where y.taken),
            array_agg(y.lease_ms) filter (where y.taken),
            array_agg(y.single) filter (where y.taken),
-           array_agg(deferred.__random()) filter (where y.taken),
+           array_agg(case when y.single then deferred.__random()
+                          else v_receipt # hashtextextended(y.lease_ms || ' ' || y.queue, 0) end)
+               filter (where y.taken),
            min(y.id) filter (where y.taken), max(y.id) filter (where y.taken),
            array_agg(y.id) filter (where y.expired),
            count(*) filter (where y.fits and not y.taken)
