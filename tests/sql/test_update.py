@@ -380,6 +380,28 @@ def test_a_key_that_is_taken_in_the_target_queue_refuses_the_job(db, worker):
     assert db.defer("noop", key="k", queue="other") == first and db.defer("noop", key="k") != first
 
 
+@pytest.mark.parametrize("until", ["end", "start", "10min"])
+def test_a_job_takes_its_key_along(db, worker, until):
+    """However long it holds the key; where the key is held in the target queue, also after an end, it is refused."""
+    w = worker()
+    job = db.defer("f", key="k", key_until=until)
+    ended = db.defer("f", key="k", key_until="10min", queue="kept")
+    (mine,) = w.take(queues=["kept"])
+    w.done(mine)
+    w.commit()
+    refused(db, pgerror.UniqueViolation, job, f"job {ended} of queue 'kept' has key 'k' already", queue="kept")
+    update(db, job, queue="q")
+    assert db.defer("f", key="k", queue="q", key_until=until) == job
+    other = db.defer("f", key="k", key_until=until)
+    assert other != job
+    refused(db, pgerror.UniqueViolation, job, f"job {other} of queue 'default' has key 'k'", queue="default")
+    (mine,) = w.take(queues=["q"])
+    w.retry(mine, delay_ms=60000)
+    w.commit()
+    update(db, job, queue="r")
+    assert (db.defer("f", key="k", queue="r") == job) == (until != "start")
+
+
 # ---- messages
 
 

@@ -11,6 +11,7 @@ declare
     v_moved boolean;  -- into another queue
     v_laned boolean;  -- into another lane, or to another time
     v_now   timestamptz := clock_timestamp();
+    v_key   text collate "C";  -- that the job takes along
     v_other bigint;
     q deferred.__deferred_queue;
     d deferred.__deferred;
@@ -20,14 +21,9 @@ begin
     h := deferred.__update_lock(p_id);
     if h.id is null then return false; end if;
     select * into d from deferred.__deferred x where x.id = p_id;
-    n := jsonb_populate_record(d, p_changes);
-    n.params := coalesce(p_params, d.params);
-    if n.run_at = '-infinity' then n.run_at := null; end if;
+    n := deferred.__update_new(d, p_changes, p_params);
     v_moved := n.queue <> d.queue;
     v_laned := v_moved or n.priority <> d.priority or p_changes ? 'run_at';
-    if v_moved and d.fn is null then
-        n.fn := (select x.fn from deferred.__deferred_queue x where x.name = n.queue);
-    end if;
     if v_moved or p_params is not null then
         q := deferred.__enqueue_queue(n.queue, n.fn, n.params,
                                       array[deferred.__actor(), session_user]);
@@ -36,10 +32,6 @@ begin
         q.on_full := 'error';  -- a job that is there is not dropped
         if q.max_length is not null then perform deferred.__queue_full(q, null); end if;
         n.expires_at := coalesce(n.expires_at, v_now + q.ttl_ms * interval '1 millisecond');
-    end if;
-    if n.fn = 'send_mail' and (n.label is null or (not p_changes ? 'label'
-            and n.label = deferred.__subject(d.params))) then
-        n.label := deferred.__subject(n.params);
     end if;
     update deferred.__deferred x
     set queue = n.queue, fn = n.fn, priority = n.priority, label = n.label, run_at = n.run_at,
@@ -70,19 +62,26 @@ begin
         h.receipt := null;
         h.started_at := null;
     end if;
+    if v_moved then
+        -- A job with key_until start whose first attempt has started holds its key no more.
+        v_key := case when (d.key_until_ms = 0 and h.attempt > 0) is not true
+                      then deferred.__own_key(d.created_by, d.key) end;
+        h.key := deferred.__key_hot(n.queue, v_key);
+    end if;
     begin
         update deferred.__deferred_hot x
-        set queue = n.queue, priority = n.priority, fn = n.fn, max_attempts = n.max_attempts,
-            params_bytes = deferred.__params_bytes(n.params), expires_at = n.expires_at,
+        set queue = n.queue, key = h.key, priority = n.priority, fn = n.fn,
+            max_attempts = n.max_attempts, params_bytes = deferred.__params_bytes(n.params), expires_at = n.expires_at,
             bounded = case when v_moved then q.max_length is not null else x.bounded end,
             due_at = h.due_at, visible_at = h.visible_at, limited = h.limited,
             unknown = h.unknown, xid = h.xid, receipt = h.receipt, started_at = h.started_at,
             attempt_base = case when x.fn is null and n.fn is not null then nullif(x.attempt, 0)
                                 else x.attempt_base end
         where x.id = p_id;
+        if v_key is not null then perform deferred.__update_key(d, n.queue, v_key); end if;
     exception when unique_violation then
-        select x.id into v_other from deferred.__deferred_hot x
-        where x.queue = n.queue and x.key = h.key;
+        v_other := (select x.id from deferred.__key_holder(n.queue, v_key) x
+                    where x.id <> p_id limit 1);
         raise exception using errcode = '23505',
             message = format('job %s cannot be moved: %s of queue ''%s'' has key ''%s'' already',
                              p_id, coalesce('job ' || v_other, 'another job'), n.queue, d.key),
