@@ -1,6 +1,7 @@
--- What deferred.__enqueue_many() must know before it stores jobs. queues: those of the jobs, each
--- once. limited_fns: functions with limits. single: the jobs cannot be stored in one statement.
--- limited: queues of jobs that come under a limit. soon: some job is due within a minute.
+-- Checks jobs before they are stored. The caller passes their queues, each once, and the functions
+-- with limits. The result single says that the jobs cannot be stored in one statement. The result
+-- limited has the queues of jobs that come under a limit. Soon means that some job is due within a
+-- minute.
 create or replace function deferred.__enqueue_many_check(
     queues text[], limited_fns text[], now_at timestamptz, fn text[], params json[], queue text[],
     label text[], priority integer[], delay_ms bigint[], run_at timestamptz[], expires_ms bigint[],

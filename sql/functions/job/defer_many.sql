@@ -11,7 +11,6 @@ begin
             null, null, null, null, null, null, null, null, null);
         return;
     end if;
-    perform deferred.__defer_many_check(jobs);
     if jobs::text like any (array['%"after"%', '%"wait_for"%', '%"flow"%', E'%\\\\u%']) then
         select count(e.job->'after') > 0 or count(e.job->'wait_for') > 0
             or count(distinct e.job->>'flow') > 1 or count(e.job->'flow') not in (0, count(*))
