@@ -225,3 +225,14 @@ void cause_say_paused(struct cause *c, const char *by, int64_t s)
 	if (by)
 		snprintf(c->figure + len, sizeof(c->figure) - len, "; paused by %s %s ago", by, AGE(s));
 }
+
+struct cause_limited cause_limited(const char *queue, const char *pattern)
+{
+	struct cause_limited of;
+
+	snprintf(of.queue, sizeof(of.queue), "%.88s%s%.88s%s", queue, pattern ? ", by pattern '" : "",
+		 pattern ? pattern : "", pattern ? "'," : "");
+	snprintf(of.target, sizeof(of.target), "%s%.88s%s", pattern ? "'" : "", pattern ? pattern : queue,
+		 pattern ? "'" : "");
+	return of;
+}

@@ -179,6 +179,7 @@ struct cause_job {
 	/* limits that are about it */
 	int64_t max_running, running; /* of queue, or where fn_limit of function */
 	bool fn_limit;
+	const char *pattern; /* that gives the queue its limits; NULL: they are its own */
 	const char *running_ids;
 	double rate, rate_wait_s; /* a second; time to the next token */
 	bool fn_rate;
@@ -205,7 +206,7 @@ struct cause_queue {
 	int64_t max_running;
 	double rate;
 	bool limit_used_up;
-	const char *limit_fn; /* whose max_running or rate that is; NULL: of the queue */
+	const char *pattern; /* that gives the queue its limits; NULL: they are its own */
 	bool messages_only;
 	struct cause_serving serving;
 };

@@ -62,20 +62,20 @@ static void backlog_add_queues(struct cause_list *list, const struct cause_backl
 			snprintf(c->figure + strlen(c->figure), sizeof(c->figure) - strlen(c->figure),
 				 "; %s wait%s, the first for %s", many, q->ready == 1 ? "s" : "", AGE(q->oldest_s));
 		} else if (q->limit_used_up) {
-			const char *kind = q->limit_fn ? "function" : "queue",
-				   *of = q->limit_fn ? q->limit_fn : q->name;
+			struct cause_limited of = cause_limited(q->name, q->pattern);
 			char rate[32];
 
 			c = cause_add(list, q->max_running > 0 ? CAUSE_LIMIT : CAUSE_RATE);
 			if (q->max_running > 0) {
-				SAY(why, "%s %s runs no more than %" PRId64 " at once, and that many are running", kind,
-				    of, q->max_running);
-				SAY(remedy, "deferred %s set %s --max-running %" PRId64 "; nothing if that is intended",
-				    kind, of, 2 * q->max_running);
+				SAY(why, "queue %s runs no more than %" PRId64 " at once, and that many are running",
+				    of.queue, q->max_running);
+				SAY(remedy,
+				    "deferred queue set %s --max-running %" PRId64 "; nothing if that is intended",
+				    of.target, 2 * q->max_running);
 			} else {
-				SAY(why, "%s %s starts no more than %s", kind, of,
+				SAY(why, "queue %s starts no more than %s", of.queue,
 				    cause_rate_text(rate, sizeof(rate), q->rate));
-				SAY(remedy, "deferred %s set %s --rate %s; nothing if that is intended", kind, of,
+				SAY(remedy, "deferred queue set %s --rate %s; nothing if that is intended", of.target,
 				    cause_rate_text(rate, sizeof(rate), 2 * q->rate));
 			}
 			SAY(figure, "%s of queue %s wait%s, the first for %s", many, q->name, q->ready == 1 ? "s" : "",

@@ -183,25 +183,26 @@ static void job_add_limits(struct cause_list *list, const struct cause_job *j)
 {
 	struct cause *c;
 	char rate[32], more[32];
+	struct cause_limited of = cause_limited(j->queue, j->pattern);
 
 	if (j->broken_s != CAUSE_UNKNOWN)
 		cause_add_broken(list, j->fn, j->broken_s);
 	if (j->max_running != CAUSE_UNKNOWN && j->running >= j->max_running) {
 		c = cause_add(list, CAUSE_LIMIT);
 		SAY(why, "%s %s runs no more than %" PRId64 " at once", j->fn_limit ? "function" : "queue",
-		    j->fn_limit ? j->fn : j->queue, j->max_running);
+		    j->fn_limit ? j->fn : of.queue, j->max_running);
 		SAY(figure, "%" PRId64 " of %" PRId64 " are running: %s", j->running, j->max_running,
 		    or_none(j->running_ids));
 		SAY(remedy, "deferred %s set %s --max-running %" PRId64, j->fn_limit ? "function" : "queue",
-		    j->fn_limit ? j->fn : j->queue, 2 * j->max_running);
+		    j->fn_limit ? j->fn : of.target, 2 * j->max_running);
 	}
 	if (j->rate > 0 && j->rate_wait_s > 0) {
 		c = cause_add(list, CAUSE_RATE);
 		SAY(why, "%s %s starts no more than %s", j->fn_rate ? "function" : "queue",
-		    j->fn_rate ? j->fn : j->queue, cause_rate_text(rate, sizeof(rate), j->rate));
+		    j->fn_rate ? j->fn : of.queue, cause_rate_text(rate, sizeof(rate), j->rate));
 		SAY(figure, "the next one may start in %s", cause_duration_text(more, sizeof(more), j->rate_wait_s));
 		SAY(remedy, "deferred %s set %s --rate %s", j->fn_rate ? "function" : "queue",
-		    j->fn_rate ? j->fn : j->queue, cause_rate_text(rate, sizeof(rate), 2 * j->rate));
+		    j->fn_rate ? j->fn : of.target, cause_rate_text(rate, sizeof(rate), 2 * j->rate));
 	}
 	if (j->key && (j->key_max <= 1 ? j->key_before > 0 : j->key_running >= j->key_max)) {
 		c = cause_add(list, CAUSE_KEY);

@@ -40,6 +40,13 @@ const char *cause_duration_text(char *buf, size_t size, double seconds);
 /* A rate as `deferred queue set` takes it. */
 const char *cause_rate_text(char *buf, size_t size, double a_second);
 
+/* A queue whose limit is the cause, and what `deferred queue set` names to change the limit. A pattern gives the queue
+ * its limits, or NULL. */
+struct cause_limited {
+	char queue[208], target[96];
+};
+struct cause_limited cause_limited(const char *queue, const char *pattern);
+
 void cause_say_session(char *buf, size_t size, const struct cause_session *s);
 void cause_say_holder(struct cause *c, const struct cause_session *holder);
 void cause_say_unknown_function(struct cause *c, const char *fn, const char *host, const char *why);

@@ -323,6 +323,7 @@ static void ask_limits(struct pg *pg, struct store_why *why)
 	r = why_limits_row(res, 0);
 	if (r.has_queue_max_running)
 		take_running(j, false, r.queue_max_running, r.queue_running, r.queue_ids);
+	j->pattern = r.pattern;
 	if (r.has_queue_rate)
 		take_rate(j, false, r.queue_rate, r.queue_wait_s);
 	if (r.has_fn_max_running)
@@ -513,6 +514,7 @@ static void ask_used_up(struct pg *pg, struct store_why *why)
 			q->limit_used_up = true;
 			q->max_running = KNOWN(r, max_running);
 			q->rate = r.rate;
+			q->pattern = r.pattern;
 		}
 	}
 }

@@ -109,4 +109,16 @@ comment on table deferred.__deferred is
 
 -- ---------------------------------------------------------------- settings of queues
 
+-- Settings of queues that have none of their own, by the beginning of their name.
+create table deferred.__deferred_pattern (
+    pattern    text collate "C" primary key,  -- Beginning of a queue name, and '*'.
+    settings   jsonb not null,  -- Some of those that deferred.__queue_plain() lists.
+    created_at timestamptz not null default clock_timestamp()  -- When it was first set.
+);
+grant select on deferred.__deferred_pattern to deferred_viewer, deferred_worker;
+
+alter table deferred.__deferred_queue add column pattern text collate "C";
+comment on column deferred.__deferred_queue.pattern is
+    'pattern that gives the queue its settings; NULL: they are its own, or the queue has none';
+
 reset role;

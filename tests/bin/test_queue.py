@@ -659,6 +659,33 @@ def test_a_wrong_number_is_told_the_range(run, args, text):
     assert result.returncode == USAGE and text in result.stderr
 
 
+def test_patterns_are_set_listed_and_removed(db):
+    assert queue(db, "patterns") == ""
+    assert queue(db, "set", "tenant.*", "--rate", "10/s", "--ttl", "1min") == ""
+    db.defer("f", queue="tenant.a")
+    set_again = json.loads(ok(db.run(["deferred", "--json", "queue", "set", "tenant.*", "--unset", "ttl"])))
+    assert [(p["pattern"], p["settings"], p["queues"]) for p in set_again] == [("tenant.*", {"rate": 10}, 1)]
+    assert [line.split() for line in queue(db, "patterns").splitlines()] == [
+        ["PATTERN", "SETTINGS", "QUEUES"],
+        ["tenant.*", "rate", "10", "1"],
+    ]
+    assert [line.split() for line in queue(db, "ls").splitlines()][0][-1] == "PATTERN"
+    assert queue(db, "ls", "tenant.a").splitlines()[1].split() == ["tenant.a", "0", "10/s", "1", "tenant.*"]
+    assert json.loads(ok(db.run(["deferred", "--json", "queue", "ls", "tenant.a"])))[0]["pattern"] == "tenant.*"
+    assert queue(db, "rm", "tenant.*") == "tenant.*: 0 jobs cancelled, removed\n"
+    assert setting(db, "rate", "tenant.a") is None
+    fails(db.run(["deferred", "queue", "rm", "tenant.*"]), NOT_DONE, "pattern 'tenant.*' does not exist")
+    for word in ("pause", "resume", "clear", "ls"):
+        fails(db.run(["deferred", "queue", word, "tenant.*"]), USAGE, "queue name 'tenant.*' is invalid")
+    for pattern in ("a*b*", "*a", ".*", "", "x" * 88 + "*"):
+        fails(db.run(["deferred", "queue", "set", pattern, "--rate", "1/s"]), USAGE, "is invalid")
+    assert db.sql("select verb, queue from deferred.__deferred_action order by id") == [
+        ("set", "tenant.*"),
+        ("set", "tenant.*"),
+        ("remove", "tenant.*"),
+    ]
+
+
 def test_functions_are_listed_set_and_removed(db):
     assert ok(db.run(["deferred", "function", "ls"])) == ""
     ok(db.run(["deferred", "function", "set", "sleep", "--rate", "90/h"]))

@@ -424,7 +424,14 @@ def test_a_job_that_limits_hold_back(db, why):
         "queue rare starts no more than 1/h",
         "deferred queue set rare --rate 2/h",
     ) and figure == "the next one may start in 60min"
+    do(db, "deferred queue set rare --unset rate")
+    do(db, "deferred queue set ra* --rate 1/h")
+    assert [why(rated[1])[0][i] for i in (1, 3)] == [
+        "queue rare, by pattern 'ra*', starts no more than 1/h",
+        "deferred queue set 'ra*' --rate 2/h",
+    ]
     told = {c[0]: c for c in why(None, "--all")}
+    assert told["rate"][3] == "deferred queue set 'ra*' --rate 2/h; nothing if that is intended"
     assert (
         told["limit"]
         == (
@@ -433,7 +440,7 @@ def test_a_job_that_limits_hold_back(db, why):
             "1 job of queue one waits, the first for Ns",
             "deferred queue set one --max-running 2; nothing if that is intended",
         )
-        and told["rate"][1] == "queue rare starts no more than 1/h"
+        and told["rate"][1] == "queue rare, by pattern 'ra*', starts no more than 1/h"
     )
     assert why(keyed[1])[0] == (
         "key",

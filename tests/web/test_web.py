@@ -508,6 +508,21 @@ def test_no_function_that_a_producer_made_is_called_by_who_looks(web, db):
     assert db.sql("select funcname, calls from pg_stat_user_functions where schemaname = 'public'") == []
 
 
+def test_patterns_are_shown_and_named_at_their_queues(web, db):
+    assert "No patterns." in web.page("/queues") and web.json("/queues.json")["patterns"] == []
+    db.sql("""select deferred.__queue_set('tenant.*', '{"rate": 10, "max_running": 3}')""")
+    db.defer("noop", queue="tenant.a")
+    (pattern,) = web.json("/queues.json")["patterns"]
+    assert (pattern["pattern"], pattern["settings"], pattern["queues"]) == (
+        "tenant.*",
+        {"rate": 10, "max_running": 3},
+        1,
+    )
+    assert "max_running 3, rate 10" in web.page("/queues")
+    assert "<dt>From pattern</dt><dd><bdi>tenant.*</bdi></dd>" in web.page("/queues/tenant.a")
+    assert web.json("/queues/tenant.a.json")["settings"]["pattern"] == "tenant.*"
+
+
 @pytest.mark.parametrize("path", ["/", "/queues/default"])
 def test_a_page_reads_once_what_lies_in_the_queues(web, db, path):
     db.defer("noop")

@@ -40,7 +40,7 @@ static void cells_limits(struct table *t, const struct admin_queue_ls_row *r)
 
 /* Settings that few queues have: a column each where one has. */
 static const char *const rare[] = { ">MIN BACK-OFF", ">MAX BACK-OFF", ">EXPONENT", ">MAX DEQUEUE",
-				    ">MAX PARAMS",   "METADATA",      "ON DEAD" };
+				    ">MAX PARAMS",   "METADATA",      "ON DEAD",   "PATTERN" };
 #define RARE (sizeof(rare) / sizeof(rare[0]))
 
 static const char *queue_number_text(char text[SETTINGS_RATE_SIZE], int64_t n)
@@ -68,8 +68,10 @@ static const char *rare_text(char text[SETTINGS_RATE_SIZE], const struct admin_q
 		return r->has_params_max_bytes ? queue_number_text(text, r->params_max_bytes) : NULL;
 	case 5:
 		return r->metadata;
-	default:
+	case 6:
 		return r->on_dead;
+	default:
+		return r->pattern;
 	}
 }
 
@@ -140,6 +142,33 @@ static int cmd_queue_ls(struct cli *cli, const char *queue)
 	return rc;
 }
 
+static int cmd_queue_patterns(struct cli *cli)
+{
+	static const char *const headers[] = { "PATTERN", "SETTINGS", ">QUEUES" };
+	struct deferred_error err = { 0 };
+	struct pg_result *res;
+	struct table t;
+
+	if (admin_pattern_ls_exec(cli->pg, &res, &err) < 0)
+		return cli_fail(cli, &err);
+	if (cli->json) {
+		cli_print_json_array(res);
+		putchar('\n');
+	} else {
+		table_begin(&t, headers, 3);
+		for (size_t i = 0; i < pg_rows(res); i++) {
+			struct admin_pattern_ls_row r = admin_pattern_ls_row(res, i);
+
+			table_cell(&t, "%s", r.pattern);
+			table_cell(&t, "%s", r.settings);
+			table_number(&t, true, r.queues);
+		}
+		table_end_list(&t, "patterns");
+	}
+	pg_result_free(res);
+	return EX_OK;
+}
+
 /* ---- set, pause, resume */
 
 static int cmd_queue_set(struct cli *cli, const char *queue, const struct settings *s, bool create)
@@ -154,7 +183,9 @@ static int cmd_queue_set(struct cli *cli, const char *queue, const struct settin
 		rc = store_admin_mark(cli->pg, &marked, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
-	return cli->json ? cmd_queue_ls(cli, queue) : EX_OK;
+	if (!cli->json)
+		return EX_OK;
+	return names_is_pattern(queue) ? cmd_queue_patterns(cli) : cmd_queue_ls(cli, queue);
 }
 
 /* All of them in one transaction. */
@@ -228,8 +259,8 @@ static int queue_refuse(const char *queue, int64_t hot, const char *hint)
 static int clear_or_remove(struct cli *cli, const char *queue, bool rm, bool yes, bool force)
 {
 	struct deferred_error err = { 0 };
-	int64_t hot, last, cancelled = 0;
-	int rc = store_admin_queue_hot(cli->pg, queue, &hot, &last, &err);
+	int64_t hot = 0, last = 0, cancelled = 0;
+	int rc = names_is_pattern(queue) ? 0 : store_admin_queue_hot(cli->pg, queue, &hot, &last, &err);
 
 	if (rc < 0)
 		return cli_fail(cli, &err);
@@ -264,6 +295,7 @@ struct line {
 	struct settings settings;
 	int given;         /* OPT_... */
 	const char *names; /* of arguments */
+	bool pattern;      /* a pattern may stand for a queue */
 };
 
 /* False: the word ends with *rc. */
@@ -286,7 +318,7 @@ static bool queue_read_line(struct cli *cli, int argc, char **argv, const struct
 	if (!cli_arguments(cli, argc, argv, line->names))
 		return false;
 	for (int i = optind; i < argc; i++)
-		if (!names_is_queue(argv[i])) {
+		if (!names_is_queue(argv[i]) && !(line->pattern && names_is_pattern(argv[i]))) {
 			cli_misuse(cli, "a name has 1 to 88 letters, digits, '_', '.' and '-'",
 				   "queue name '%.64s' is invalid", argv[i]);
 			return false;
@@ -305,12 +337,23 @@ static int queue_ls(struct cli *cli, int argc, char **argv)
 	return cmd_queue_ls(cli, argv[optind]);
 }
 
+static int queue_patterns(struct cli *cli, int argc, char **argv)
+{
+	struct line line = { .names = "" };
+	int rc;
+
+	cli->role = "deferred_viewer";
+	if (!queue_read_line(cli, argc, argv, NULL, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
+		return rc;
+	return cmd_queue_patterns(cli);
+}
+
 static int queue_set(struct cli *cli, int argc, char **argv)
 {
 	struct program_option options[24] = {
 		{ "create", NULL, "add the queue if it does not exist", OPT_CREATE },
 	};
-	struct line line = { .names = "QUEUE" };
+	struct line line = { .names = "QUEUE", .pattern = true };
 	int rc;
 
 	settings_options(SETTINGS_QUEUE, options, 1);
@@ -367,7 +410,7 @@ static int queue_rm(struct cli *cli, int argc, char **argv)
 		{ "force", NULL, "cancel unfinished jobs", OPT_FORCE },
 		{ 0 },
 	};
-	struct line line = { .names = "QUEUE" };
+	struct line line = { .names = "QUEUE", .pattern = true };
 	int rc;
 
 	if (!queue_read_line(cli, argc, argv, options, &line, &rc) || (rc = cli_connect(cli, true)) != 0)
@@ -379,6 +422,7 @@ static int cmd_queue_run(struct cli *cli, int argc, char **argv)
 {
 	static const struct cli_word words[] = {
 		{ "ls", queue_ls },
+		{ "patterns", queue_patterns },
 		{ "set", queue_set },
 		{ "pause", queue_pause },
 		{ "resume", queue_pause },
@@ -393,13 +437,14 @@ static int cmd_queue_run(struct cli *cli, int argc, char **argv)
 const struct cmd cmd_queue = {
 	"queue",
 	"ls [QUEUE]\n"
-	"set QUEUE OPTION...\n"
+	"patterns\n"
+	"set QUEUE|PATTERN OPTION...\n"
 	"pause|resume QUEUE...\n"
 	"pause|resume --all\n"
 	"clear QUEUE [--yes]\n"
-	"rm QUEUE [--force]",
+	"rm QUEUE|PATTERN [--force]",
 	"set, pause and clear queues",
 	cmd_queue_run,
 	"deferred_worker",
-	"ls, set, pause, resume, clear and rm",
+	"ls, patterns, set, pause, resume, clear and rm",
 };

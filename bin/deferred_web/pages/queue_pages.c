@@ -47,16 +47,30 @@ void pages_queues_table(struct web_request *r, const struct pg_result *res)
 
 int pages_queues(struct web_request *r, struct deferred_error *err)
 {
-	struct pg_result *res = NULL;
+	static const struct column columns[] = {
+		{ AT(admin_pattern_ls, pattern), CELL_WORD, "pattern", "Pattern" },
+		{ AT(admin_pattern_ls, settings), CELL_PROSE, "settings", "Settings" },
+		{ AT(admin_pattern_ls, queues), CELL_INT, "queues", "Queues" },
+		{ AT(admin_pattern_ls, json), CELL_WHOLE },
+	};
+	static const struct part part = PART("patterns", "Patterns",
+					     "No patterns. A pattern gives settings to queues by the beginning of their "
+					     "name: deferred queue set 'tenant.*' --rate 10/s",
+					     columns);
+	struct pg_result *res = NULL, *patterns = NULL;
 	int rc = pages_queues_read(r, &res, err);
 
+	if (rc == 0)
+		rc = admin_pattern_ls_exec(r->pg, &patterns, err);
 	if (rc == 0) {
 		page_begin(r, NULL, "Queues");
 		page_live(r, "queues");
 		pages_queues_table(r, res);
 		page_live_end(r);
+		part_result(r, &part, patterns);
 		page_end(r);
 	}
+	pg_result_free(patterns);
 	pg_result_free(res);
 	return rc;
 }

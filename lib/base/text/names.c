@@ -19,3 +19,10 @@ bool names_is_queue(const char *name)
 
 	return len > 0 && len <= NAMES_QUEUE_MAX && name[len] == '\0' && strchr(LETTERS DIGITS, name[0]);
 }
+
+bool names_is_pattern(const char *name)
+{
+	size_t len = strspn(name, LETTERS DIGITS ".-");
+
+	return len < NAMES_QUEUE_MAX && strcmp(name + len, "*") == 0 && strchr(LETTERS DIGITS "*", name[0]);
+}

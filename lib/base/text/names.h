@@ -14,4 +14,7 @@ bool names_is_function(const char *name);
 /* [A-Za-z0-9_][A-Za-z0-9_.-]*, 1 to NAMES_QUEUE_MAX bytes. */
 bool names_is_queue(const char *name);
 
+/* The beginning of a queue name, which may be empty, and '*'. */
+bool names_is_pattern(const char *name);
+
 #endif

@@ -24,6 +24,7 @@ begin
                               for update skip locked));
     if found then
         perform deferred.__repair(500, 10000);
+        perform deferred.__patterns_missed();
         perform deferred.__forget_offers();
         perform deferred.__forget_events(10000);
         perform deferred.__known_again(array(select o.fn from deferred.__offered o));

@@ -18,12 +18,12 @@ begin
                    'deferred.__deferred_grant, see deferred-queue(1)';
     end if;
     select * into q from deferred.__deferred_queue x where x.name = queue;
-    if not found then
+    if not found or q.removed_at is not null then
         perform deferred.__name_check('queue', queue);
-        q.params_max_bytes := 1048576;
-    end if;
-    if q.name is null or q.removed_at is not null then
         perform deferred.__queue_add(queue, roles[1]);
+        -- A pattern may have given it settings.
+        select * into q from deferred.__deferred_queue x where x.name = queue;
+        q.params_max_bytes := coalesce(q.params_max_bytes, 1048576);
     end if;
     if octet_length(params::text) > q.params_max_bytes then
         raise exception using errcode = '54000',

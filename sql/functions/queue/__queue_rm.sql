@@ -3,6 +3,17 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
+    if right($1, 1) = '*' then
+        delete from deferred.__deferred_pattern p where p.pattern = $1;
+        if not found then
+            raise exception using errcode = '42704',
+                message = format('pattern ''%s'' does not exist', left($1, 200)),
+                hint = 'list the patterns: deferred queue patterns';
+        end if;
+        update deferred.__deferred_queue q set pattern = ''
+        where q.pattern = $1 and q.removed_at is null;
+        return;
+    end if;
     if $1 = 'default' then
         raise exception using errcode = '55000', message = 'queue ''default'' cannot be removed',
             hint = 'jobs without a queue go there; to empty it: deferred queue clear default';
@@ -24,5 +35,5 @@ end
 $$;
 comment on function deferred.__queue_rm(text) is
     'part of "deferred queue rm": forgets the settings of a queue and hides it until a job is '
-    'deferred to it';
+    'deferred to it; or removes a pattern';
 grant execute on function deferred.__queue_rm to deferred_worker;

@@ -1,4 +1,5 @@
--- The settings are given in the units of the columns; one that is null goes back to its default.
+-- The settings are given in the units of the columns; one that is null goes back to its default. A
+-- name that ends in '*' is a pattern.
 create or replace function deferred.__queue_set(name text, settings json,
                                                 add boolean default false) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -16,6 +17,10 @@ begin
             message = format('settings must be a JSON object, but a JSON %s was given',
                              coalesce(json_typeof(settings), 'null')),
             hint = 'for example {"max_running": 5}';
+    end if;
+    if right($1, 1) = '*' then
+        perform deferred.__pattern_set($1, settings);
+        return;
     end if;
     perform deferred.__settings_check(format('queue ''%s''', left($1, 200)), settings,
         '{paused,paused_until,params_max_bytes,visibility_timeout_ms,ttl_ms,max_attempts,'

@@ -4,10 +4,11 @@
 -- returns: queue_max_running int8?, queue_running int8, queue_ids text?, queue_rate float8?,
 --   queue_wait_s float8, fn_max_running int8?, fn_running int8, fn_ids text?, fn_rate float8?,
 --   fn_wait_s float8, key_ahead int8, key_first int8, key_state text?, key_running int8,
---   paused_s int8?
+--   paused_s int8?, pattern text?
 -- Rows: one row. NULL: there is no such limit. Column wait_s: seconds to the next token. Columns
 --   key_*: jobs of the same concurrency key: before it, the first of them, running. Column
---   paused_s: since the breaker paused the function.
+--   paused_s: since the breaker paused the function. Column pattern: where the limits of the queue
+--   come from; NULL: they are its own.
 -- Locks: none. Index: primary keys of __deferred_queue, __deferred_function, __deferred_limit and
 --   __deferred_hot; __deferred_hot_concurrency, 1,000 jobs at most.
 with limits as materialized (
@@ -53,8 +54,9 @@ select q.max_running as queue_max_running, q.running as queue_running, q.ids as 
                 when b.id is not null then 'ready' end as key_state,
        (select count(*) from of_key k where k.worker is not null) as key_running,
        (select deferred.__age_s(x.broken_at)
-        from deferred.__deferred_function x where x.name = $2) as paused_s
+        from deferred.__deferred_function x where x.name = $2) as paused_s, p.pattern
 from (select) one
 left join stand q on q.kind = 'queue'
+left join deferred.__deferred_queue p on p.name = $1
 left join stand f on f.kind = 'function'
 left join lateral (select k.* from of_key k where k.id <> $3 order by k.id limit 1) b on true
