@@ -118,6 +118,10 @@ create table deferred.__deferred_pattern (
 grant select on deferred.__deferred_pattern to deferred_viewer, deferred_worker;
 
 alter table deferred.__deferred_queue add column pattern text collate "C";
+alter table deferred.__deferred_queue
+    add column age_ms bigint check (age_ms between 1000 and 31536000000);
+comment on column deferred.__deferred_queue.age_ms is
+    'span after which the priority of a waiting job rises by one, milliseconds; NULL: it stays';
 comment on column deferred.__deferred_queue.pattern is
     'pattern that gives the queue its settings; NULL: they are its own, or the queue has none';
 

@@ -376,6 +376,7 @@ def test_every_setting_is_set_shown_and_taken_back(db):
         "weight": ("3", "weight", 3.0),
         "params-max-bytes": ("2000", "params_max_bytes", 2000),
         "on-dead": ("mourn", "on_dead", "mourn"),
+        "age": ("10min", "age_ms", 600000),
     }
     args = [a for name, (value, _, _) in options.items() for a in ("--" + name, value)]
     assert queue(db, "set", "q", "--create", *args) == ""
@@ -386,7 +387,8 @@ def test_every_setting_is_set_shown_and_taken_back(db):
     line = queue(db, "ls").splitlines()[2]
     assert (
         line.split()
-        == 'q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail 200ms 90min 1.5 2000 {"owner": "me"} mourn'.split()
+        == 'q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail 200ms 90min 1.5 2000 {"owner": "me"}'.split()
+        + ["mourn", "10min"]
     )
     plain = db.sql(
         "select to_jsonb(q) - array['name', 'created_at'] from deferred.__deferred_queue q where name = 'default'"
@@ -452,6 +454,8 @@ NONSENSE = [
     ("weight", "nan", "nan"),
     ("weight", "1001", "1001"),
     ("metadata", "{", "{"),
+    ("age", "900ms", "900ms"),
+    ("age", "10", "'10'"),
     ("params-max-bytes", "0", "'0'"),
     ("params-max-bytes", "-1", "-1"),
 ]

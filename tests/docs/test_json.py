@@ -19,7 +19,7 @@ from documents import read, section
 from made_log import history, starts, write_log
 
 # What is in these members is the user's.
-FREE = {"params", "opts", "metadata", "plan", "examples", "states"}
+FREE = {"params", "opts", "metadata", "plan", "examples", "states", "settings"}
 # Commands that print no JSON of their own: what they print is SQL, spans, or text that has a form of its own.
 OTHER = {"metrics", "spans"}
 # Members that need a log of more rows than a test writes.

@@ -23,6 +23,7 @@ SETTINGS = {
     "max_length": 100,
     "on_full": "drop",
     "weight": 0.5,
+    "age_ms": 5000,
 }
 
 
@@ -33,8 +34,9 @@ def set_queue(db, name, add=False, **settings):
 def settings(db, name):
     """The pattern of a queue, and its settings that are not defaults."""
     ((pattern, found),) = db.sql(
-        "select q.pattern, (select jsonb_object_agg(k, to_jsonb(q)->k) from jsonb_object_keys(deferred.__queue_plain()) k"
-        " where to_jsonb(q)->k <> deferred.__queue_plain()->k) from deferred.__deferred_queue q where name = %s",
+        "select q.pattern, (select jsonb_object_agg(k, to_jsonb(q)->k)"
+        " from jsonb_each(deferred.__queue_plain()) p(k, v) where to_jsonb(q)->k <> v)"
+        " from deferred.__deferred_queue q where name = %s",
         name,
     )
     return pattern, found or {}
@@ -50,8 +52,8 @@ def test_the_settings_of_a_pattern_are_those_of_a_queue_with_their_defaults(db):
     row = db.one("select to_jsonb(q) from deferred.__deferred_queue q where name = 'default'")
     assert {k: row[k] for k in plain} == plain
     watched = db.sql(
-        "select attname::text from pg_trigger t cross join unnest(tgattr::int2[]) n join pg_attribute on attrelid = tgrelid"
-        " and attnum = n where tgname = '__deferred_follow'"
+        "select attname::text from pg_trigger t cross join unnest(tgattr::int2[]) n"
+        " join pg_attribute on attrelid = tgrelid and attnum = n where tgname = '__deferred_follow'"
     )
     assert {name for name, in watched} == set(plain) | {"removed_at", "pattern"}
 
@@ -61,8 +63,6 @@ ADDED = {
     "a message": "select deferred.defer(null, '{}', queue => 'tenant.a')",
     "defer_many": "select deferred.defer_many('[{\"fn\": \"f\", \"queue\": \"tenant.a\"}]')",
     "an administrator": "select deferred.__queue_set('tenant.a', '{}', true)",
-    "a rule": "select deferred.__rule_add('r', 'select 1 as k', 'f', '{}', 'k', 'tenant.a', 0, '{}', 1000, ''),"
-    " deferred.rule_run('r')",
     "a retry": "select deferred.__queue_there('tenant.a')",
     "COPY": None,
 }
@@ -72,8 +72,8 @@ ADDED = {
 def test_a_queue_takes_the_settings_of_the_pattern_however_it_is_added(db, way):
     set_queue(db, "tenant.*", **SETTINGS)
     if way == "COPY":
-        query = re.sub(r"(?m)^--.*\n", "", pg.source("job_enqueue_queues")).replace("$1", "%s")
-        assert db.sql(query, ["tenant.a", "default"]) == [(5000, True), (1048576, False)]
+        query = re.sub(r"(?m)^--.*\n", "", pg.source("job_enqueue_queues")).replace("$1", "%(queues)s")
+        assert db.sql(query, {"queues": ["tenant.a", "default"]}) == [(5000, True), (1048576, False)]
     else:
         db.sql(ADDED[way])
     assert settings(db, "tenant.a") == ("tenant.*", SETTINGS)

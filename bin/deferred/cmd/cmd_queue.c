@@ -40,7 +40,7 @@ static void cells_limits(struct table *t, const struct admin_queue_ls_row *r)
 
 /* Settings that few queues have: a column each where one has. */
 static const char *const rare[] = { ">MIN BACK-OFF", ">MAX BACK-OFF", ">EXPONENT", ">MAX DEQUEUE",
-				    ">MAX PARAMS",   "METADATA",      "ON DEAD",   "PATTERN" };
+				    ">MAX PARAMS",   "METADATA",      "ON DEAD",   ">AGE",          "PATTERN" };
 #define RARE (sizeof(rare) / sizeof(rare[0]))
 
 static const char *queue_number_text(char text[SETTINGS_RATE_SIZE], int64_t n)
@@ -70,6 +70,8 @@ static const char *rare_text(char text[SETTINGS_RATE_SIZE], const struct admin_q
 		return r->metadata;
 	case 6:
 		return r->on_dead;
+	case 7:
+		return r->has_age_ms ? settings_span(text, r->age_ms) : NULL;
 	default:
 		return r->pattern;
 	}

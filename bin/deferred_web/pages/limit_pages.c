@@ -157,6 +157,7 @@ void pages_queue_settings(struct web_request *r, const struct pg_result *res)
 		{ FACT(max_dequeue), "Max deliveries of a message", "" },
 		{ FACT(params_max_bytes), "Max params size", " bytes" },
 		{ FACT(on_dead), "Function for dead jobs", "" },
+		{ FACT(age_ms), "Priority raised after each", " ms" },
 		{ FACT(pattern), "From pattern", "" },
 	};
 	struct admin_queue_ls_row q = admin_queue_ls_row(res, 0);

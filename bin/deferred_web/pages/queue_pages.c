@@ -54,8 +54,8 @@ int pages_queues(struct web_request *r, struct deferred_error *err)
 		{ AT(admin_pattern_ls, json), CELL_WHOLE },
 	};
 	static const struct part part = PART("patterns", "Patterns",
-					     "No patterns. A pattern gives settings to queues by the beginning of their "
-					     "name: deferred queue set 'tenant.*' --rate 10/s",
+					     "No patterns. A pattern gives settings to queues by their names: "
+					     "deferred queue set 'tenant.*' --rate 10/s",
 					     columns);
 	struct pg_result *res = NULL, *patterns = NULL;
 	int rc = pages_queues_read(r, &res, err);

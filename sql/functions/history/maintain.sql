@@ -8,6 +8,7 @@ declare
 begin
     perform deferred.__forget_keys(1000);
     perform deferred.__keys_sweep(100);
+    perform deferred.__age_jobs(1000);
     -- After a restore into another cluster jobs do not wait for five minutes.
     update deferred.__deferred_upkeep u
     set repaired_xid = case when deferred.__adopt(100000) then pg_current_xact_id()

@@ -31,6 +31,10 @@ begin
                              $1, left(v_new.on_full, 200)),
             hint = 'use error or drop';
     end if;
+    update deferred.__deferred_pattern p  -- with the types of the columns
+    set settings = (select coalesce(jsonb_object_agg(k, to_jsonb(v_new)->k), '{}')
+                    from jsonb_object_keys(v_settings) k)
+    where p.pattern = $1;
     perform deferred.__wake(f.name) from deferred.__pattern_take($1) f(name);
     perform set_config('lock_timeout', v_was, true);
 exception when lock_not_available then

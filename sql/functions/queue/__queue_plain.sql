@@ -1,12 +1,12 @@
 -- The settings that a pattern can give, as a queue without settings has them. Settings that
 -- applications change or that belong to one queue are not among them.
 create or replace function deferred.__queue_plain() returns jsonb
-language sql immutable
+language sql immutable set search_path = pg_catalog, pg_temp
 as $$
-    select '{"params_max_bytes": 1048576, "visibility_timeout_ms": null, "ttl_ms": null,
-             "max_attempts": null, "backoff_floor_ms": null, "backoff_ceiling_ms": null,
-             "backoff_exponent": null, "max_running": null, "rate": null, "burst": null,
-             "max_length": null, "on_full": "error", "weight": 1}'::jsonb
+    select jsonb_object_agg(k, null)
+           || '{"params_max_bytes": 1048576, "on_full": "error", "weight": 1}'
+    from unnest('{visibility_timeout_ms,ttl_ms,max_attempts,backoff_floor_ms,backoff_ceiling_ms,
+                  backoff_exponent,max_running,rate,burst,max_length,age_ms}'::text[]) k
 $$;
 comment on function deferred.__queue_plain() is
     'settings of a queue that a pattern can give, with their defaults';

@@ -24,7 +24,8 @@ begin
                  ('ttl_ms', true, 1, 3155760000000), ('backoff_floor_ms', true, 1, 3155760000000),
                  ('backoff_ceiling_ms', true, 1, 3155760000000),
                  ('backoff_exponent', false, 1, 100),
-                 ('max_dequeue', true, 1, 1000)) r(name, whole, low, high) using (name)
+                 ('max_dequeue', true, 1, 1000),
+                 ('age_ms', true, 1000, 31536000000)) r(name, whole, low, high) using (name)
     cross join lateral (
         select s.value ~ case when r.whole then v_whole else v_number end as is_number) n
     where case when n.is_number then s.value::numeric not between r.low and r.high

@@ -12,7 +12,8 @@ with added as (
     on conflict do nothing
     returning name, params_max_bytes, simple)
 select coalesce(q.params_max_bytes, a.params_max_bytes, 1048576) as params_max_bytes,
-       q.removed_at is not null or coalesce(q.max_running, q.rate, q.ttl_ms, q.max_length) is not null
+       q.removed_at is not null or coalesce(q.max_running, q.rate, q.ttl_ms,
+                                            q.max_length) is not null
            or not coalesce(a.simple, true) as special
 from unnest($1::text[]) with ordinality as u(name, n)
 left join deferred.__deferred_queue q on q.name = u.name collate "C"

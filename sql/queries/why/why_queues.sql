@@ -3,8 +3,8 @@
 -- params: none
 -- returns: queue text?, fn text?, max_running int8?, rate float8, used_up bool, paused_s int8?,
 --   pattern text?
--- Rows: queue or function is NULL. paused_s: since the breaker paused the function. pattern: where
---   the limits of the queue come from; NULL: they are its own
+-- Rows: queue or function is NULL. paused_s: since the breaker paused the function.
+--   pattern: where limits of the queue come from, or NULL.
 -- Locks: none. Index: primary keys of __deferred_limit and __deferred_hot; all of __deferred_queue
 --   and __deferred_function
 with limits as materialized (
