@@ -209,7 +209,7 @@ def test_a_job_without_a_limit_takes_the_limit_from_its_batch(db):
     wait_for(lambda: time.monotonic() > since + 1.5, 20, "the limit of four of them is over")
     go(many)
     assert run.wait(30) == 0, run.output()
-    assert [end[0] for end in ends(many, jobs)] == ["ok"] * 5
+    assert [outcomes(many, job) for job in jobs] == [["ok"]] * 5
     ledger(many)
 
 
@@ -232,6 +232,7 @@ def test_jobs_that_must_not_share_a_process_run_alone(db, config, fn, opts):
     ran(many)
     assert sorted(calls(many)) == [[job] for job in jobs]
     assert ends(many, jobs) == [("ok", None, str(job)) for job in jobs]
+    assert {tuple(outcomes(many, job)) for job in jobs} == {("ok",)}
     ledger(many)
 
 

@@ -147,6 +147,7 @@ for head in together: done(body=json.dumps(stop) if head["job"] == stop.get("job
     wait_for(lambda: db.hot() == 0, 30)
     run.signal(15)
     assert run.wait(30) == 0, run.output()
+    assert calls(db) == [jobs]
     assert [ended(db, job)[0][0] for job in jobs] == ["ok", "ok", "cancelled", "ok", "ok"]
     ledger(db)
 
