@@ -7,6 +7,9 @@ language plpgsql
 as $$
 declare
     v_snap constant pg_snapshot := pg_current_snapshot();
+    v_limits constant deferred.__deferred_limit[] := w.limits;
+    v_names  constant text[] := array(select m.kind || ' ' || m.queue || ' ' || m.name
+                                      from unnest(w.limits) m);
     v_said text;
 begin
     if w.expired is not null then
@@ -37,11 +40,13 @@ begin
         group by u.kind, u.queue, u.name),
     stand as (
         update deferred.__deferred_limit l
-        set running = m.running || a.ids, tokens = m.tokens - cardinality(a.ids),
-            tokens_at = w.now, used_at = w.now
-        from unnest(w.limits) m
-        join new a on a.kind = m.kind and a.queue = m.queue and a.name = m.name
-        where l.kind = m.kind and l.queue = m.queue and l.name = m.name)
+        set running = (v_limits[a.at]).running || a.ids,
+            tokens = (v_limits[a.at]).tokens - cardinality(a.ids), tokens_at = w.now,
+            used_at = w.now
+        -- By position: a join would compare each limit with each that the jobs have.
+        from (select n.*, array_position(v_names, n.kind || ' ' || n.queue || ' ' || n.name) as at
+              from new n offset 0) a
+        where a.at is not null and l.kind = a.kind and l.queue = a.queue and l.name = a.name)
     select array_agg(t.tid order by t.n) into w.tids from taken t;
     return w;
 end
