@@ -7,6 +7,7 @@ import threading
 import psycopg2
 import pytest
 
+from harness import wait_for
 from test_claim import ids, many, worker  # noqa: F401
 
 AGE_S = 600
@@ -102,6 +103,37 @@ def test_a_claim_under_way_keeps_its_lane_from_ageing(db, worker):
         else:
             w.commit()
     assert raised(db) == 2
+
+
+def test_a_job_claimed_since_it_was_read_keeps_its_lease(db, worker):
+    """While the job of the middle lane is moved, a worker claims the job of the lowest lane."""
+    age(db)
+    w = worker()
+    high, middle, low = [db.defer("f", priority=p) for p in (2, 1, 0)]
+    wait(db, 1, middle, low)
+    db.sql("create function gate() returns trigger language plpgsql as 'begin lock table gate; return new; end'")
+    db.sql(
+        "create table gate (); create trigger gate before update of priority on deferred.__deferred_hot"
+        " for each row execute function gate()"
+    )
+    gate = db.connect()
+    gate.cursor().execute("lock table gate")
+    ageing = threading.Thread(target=raised, args=(db,))
+    other = db.connect()
+    other.autocommit = True
+    ageing.start()
+
+    def waits():
+        with other.cursor() as cursor:
+            cursor.execute("select from pg_locks where relation = 'gate'::regclass and not granted")
+            return cursor.rowcount == 1
+
+    wait_for(waits)
+    assert ids(w.take(lanes=[("default", 0)])) == [low]
+    gate.close()
+    ageing.join()
+    other.close()
+    assert w.held() == [low] and priorities(db) == [2, 2, 0] and high
 
 
 def test_jobs_under_a_limit_are_raised_too(db):
