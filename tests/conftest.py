@@ -39,6 +39,7 @@ collect_ignore = (
             "quota",
             "roles",
             "schema",
+            "step_rows",
             "tags",
             "tick",
             "track_move",

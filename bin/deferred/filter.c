@@ -181,6 +181,8 @@ int filter_run(struct cli *cli, int argc, char **argv, const struct program_opti
 	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
 		if (c == 'n')
 			dry = true;
+		else if (c == 's')
+			filter.jobs.from_start = true;
 		else if (c < FILTER_STATE)
 			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 		else if (!filter_option(cli, &filter, c, optarg, states))
@@ -193,5 +195,5 @@ int filter_run(struct cli *cli, int argc, char **argv, const struct program_opti
 		return filter_run_bulk(cli, &filter, done, verb, dry);
 	if (dry)
 		return cli_misuse(cli, "give a filter, such as --fn send_mail", "option '--dry-run' needs a filter");
-	return cli_each_id(cli, argc, argv, done, one);
+	return cli_each_id(cli, argc, argv, done, filter.jobs.from_start ? store_admin_retry_from_start : one);
 }

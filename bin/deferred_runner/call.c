@@ -49,6 +49,7 @@ struct current {
 	bool has_outcome; /* of its own */
 	int outcome;
 	struct params_object *parents; /* once the function has asked for one */
+	struct steps steps;
 };
 
 static struct current *current_of(const struct deferred_call *call)
@@ -214,6 +215,26 @@ static void host_outcome(const struct deferred_call *call, int result)
 	c->outcome = result < 0 ? DEFERRED_FAILED : result;
 }
 
+static int host_step(const struct deferred_call *call, const char *name, const char *value)
+{
+	return steps_save(&current_of(call)->steps, current_of(call)->slot, name, value);
+}
+
+static const char *host_step_get(const struct deferred_call *call, const char *name)
+{
+	return steps_get(&current_of(call)->steps, name);
+}
+
+int call_send_step(const struct deferred_call *call, const char *name, const char *value)
+{
+	return steps_send(&current_of(call)->steps, name, value);
+}
+
+bool call_step_answered(const struct deferred_call *call, int *result)
+{
+	return steps_answered(&current_of(call)->steps, current_of(call)->slot, result);
+}
+
 static const struct deferred_host host = {
 	.size = sizeof(host),
 	.result = host_result,
@@ -229,6 +250,8 @@ static const struct deferred_host host = {
 	.progress = host_progress,
 	.parent = host_parent,
 	.outcome = host_outcome,
+	.step = host_step,
+	.step_get = host_step_get,
 };
 
 /* ---- one call --------------------------------------------------------------------------------- */
@@ -321,7 +344,7 @@ static bool may_pass(const struct relay *relay, const struct frame_head *head)
 {
 	return head->slot == relay->current->slot_no &&
 	       (head->type == FRAME_RESULT || head->type == FRAME_ERROR || head->type == FRAME_LOG ||
-		head->type == FRAME_FOLLOW || head->type == FRAME_REMOVE_AFTER);
+		head->type == FRAME_FOLLOW || head->type == FRAME_REMOVE_AFTER || head->type == FRAME_STEP);
 }
 
 /* Pass on what has arrived. Returns false when nothing more can come. */
@@ -358,6 +381,7 @@ static void relay_page(struct relay *relay, bool rung)
 	if (rung && read(FRAME_STOP_FD, &one, sizeof(one)) == sizeof(one)) {
 		atomic_store(&relay->page->stop, atomic_load(&state.board->stop));
 		atomic_store(&relay->page->slot.cancelled, atomic_load(&c->slot->cancelled));
+		atomic_store(&relay->page->slot.step, atomic_load(&c->slot->step));
 		if (write(relay->bell, &one, sizeof(one)) < 0)
 			return; /* it has rung already */
 	}
@@ -587,12 +611,15 @@ static bool begin_call(struct current *c, unsigned int slot_no, const char *payl
 	call->params_len = c->fixed.params_len;
 	call->parents = frame_text(payload, len, &at);
 	call->parents_len = c->fixed.parents_len;
+	call->steps = frame_text(payload, len, &at);
+	call->steps_len = c->fixed.steps_len;
 	call->host = &host;
 	call->host_data = c;
 	call->receipt = c->fixed.token;
 	call->tick = c->fixed.tick_us;
 	call->previous_tick = c->fixed.previous_tick_us;
 	call->traceparent = c->fixed.traceparent;
+	steps_begin(&c->steps, call, c->slot_no);
 	return true;
 }
 

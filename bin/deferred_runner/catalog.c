@@ -120,7 +120,9 @@ static void name_command(const struct command *c, char text[static 96])
 static void send_command(const struct command *c)
 {
 	const struct command *next = c + 1 < state.commands + state.commands_len ? c + 1 : NULL;
-	struct frame_function fixed = { c->timeout_ms, c->max_attempts, c->program ? FRAME_OF_PROGRAM : 0,
+	struct frame_function fixed = { c->timeout_ms, c->max_attempts,
+					(c->program ? FRAME_OF_PROGRAM : 0) |
+						(c->progress_resets ? FRAME_PROGRESS_RESETS : 0),
 					call_batch(NULL, c), c->batch_wait_ms };
 	struct deferred_error err = { 0 };
 	char text[512], what[96], other[96], program[160] = "command";

@@ -4,6 +4,7 @@
 
 #include "base/job.h"
 #include "base/span.h"
+#include "base/step.h"
 #include "port/trusted.h"
 
 #include <ctype.h>
@@ -27,7 +28,8 @@
 #define SNOOZE_MAX_MS (365.0 * 86400 * 1000)
 #define BATCH_LINE_MAX (2 * JOB_TEXT_MAX) /* bytes of the output that are kept for each job of a batch */
 #define PROGRESS_FD 3 /* where a command may say how far it is; the environment tells it the number */
-#define PARENTS_FD 4  /* where it reads how the jobs ended that its own waited for, if it did; the same */
+/* Behind it: where it reads how the jobs ended that its own waited for, and what earlier attempts have saved. */
+#define TEXTS_FD 4
 
 /* The first bytes of a command's standard output, and the last bytes of its standard error. */
 struct output {
@@ -76,7 +78,7 @@ static bool read_output(struct output *out)
 static const char *const job_variables[] = {
 	"DEFERRED_BATCH",     "DEFERRED_JOB_ID", "DEFERRED_JOB_ATTEMPT",   "DEFERRED_JOB_RECEIPT",
 	"DEFERRED_JOB_LABEL", "DEFERRED_TICK",   "DEFERRED_PREVIOUS_TICK", "DEFERRED_PARENTS_FD",
-	"TRACEPARENT",        "TRACESTATE",
+	"DEFERRED_STEPS_FD",  "TRACEPARENT",     "TRACESTATE",
 };
 
 /* Put the parts of the label of a hook, "CAUSE NAME: SENTENCE", into its environment. */
@@ -139,20 +141,22 @@ static void put_json_line(FILE *f, const char *json)
 		putc(*json == '\n' || *json == '\r' ? ' ' : *json, f);
 }
 
-/* Returns the first descriptor that the command is not to have. */
-static unsigned int put_parents(const struct deferred_call *call)
+/* Have the command read a text from this descriptor, if there is one. Returns the next descriptor. */
+static int put_text_file(const char *variable, int to, const char *text, size_t len)
 {
 	char number[32];
 	int fd;
 
-	if (call->parents_len == 0)
-		return PARENTS_FD;
-	fd = text_file("parents", call->parents, call->parents_len);
-	if (fd < 0 || dup2(fd, PARENTS_FD) < 0)
+	if (len == 0)
+		return to;
+	fd = text_file(variable, text, len);
+	if (fd >= 0)
+		fd = fcntl(fd, F_DUPFD, 10); /* as for progress */
+	if (fd < 0 || dup2(fd, to) < 0)
 		_exit(EX_OSERR);
-	snprintf(number, sizeof(number), "%d", PARENTS_FD);
-	setenv("DEFERRED_PARENTS_FD", number, 1);
-	return PARENTS_FD + 1;
+	snprintf(number, sizeof(number), "%d", to);
+	setenv(variable, number, 1);
+	return to + 1;
 }
 
 /* The lines that a command reads for its batch. Each is the head of a call in deferred_program(7), with its params and
@@ -176,6 +180,10 @@ static int batch_file(const struct given *given)
 		if (call->parents_len > 0) {
 			fputs(",\"parents\":", f);
 			put_json_line(f, call->parents);
+		}
+		if (call->steps_len > 0) {
+			fputs(",\"steps\":", f);
+			put_json_line(f, call->steps);
 		}
 		fputs("}\n", f);
 	}
@@ -209,9 +217,9 @@ static void exec_command(const struct command *command, const struct given *give
 			 int err, int progress)
 {
 	const struct deferred_call *call = given->calls[0];
-	unsigned int end = PARENTS_FD;
 	char number[32];
 	sigset_t none;
+	int end;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -237,12 +245,48 @@ static void exec_command(const struct command *command, const struct given *give
 	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0 ||
 	    dup2(progress, PROGRESS_FD) < 0)
 		_exit(EX_OSERR);
-	if (!given->batch)
-		end = put_parents(call);
-	syscall(SYS_close_range, end, ~0u, 0u);
+	end = TEXTS_FD;
+	if (!given->batch) {
+		end = put_text_file("DEFERRED_PARENTS_FD", end, call->parents, call->parents_len);
+		end = put_text_file("DEFERRED_STEPS_FD", end, call->steps, call->steps_len);
+	}
+	syscall(SYS_close_range, (unsigned int)end, ~0u, 0u);
 	execv(command->argv[0], command->argv);
 	dprintf(STDERR_FILENO, "cannot execute '%s': %s", command->argv[0], strerror(errno));
 	_exit(127);
+}
+
+/* Lines of progress, the last of which may be incomplete. Text longer than a line is cut. */
+struct progress {
+	int fd;
+	size_t len;
+	char refused[256];                  /* a step that was not saved; "": none */
+	char line[STEP_VALUE_MAX + 256]; /* "step", a name, a value and a NUL */
+};
+
+/* A line "step NAME VALUE" is a step, if NAME is a name and VALUE is JSON, or larger than a value may be. Returns false
+ * for another line, such as "step two of three": that is progress. */
+static bool save_line(const struct deferred_call *call, char *line, struct progress *p)
+{
+	static const char *const why[] = { "", "it is not valid", "the steps of the job are too many or too large",
+					   "the lease has ended", "the database refused it" };
+	char *name = line + 5, *value;
+	int result;
+
+	if (strncmp(line, "step ", 5) != 0)
+		return false;
+	value = strchr(name, ' ');
+	if (!value)
+		return false;
+	*value++ = '\0';
+	result = call->host->step(call, name, value);
+	if (result == DEFERRED_STEP_INVALID && strlen(value) <= STEP_VALUE_MAX) {
+		value[-1] = ' ';
+		return false;
+	}
+	if (result != DEFERRED_STEP_SAVED)
+		snprintf(p->refused, sizeof(p->refused), "step '%.127s' was not saved: %s", name, why[-result]);
+	return true;
 }
 
 /* The job of this id; NULL: it is none of them. */
@@ -256,11 +300,11 @@ static const struct deferred_call *given_find(const struct given *given, int64_t
 
 /* A line of progress: DONE[/TOTAL][ TEXT], or text alone. In a batch, the id of a job and a blank are in front of it.
  */
-static void report_line(const struct given *given, char *line)
+static void report_line(const struct given *given, struct progress *p)
 {
 	const struct deferred_call *call = given->calls[0];
 	int64_t done = -1, total = -1;
-	char *text = line, *end;
+	char *line = p->line, *text = line, *end;
 
 	if (given->batch) {
 		call = given_find(given, strtoll(line, &line, 10));
@@ -268,6 +312,8 @@ static void report_line(const struct given *given, char *line)
 			return;
 		text = ++line;
 	}
+	if (save_line(call, line, p))
+		return;
 	if (isdigit((unsigned char)line[0])) {
 		done = strtoll(line, &end, 10);
 		if (*end == '/' && isdigit((unsigned char)end[1]))
@@ -282,13 +328,6 @@ static void report_line(const struct given *given, char *line)
 	call->host->progress(call, done, total, text, strlen(text));
 }
 
-/* Lines of progress, the last of which may be incomplete. Text longer than a line is cut. */
-struct progress {
-	int fd;
-	size_t len;
-	char line[256];
-};
-
 static bool read_progress(const struct given *given, struct progress *p)
 {
 	char buf[4096];
@@ -299,7 +338,7 @@ static bool read_progress(const struct given *given, struct progress *p)
 	for (ssize_t i = 0; i < n; i++) {
 		if (buf[i] == '\n') {
 			p->line[p->len] = '\0';
-			report_line(given, p->line);
+			report_line(given, p);
 			p->len = 0;
 		} else if (p->len < sizeof(p->line) - 1) {
 			p->line[p->len++] = buf[i];
@@ -490,7 +529,7 @@ int command_run(const struct command *command, const struct deferred_call *const
 	int out_pipe[2] = { -1, -1 }, err_pipe[2] = { -1, -1 }, progress_pipe[2] = { -1, -1 };
 	int in = given.batch ? batch_file(&given) : text_file("params", calls[0]->params, calls[0]->params_len),
 	    exited = -1, status = 0, rc;
-	struct progress progress = { 0 };
+	static struct progress progress;
 	int bell = FRAME_STOP_FD;
 	struct deferred_error refusal = { 0 };
 	struct rusage used;
@@ -522,6 +561,8 @@ int command_run(const struct command *command, const struct deferred_call *const
 	out.fd = out_pipe[0];
 	err.fd = err_pipe[0];
 	progress.fd = progress_pipe[0];
+	progress.len = 0;
+	progress.refused[0] = '\0';
 
 	/* Read until the command is gone. Later output of its children is not waited for. */
 	for (;;) {
@@ -537,8 +578,11 @@ int command_run(const struct command *command, const struct deferred_call *const
 			out.fd = -1;
 		if (fds[1].revents && !read_output(&err))
 			err.fd = -1;
-		if (fds[3].revents && !read_progress(&given, &progress))
+		if (fds[3].revents && (!read_progress(&given, &progress) || progress.refused[0])) {
 			progress.fd = -1;
+			if (progress.refused[0])
+				syscall(SYS_pidfd_send_signal, exited, SIGTERM, NULL, 0);
+		}
 		if (fds[4].revents && !hear_bell(&given, exited))
 			bell = -1;
 		if ((fds[2].revents && !fds[0].revents && !fds[1].revents && !fds[3].revents) ||
@@ -549,6 +593,11 @@ int command_run(const struct command *command, const struct deferred_call *const
 		;
 	take_usage(slot, &used);
 	rc = outcome(&given, slot, status, &out, &err);
+	if (progress.refused[0]) {
+		calls[0]->host->error(calls[0], progress.refused, strlen(progress.refused));
+		slot->signal = 0;
+		rc = DEFERRED_FAILED;
+	}
 done:
 	for (size_t i = 0; i < 2; i++) {
 		if (out_pipe[i] >= 0)

@@ -51,6 +51,7 @@ static void take_command(const char *payload, size_t len)
 	c->new_privileges = fixed.flags & FRAME_NEW_PRIVILEGES;
 	c->batch = fixed.batch;
 	c->batch_wait_ms = fixed.batch_wait_ms;
+	c->progress_resets = fixed.flags & FRAME_PROGRESS_RESETS;
 	if (fixed.flags & FRAME_OF_PROGRAM) {
 		c->program = program_find(frame_text(payload, len, &at));
 		return;

@@ -160,6 +160,7 @@ static const struct member {
 	{ "max_attempts", offsetof(struct message, max_attempts), false },
 	{ "batch", offsetof(struct message, batch), false },
 	{ "batch_wait_ms", offsetof(struct message, batch_wait_ms), false },
+	{ "progress_resets", offsetof(struct message, progress_resets), false },
 	{ "protocol", offsetof(struct message, protocol), false },
 	{ "level", offsetof(struct message, level), false },
 	{ "last", offsetof(struct message, last), false },
@@ -168,7 +169,7 @@ static const struct member {
 	{ "after_ms", offsetof(struct message, after_ms), false },
 };
 
-static const char *const types[MESSAGE_TYPES] = { "function", "ready", "progress", "log", "defer", "done" };
+static const char *const types[MESSAGE_TYPES] = { "function", "ready", "progress", "log", "defer", "step", "done" };
 
 static bool set_type(struct message *m, const char *text)
 {

@@ -21,6 +21,7 @@ enum message_type {
 	MESSAGE_PROGRESS,
 	MESSAGE_LOG,
 	MESSAGE_DEFER,
+	MESSAGE_STEP,
 	MESSAGE_DONE,
 	MESSAGE_TYPES
 };
@@ -33,6 +34,7 @@ struct message {
 	int64_t job;                                                            /* -1: not there */
 	int64_t bytes, params, timeout_ms, max_attempts, protocol, level, last; /* 0: not there */
 	int64_t batch, batch_wait_ms;                                           /* the same */
+	int64_t progress_resets;                                                /* the same */
 	int64_t done, total, after_ms;                                          /* -1: not there */
 };
 

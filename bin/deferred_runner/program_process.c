@@ -425,6 +425,7 @@ static const char *add_announced(struct process *p, const struct message *m)
 										    : p->program->limits.max_attempts,
 		.batch = (int32_t)m->batch,
 		.batch_wait_ms = (int32_t)m->batch_wait_ms,
+		.progress_resets = m->progress_resets == 1,
 	};
 	if (!bigger[p->functions_len++].name)
 		_exit(EX_OSERR);
@@ -442,7 +443,8 @@ static bool functions_differ(const struct process *p)
 			 p->functions[i].timeout_ms != before[i].timeout_ms ||
 			 p->functions[i].max_attempts != before[i].max_attempts ||
 			 p->functions[i].batch != before[i].batch ||
-			 p->functions[i].batch_wait_ms != before[i].batch_wait_ms;
+			 p->functions[i].batch_wait_ms != before[i].batch_wait_ms ||
+			 p->functions[i].progress_resets != before[i].progress_resets;
 	return differ;
 }
 

@@ -30,6 +30,7 @@ struct announced {
 	int64_t timeout_ms;
 	int32_t max_attempts;
 	int32_t batch, batch_wait_ms; /* the most jobs of a list; 0: it takes one job */
+	bool progress_resets;
 };
 
 struct program {
@@ -62,6 +63,7 @@ struct process {
 	struct outgoing { /* for each job of the largest batch so far */
 		struct message_head call;
 		char stop[2][96];
+		char stepped[96];
 	} * outgoing;
 	size_t outgoing_len;
 	char *in; /* read and not yet taken */

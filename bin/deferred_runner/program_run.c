@@ -36,6 +36,8 @@ static struct run {
 	int result;
 	bool timed_out, stop_sent, term_sent;
 	uint64_t cpu_us; /* of the process, before the job */
+	bool stepping;  /* a step was not answered yet, */
+	size_t step_of; /* of this job */
 } run;
 
 /* ---- settings ----------------------------------------------------------------------------------- */
@@ -175,6 +177,7 @@ void programs_start(void)
 			c->program = p;
 			c->batch = f->batch;
 			c->batch_wait_ms = f->batch_wait_ms;
+			c->progress_resets = f->progress_resets;
 		}
 	}
 	flush_frames(); /* a fork of this process must not send them again */
@@ -343,6 +346,36 @@ static const char *take_defer(const struct message *m, const char *body, size_t 
 	return NULL;
 }
 
+static void send_stepped(struct process *p, size_t which, int result)
+{
+	static const char *const outcomes[] = { "saved", "invalid", "full", "gone", "refused" };
+	char *text = p->outgoing[which].stepped;
+	int n = snprintf(text, sizeof(p->outgoing[which].stepped),
+			 "{\"type\":\"stepped\",\"job\":\"%lld\",\"outcome\":\"%s\"}\n",
+			 (long long)run.calls[which]->id, outcomes[-result]);
+
+	process_send(p, text, (size_t)n);
+}
+
+/* It waits for the answer, so another step before that is a fault. */
+static const char *take_step(struct process *p, const struct message *m, const char *body, size_t which)
+{
+	char *value;
+	int result;
+
+	if (run.stepping)
+		return "it sent a step before the answer to the last one";
+	value = program_memory(strndup(body, (size_t)m->bytes));
+	result = strlen(value) == (size_t)m->bytes ? call_send_step(run.calls[which], m->name, value)
+						   : DEFERRED_STEP_INVALID;
+	free(value);
+	run.stepping = result == 0;
+	run.step_of = which;
+	if (!run.stepping)
+		send_stepped(p, which, result);
+	return NULL;
+}
+
 static const char *take_of_job(struct process *p, const struct message *m, const char *body)
 {
 	const struct deferred_call *call;
@@ -367,6 +400,8 @@ static const char *take_of_job(struct process *p, const struct message *m, const
 		return NULL;
 	case MESSAGE_DEFER:
 		return take_defer(m, body, which);
+	case MESSAGE_STEP:
+		return take_step(p, m, body, which);
 	default:
 		return take_done(p, m, body, which);
 	}
@@ -389,11 +424,13 @@ static void send_call(struct process *p, size_t which, uint64_t limit_ns)
 		message_put_number(h, "more", (int64_t)(run.n - which - 1));
 	message_put_number(h, "params", (int64_t)call->params_len);
 	message_put_number(h, "parents", (int64_t)call->parents_len);
-	message_put_number(h, "bytes", (int64_t)(call->params_len + call->parents_len));
+	message_put_number(h, "steps", (int64_t)call->steps_len);
+	message_put_number(h, "bytes", (int64_t)(call->params_len + call->parents_len + call->steps_len));
 	message_end(h);
 	process_send(p, h->data, h->len);
 	process_send(p, call->params, call->params_len);
 	process_send(p, call->parents, call->parents_len);
+	process_send(p, call->steps, call->steps_len);
 }
 
 static void send_stop(struct process *p, size_t which, bool cancelled)
@@ -501,6 +538,12 @@ static void begin_job(struct process *p, uint64_t limit_ns)
 static void watch_job(struct process *p, struct pollfd fds[static RUN_FDS], uint64_t *limit_ns)
 {
 	bool stops = worker_stops() && !run.stop_sent;
+	int result;
+
+	if (run.stepping && call_step_answered(run.calls[run.step_of], &result)) {
+		run.stepping = false;
+		send_stepped(p, run.step_of, result);
+	}
 
 	for (size_t i = 0; i < run.n; i++) {
 		bool cancelled = run.calls[i]->host->cancelled(run.calls[i]) && !run.job[i].cancel_sent;

@@ -10,6 +10,7 @@
  *     catalog.c  the plugins and the functions in them
  *     call.c     one call: what the function is offered, in this process or a fork of it
  *     command.c  functions that are commands of the config file
+ *     steps.c    what a function saves for its next attempt
  *     program_*  functions of programs, which execute one job after another
  *     crash.c    a backtrace before dying
  */
@@ -32,6 +33,7 @@ struct command {
 	int32_t max_attempts;
 	int32_t batch, batch_wait_ms; /* jobs that it takes at once; 0: one, without the list */
 	bool new_privileges;          /* setuid programs gain rights in it */
+	bool progress_resets;         /* see DEFERRED_PROGRESS_RESETS */
 	struct program *program;      /* NULL: it is a command. Else it has no argv */
 };
 
@@ -78,6 +80,26 @@ bool socket_is_ours(void);
 /* Append a frame and account for it; an unusable socket ends the process. */
 void send_frame(enum frame_type type, unsigned int slot, const struct frame_part *parts, size_t n);
 void flush_frames(void);
+
+/* The steps of a call. One function sends a step and returns 0, or refuses it with enum deferred_step. Another one
+ * returns true once the worker has answered that step. A third one does both, and waits in between. */
+struct steps {
+	const struct deferred_call *call;
+	unsigned int slot_no;
+	uint32_t number;          /* of the last step that was sent */
+	bool read;                /* the steps of the call are in the list */
+	struct known_step *known; /* the newest first */
+	struct known_step *sent;  /* not yet answered; NULL: none */
+};
+void steps_begin(struct steps *steps, const struct deferred_call *call, unsigned int slot_no);
+int steps_send(struct steps *steps, const char *name, const char *value);
+bool steps_answered(struct steps *steps, struct board_slot *slot, int *result);
+int steps_save(struct steps *steps, struct board_slot *slot, const char *name, const char *value);
+const char *steps_get(struct steps *steps, const char *name);
+
+/* The same for a call. */
+int call_send_step(const struct deferred_call *call, const char *name, const char *value);
+bool call_step_answered(const struct deferred_call *call, int *result);
 
 /* Load the plugins of a folder, or with `isolate_job` each when one of its functions is first called. Report the
  * functions to the parent, and that we are ready. Where the plugins as a whole cannot be used, ends the process. */

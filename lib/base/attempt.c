@@ -33,6 +33,7 @@ void attempt_free(struct attempt *attempt)
 	}
 	free(attempt->error);
 	free(attempt->result);
+	free(attempt->step);
 	free(attempt->job);
 	free(attempt);
 }

@@ -3,7 +3,7 @@
 #ifndef ATTEMPT_H
 #define ATTEMPT_H
 
-#include "base/job.h"
+#include "base/step.h"
 
 struct runner_call { /* a call deferred by a function, with its success */
 	struct runner_call *next;
@@ -35,6 +35,7 @@ struct attempt {
 	size_t error_len, result_len;
 	struct runner_call *follow; /* to be deferred with a success */
 	struct runner_path *remove; /* to be removed after a recorded success */
+	struct job_step *step;      /* saved by the function, and not yet known to be stored; NULL: none */
 	size_t held;                /* bytes of all these texts, as attempt_hold() counted them */
 	/* set by the worker, which decides what becomes of the job */
 	bool final;        /* the job leaves the queue */

@@ -149,6 +149,7 @@ struct cause_job {
 	int64_t worker, worker_pid, worker_unseen_s, lease_left_s, claimed_s;
 	const char *worker_host;
 	const char *progress;
+	const char *steps; /* how many it has saved; NULL: none */
 	double usual_run_s; /* of its function, 99 % take no longer */
 
 	const char *waits_for;  /* the first of the jobs it waits for, for people; NULL: none is known */

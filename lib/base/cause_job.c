@@ -50,6 +50,15 @@ static void job_add_not_there(struct cause_list *list, const struct cause_job *j
 	SAY(remedy, "defer it again, in a transaction that commits");
 }
 
+/* Behind the other figures. */
+static void job_add_steps(struct cause *c, const struct cause_job *j)
+{
+	size_t len = strlen(c->figure);
+
+	if (j->steps)
+		snprintf(c->figure + len, sizeof(c->figure) - len, "; %s", j->steps);
+}
+
 static void job_add_ended(struct cause_list *list, const struct cause_job *j)
 {
 	struct cause *c = cause_add(list, CAUSE_ENDED);
@@ -70,7 +79,11 @@ static void job_add_ended(struct cause_list *list, const struct cause_job *j)
 							 : j->outcome,
 		    j->error && j->error[0] ? ": " : "", or_none(j->error));
 	SAY(figure, "%" PRId64 " attempt%s, ended %s ago", j->attempts, plural(j->attempts), AGE(j->ended_s));
-	if (strcmp(j->state, "done") != 0)
+	job_add_steps(c, j);
+	if (strcmp(j->state, "done") != 0 && j->steps)
+		SAY(remedy, "deferred retry %" PRId64 ", or from the start: deferred retry --from-start %" PRId64,
+		    j->id, j->id);
+	else if (strcmp(j->state, "done") != 0)
 		SAY(remedy, "deferred retry %" PRId64, j->id);
 }
 
@@ -139,6 +152,7 @@ static void job_add_held(struct cause_list *list, const struct cause_job *j)
 		SAY(figure, "claimed %s ago; its lease lasts for another %s, and is renewed%s%s", AGE(j->claimed_s),
 		    AGE(j->lease_left_s), j->progress ? "; " : "", or_none(j->progress));
 	}
+	job_add_steps(c, j);
 	SAY(remedy, "deferred cancel %" PRId64, j->id);
 }
 
@@ -157,6 +171,7 @@ static void job_add_delayed(struct cause_list *list, const struct cause_job *j)
 		SAY(why, j->fn ? "job %" PRId64 " is delayed" : "message %" PRId64 " is delayed", j->id);
 		SAY(figure, "due in %s", AGE(j->due_in_s));
 	}
+	job_add_steps(c, j);
 	if (j->fn)
 		SAY(remedy, "deferred retry %" PRId64, j->id);
 }

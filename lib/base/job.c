@@ -53,17 +53,18 @@ struct job *job_new(const char *queue, const char *fn, const char *label, const 
 	job->params = memcpy(p, params, params_len);
 	p[params_len] = '\0';
 	job->params_len = (uint32_t)params_len;
-	job->parents = "";
+	job->parents = job->steps = "";
 	return job;
 }
 
 /* Behind its texts. */
-struct job *job_add_parents(struct job *job, const char *parents, size_t len)
+struct job *job_add_answer(struct job *job, const char *parents, const char *steps)
 {
 	size_t fn = (size_t)(job->fn - job->text), label = (size_t)(job->label - job->text),
 	       params = (size_t)(job->params - job->text);
-	size_t queue = (size_t)(job->queue - job->text), end = params + job->params_len + 1;
-	struct job *bigger = realloc(job, sizeof(*job) + end + len + 1);
+	size_t queue = (size_t)(job->queue - job->text), end = params + job->params_len + 1,
+	       parents_size = strlen(parents) + 1, steps_size = strlen(steps) + 1;
+	struct job *bigger = realloc(job, sizeof(*job) + end + parents_size + steps_size);
 
 	if (!bigger)
 		return NULL;
@@ -71,9 +72,11 @@ struct job *job_add_parents(struct job *job, const char *parents, size_t len)
 	bigger->fn = bigger->text + fn;
 	bigger->label = bigger->text + label;
 	bigger->params = bigger->text + params;
-	bigger->parents = memcpy(bigger->text + end, parents, len);
-	bigger->text[end + len] = '\0';
-	bigger->parents_len = (uint32_t)len;
+	bigger->parents = memcpy(bigger->text + end, parents, parents_size);
+	bigger->parents_len = (uint32_t)parents_size - 1;
+	bigger->steps = memcpy(bigger->text + end + parents_size, steps, steps_size);
+	bigger->steps_len = (uint32_t)steps_size - 1;
+	bigger->has_steps = bigger->steps_len > 0;
 	return bigger;
 }
 

@@ -125,12 +125,15 @@ struct job {
 	bool found_unbegun;   /* the first of a runner that died without having begun it, so that said */
 	bool limited;         /* claimed under limits: started ahead of others */
 	bool alone;     /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
-	bool asks;      /* it may have waited for others: it gets their outcomes before it begins */
+	bool asks;      /* it may have waited for others, or saved steps: it gets both before it begins */
+	bool has_steps; /* it has saved steps, in this attempt or before */
+	bool moved_on;  /* it has saved a new one, so this attempt does not count */
 	bool set_aside; /* this worker does not have its function: the job is given back and set aside */
 	int priority;
 	const char *fn, *params, *label, *queue; /* NUL-terminated; label "" if none */
 	const char *parents;                     /* how those ended that it waited for, JSON; "": it waited for none */
-	uint32_t params_len, parents_len;
+	const char *steps;                       /* what it has saved before, JSON; "": nothing */
+	uint32_t params_len, parents_len, steps_len;
 	char traceparent[TRACEPARENT_SIZE]; /* that it was deferred in; "" if none */
 	char text[];
 };
@@ -138,9 +141,9 @@ struct job {
 /* Allocate a job with room for its texts, which are copied. NULL: out of memory. */
 struct job *job_new(const char *queue, const char *fn, const char *label, const char *params, size_t params_len);
 
-/* The same job with that text as parents. It replaces job, which must be in no list and have no other reference. NULL:
- * out of memory; job is unchanged. */
-struct job *job_add_parents(struct job *job, const char *parents, size_t len);
+/* The same job with these texts as parents and steps, each "" if there are none. It replaces job, which must be in no
+ * list and have no other reference. NULL: out of memory; job is unchanged. */
+struct job *job_add_answer(struct job *job, const char *parents, const char *steps);
 
 /* Jobs are chained by `next`. */
 void job_list_push(struct job **list, struct job *job);

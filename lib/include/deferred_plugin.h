@@ -121,6 +121,21 @@ struct deferred_call {
 	int64_t ready_at; /* since when this attempt could run: microseconds since 1970, database clock. For a delayed
 	                              * job and for a retry, the time it was due; for a job that waited for others, the
 	                              * time they had ended. 0 outside a queue. DEFERRED_HAS, too */
+	/* The steps that earlier attempts have saved, NUL-terminated; "" if there are none. A JSON object with a member
+	 * for each step, in the order in which they were first saved. Check DEFERRED_HAS. */
+	const char *steps;
+	size_t steps_len; /* bytes, without the NUL */
+};
+
+/* The result of host->step. */
+enum deferred_step {
+	DEFERRED_STEP_SAVED = 0,    /* the database has it */
+	DEFERRED_STEP_INVALID = -1, /* the name is not valid, or the value is not JSON or larger than 64 KiB */
+	DEFERRED_STEP_FULL = -2,    /* the job has 1,000 steps, or they would have more than 1 MiB */
+	/* The lease has ended, or the job was cancelled or is finished. Another attempt may run. The function should
+	 * end without further effects. */
+	DEFERRED_STEP_GONE = -3,
+	DEFERRED_STEP_REFUSED = -4 /* the database cannot store it; the log of the worker says why */
 };
 
 /* The callbacks of the runner. Each takes the call it was given. */
@@ -182,10 +197,24 @@ struct deferred_host {
 	/* In run_many: the outcome of this job is that enum deferred_result, whatever run_many returns. A second call
 	 * replaces the first. */
 	void (*outcome)(const struct deferred_call *call, int result);
+
+	/* Save a step: a result that a later attempt of this job can use. The next attempt gets all steps. The name
+	 * follows the rule for function names. The value is one JSON value of at most 64 KiB. A second step of a name
+	 * replaces the value. The call returns when the database has stored the value, so it takes one round trip.
+	 * While the database is away it waits. Returns enum deferred_step. The steps of a job are deleted when it has
+	 * succeeded. */
+	int (*step)(const struct deferred_call *call, const char *name, const char *value);
+
+	/* The value of a step that this or an earlier attempt has saved, as JSON text. It is valid until the function
+	 * returns. NULL: there is no such step. */
+	const char *(*step_get)(const struct deferred_call *call, const char *name);
 };
 
 enum deferred_function_flags {
-	DEFERRED_ISOLATE_JOB = 1 /* each attempt in a process of its own, forked for it */
+	DEFERRED_ISOLATE_JOB = 1, /* each attempt in a process of its own, forked for it */
+	/* An attempt that saved a step of a new name does not count against max_attempts. An older check_deferred
+	 * counts it. */
+	DEFERRED_PROGRESS_RESETS = 2
 };
 
 /* The most jobs of a batch, and the longest time that a job waits for others, milliseconds. */

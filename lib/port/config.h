@@ -50,6 +50,7 @@ struct config_command {
 	int32_t max_attempts;         /* 0: default */
 	int32_t batch, batch_wait_ms; /* jobs that it takes at once, and how long a job waits for others; 0: one */
 	bool new_privileges;          /* setuid programs gain rights in it */
+	bool progress_resets;         /* an attempt that saved a new step does not count */
 };
 
 /* A process that executes many jobs: section `program "NAME" { command = {...} ... }`. */

@@ -277,7 +277,8 @@ static int next_token(struct reader *r)
 /* ---- sections with a title --------------------------------------------------------------------- */
 
 static const char *const function_members[] = {
-	"command", "program", "timeout", "max_attempts", "batch", "batch_wait", "new_privileges", NULL,
+	"command",	"program",	  "timeout",	     "max_attempts", "batch",
+	"batch_wait", "new_privileges", "progress_resets", NULL,
 };
 static const char *const program_members[] = {
 	"command", "directory", "max_jobs", "max_memory", "start_timeout", "watch", "max_attempts", "timeout", NULL,
@@ -306,10 +307,18 @@ static const char *const schedule_members[] = {
 };
 static const char *const shard_members[] = { "number", "conninfo", "accepting", NULL };
 
+static int check_flag(struct reader *r, const struct config_section *s, const char *name)
+{
+	const char *text = config_section_get(s, name);
+
+	if (text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+		return fail(r, r->line, "function '%s': %s must be 0 or 1, not '%.64s'", s->name, name, text);
+	return 0;
+}
+
 static int end_function(struct reader *r, const struct config_section *s)
 {
-	const char *command = config_section_get(s, "command"), *gains = config_section_get(s, "new_privileges");
-	const char *program = config_section_get(s, "program");
+	const char *command = config_section_get(s, "command"), *program = config_section_get(s, "program");
 
 	if (!names_is_function(s->name))
 		return fail(r, r->line,
@@ -322,12 +331,12 @@ static int end_function(struct reader *r, const struct config_section *s)
 		return fail(r, r->line, "function '%s' has neither a command nor a program", s->name);
 	if (command && command[0] != '/')
 		return fail(r, r->line, "function '%s': command '%.64s' is not an absolute path", s->name, command);
-	if (program && gains)
+	if (program && config_section_get(s, "new_privileges"))
 		return fail(r, r->line, "function '%s': new_privileges is only for commands", s->name);
 	if (config_section_get(s, "batch_wait") && !config_section_get(s, "batch"))
 		return fail(r, r->line, "function '%s' has batch_wait and no batch", s->name);
-	if (gains && strcmp(gains, "0") != 0 && strcmp(gains, "1") != 0)
-		return fail(r, r->line, "function '%s': new_privileges must be 0 or 1, not '%.64s'", s->name, gains);
+	if (check_flag(r, s, "new_privileges") < 0 || check_flag(r, s, "progress_resets") < 0)
+		return DEFERRED_ECONFIG;
 	return config_section_command(r->config, s, r->err);
 }
 

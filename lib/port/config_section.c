@@ -133,6 +133,14 @@ static int64_t section_number(enum config_kind kind, const struct config_section
 	return number;
 }
 
+/* That was checked too. */
+static bool section_flag(const struct config_section *section, const char *name)
+{
+	const char *text = config_section_get(section, name);
+
+	return text && strcmp(text, "1") == 0;
+}
+
 /* The values of a list, and NULL behind them. NULL: out of memory. */
 static const char **section_list(const struct config_section *section, const char *name)
 {
@@ -147,7 +155,6 @@ static const char **section_list(const struct config_section *section, const cha
 
 int config_section_command(struct config *config, const struct config_section *section, struct deferred_error *err)
 {
-	const char *gains = config_section_get(section, "new_privileges");
 	const char *program = config_section_get(section, "program");
 	const char **argv = program ? NULL : section_list(section, "command");
 	struct config_command *p =
@@ -166,7 +173,8 @@ int config_section_command(struct config *config, const struct config_section *s
 		.max_attempts = (int32_t)section_number(CONFIG_FUNCTION, section, "max_attempts", 0),
 		.batch = (int32_t)section_number(CONFIG_FUNCTION, section, "batch", 0),
 		.batch_wait_ms = (int32_t)section_number(CONFIG_FUNCTION, section, "batch_wait", 0),
-		.new_privileges = gains && strcmp(gains, "1") == 0,
+		.new_privileges = section_flag(section, "new_privileges"),
+		.progress_resets = section_flag(section, "progress_resets"),
 	};
 	return 0;
 }

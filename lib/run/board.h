@@ -49,7 +49,11 @@ struct board_slot {
 	uint64_t user_us, sys_us, max_rss_kb;
 	uint64_t bytes_sent;        /* frames of the runner up to this call, in all */
 	_Atomic uint32_t cancelled; /* set by the parent: the function should come to an end */
+	_Atomic uint32_t step;      /* set by the parent: BOARD_STEP() of the last step that it answered; 0: none */
 };
+
+/* The answer to a step: its number, and enum deferred_step. */
+#define BOARD_STEP(number, result) ((number) << 3 | (uint32_t)-(result))
 
 /* The last report about a call: it costs the function no system call and wakes nobody, however often it
  * comes.

@@ -2,6 +2,9 @@
 #include "run/calls.h"
 
 #include "base/clock.h"
+#include "base/text/names.h"
+#include "port/params.h"
+#include "run/frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +82,7 @@ void calls_add(struct calls *calls, struct job *jobs, unsigned int n, const stru
 		struct call *c = &calls->call[slot];
 
 		atomic_store_explicit(&s->cancelled, 0, memory_order_relaxed);
+		atomic_store_explicit(&s->step, 0, memory_order_relaxed);
 		atomic_store_explicit(&s->state, BOARD_QUEUED, memory_order_release);
 		c->job = jobs;
 		jobs = jobs->next;
@@ -198,6 +202,7 @@ struct job *calls_take_job(struct calls *calls, struct call *call)
 	struct job *job = call->job;
 
 	asks_clear(&call->asks);
+	free(calls_take_step(calls, job));
 	free(call->error);
 	free(call->result);
 	memset(call, 0, sizeof(*call));
@@ -218,6 +223,50 @@ struct job *calls_recall(struct calls *calls, bool dead)
 			job_list_push(&list, calls_take_job(calls, call));
 	}
 	return list;
+}
+
+int calls_add_step(struct calls *calls, unsigned int slot, const char *payload, size_t len)
+{
+	struct job_step *step;
+	uint32_t number;
+	size_t at = sizeof(number);
+
+	if (calls->step || len < sizeof(number))
+		return -1;
+	memcpy(&number, payload, sizeof(number));
+	step = malloc(sizeof(*step) + len + 1);
+	if (!step)
+		return -1;
+	memcpy(step->text, payload, len + 1);
+	*step = (struct job_step){ .job = calls->call[slot].job, .number = number, .asked_ns = clock_ns() };
+	step->name = frame_text(step->text, len, &at);
+	step->value = step->name ? frame_text(step->text, len, &at) : NULL;
+	/* The runner has checked this, so a runner that sends something else lies. */
+	if (!step->value || !names_is_function(step->name) || strlen(step->value) > STEP_VALUE_MAX ||
+	    params_check(step->value, strlen(step->value), NULL) < 0) {
+		free(step);
+		return -1;
+	}
+	calls->step = step;
+	calls->step_slot = slot;
+	return 0;
+}
+
+void calls_answer_step(struct calls *calls, int result)
+{
+	atomic_store(&calls->board->slot[calls->step_slot].step, BOARD_STEP(calls->step->number, result));
+	free(calls->step);
+	calls->step = NULL;
+}
+
+struct job_step *calls_take_step(struct calls *calls, const struct job *job)
+{
+	struct job_step *step = calls->step;
+
+	if (!step || step->job != job)
+		return NULL;
+	calls->step = NULL;
+	return step;
 }
 
 bool calls_progress(const struct calls *calls, const struct call *call, struct job_progress *progress)

@@ -11,6 +11,7 @@
 
 #include "run/asks.h"
 #include "run/board.h"
+#include "base/step.h"
 
 /* The terms that a job is sent with. */
 struct call_terms {
@@ -39,6 +40,9 @@ struct calls {
 	uint64_t ended_ns; /* end of the last attempt, as the runner reported it */
 	size_t load;       /* calls that have a job */
 	bool forged;       /* the board has said something impossible */
+	/* The step that the running function waits for; NULL: none. */
+	struct job_step *step;
+	unsigned int step_slot;
 };
 
 /* The slot of the i-th call. */
@@ -87,6 +91,13 @@ struct job *calls_recall(struct calls *calls, bool dead);
 
 /* Take the job out of a call and forget the rest of it. */
 struct job *calls_take_job(struct calls *calls, struct call *call);
+
+/* A step of a call, from the payload of its frame, which a NUL follows. Returns 0, or -1: nonsense, or no memory. */
+int calls_add_step(struct calls *calls, unsigned int slot, const char *payload, size_t len);
+/* Answer the step: enum deferred_step. */
+void calls_answer_step(struct calls *calls, int result);
+/* The step, if it is of this job, which the caller owns then. NULL: there is none. */
+struct job_step *calls_take_step(struct calls *calls, const struct job *job);
 
 /* The last report about this call. False: there is none. */
 bool calls_progress(const struct calls *calls, const struct call *call, struct job_progress *progress);

@@ -56,6 +56,7 @@ static struct attempt *end_call(struct calls *calls, struct runner_output *outpu
 	a->result_len = c->result_len;
 	a->follow = c->asks.follow;
 	a->remove = c->asks.remove;
+	a->step = calls_take_step(calls, c->job);
 	attempt_hold(a, c->asks.bytes);
 	if (c->more == 0) /* the others of its batch began when it did */
 		calls->ended_ns = a->finished_ns;

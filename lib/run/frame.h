@@ -28,7 +28,7 @@ enum frame_type {
 	FRAME_COMMAND,     /* struct frame_function, name\0, then the arguments, each ended by \0; or its program */
 	FRAME_PASS_OVER,   /* file\0: a plugin that must not be loaded */
 	FRAME_START,       /* struct frame_start, plugin_dir\0: load the plugins, then take calls */
-	FRAME_CALL,        /* struct frame_call, fn\0 label\0 params\0 parents\0 */
+	FRAME_CALL,        /* struct frame_call, fn\0 label\0 params\0 parents\0 steps\0 */
 	FRAME_REMOVE,      /* path\0, or a ticket of beneath.h: remove this file */
 	/* from the runner */
 	FRAME_FUNCTION, /* struct frame_function, name\0 plugin\0 */
@@ -42,6 +42,7 @@ enum frame_type {
 	FRAME_LOG,          /* int32_t level, text */
 	FRAME_FOLLOW,       /* fn\0 params\0 opts\0 ("" if none) */
 	FRAME_REMOVE_AFTER, /* the same, for FRAME_REMOVE */
+	FRAME_STEP,         /* uint32_t number, name\0 value\0: a step; the board has the answer */
 	FRAME_BELL,         /* look at the board */
 	FRAME_CLASH,        /* as FRAME_FUNCTION, plugin: which two have it. No call of it is taken */
 	FRAME_CHANGED,      /* file\0: this plugin has changed on disk; slot 1: it is gone */
@@ -82,6 +83,7 @@ struct frame_function {
 	int32_t max_attempts;
 	uint32_t flags;               /* of a plugin's function: DEFERRED_...; of a command: */
 #define FRAME_NEW_PRIVILEGES 1u       /* what it executes may gain rights, as setuid programs do */
+#define FRAME_PROGRESS_RESETS 2u      /* DEFERRED_PROGRESS_RESETS of a plugin */
 #define FRAME_OF_PROGRAM (1u << 31)   /* it is a function of a program, which no plugin's is */
 	int32_t batch, batch_wait_ms; /* the most jobs that it takes at once; 0: one */
 };
@@ -101,7 +103,7 @@ struct frame_call {
 	uint32_t more;        /* calls of the same batch that follow right behind */
 	int64_t token; /* of this job's claim (token.h); the receipt, which holds other jobs too, never gets here */
 	int32_t attempt;
-	uint32_t params_len, parents_len;
+	uint32_t params_len, parents_len, steps_len;
 	char traceparent[TRACEPARENT_SIZE];
 };
 

@@ -145,6 +145,8 @@ static int inbox_take_frame(struct inbox *inbox, pid_t pid, struct calls *calls,
 	}
 	if (head->slot >= BOARD_SLOTS || !calls->call[head->slot].job)
 		return -1;
+	if (head->type == FRAME_STEP)
+		return calls_add_step(calls, head->slot, payload, head->len);
 	return take_call_frame(&calls->call[head->slot], head, payload);
 }
 

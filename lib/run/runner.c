@@ -107,6 +107,7 @@ static int put_call(struct runner *r, unsigned int slot, const struct job *job, 
 		.attempt = job->attempt,
 		.params_len = job->params_len,
 		.parents_len = job->parents_len,
+		.steps_len = job->steps_len,
 	};
 	struct frame_part parts[] = {
 		{ &fixed, sizeof(fixed) },
@@ -114,10 +115,11 @@ static int put_call(struct runner *r, unsigned int slot, const struct job *job, 
 		{ job->label, strlen(job->label) + 1 },
 		{ job->params, (size_t)job->params_len + 1 },
 		{ job->parents, (size_t)job->parents_len + 1 },
+		{ job->steps, (size_t)job->steps_len + 1 },
 	};
 
 	memcpy(fixed.traceparent, job->traceparent, sizeof(fixed.traceparent));
-	return frame_put(&r->out, FRAME_CALL, slot, parts, 5);
+	return frame_put(&r->out, FRAME_CALL, slot, parts, 6);
 }
 
 bool runner_send(struct runner *r, struct job *jobs, const struct call_terms *terms)
@@ -199,6 +201,17 @@ void runner_each_progress(struct runner *r, void (*f)(void *data, const struct j
 	while (calls_running_job(&r->calls) && (c = calls_current(&r->calls, &n)))
 		if (calls_progress(&r->calls, c, &progress))
 			f(data, &progress);
+}
+
+struct job_step *runner_step(const struct runner *r)
+{
+	return r->calls.step;
+}
+
+void runner_answer_step(struct runner *r, int result)
+{
+	calls_answer_step(&r->calls, result);
+	child_ring(&r->child);
 }
 
 void runner_ask_stop(struct runner *r)

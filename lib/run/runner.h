@@ -95,6 +95,10 @@ void runner_ask_cancelled(struct runner *runner);
 void runner_each_progress(struct runner *runner, void (*f)(void *data, const struct job_progress *progress),
 			  void *data);
 
+/* The step that the running function waits for; NULL: none. Then the answer to it: enum deferred_step. */
+struct job_step *runner_step(const struct runner *runner);
+void runner_answer_step(struct runner *runner, int result);
+
 /* Signal its whole process group. The attempt that runs now ends as `why`, with this text. */
 void runner_kill(struct runner *runner, int sig, enum job_outcome why, const char *text);
 bool runner_killed(const struct runner *runner);

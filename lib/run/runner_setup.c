@@ -31,9 +31,10 @@ static int put_setting(void *data, const char *name, const char *value)
 static int put_command(struct frame_buf *out, const struct config_command *c)
 {
 	struct frame_function fixed = { c->timeout_ms, c->max_attempts,
-					c->program          ? FRAME_OF_PROGRAM
-					: c->new_privileges ? FRAME_NEW_PRIVILEGES
-							    : 0,
+					(c->program          ? FRAME_OF_PROGRAM
+					 : c->new_privileges ? FRAME_NEW_PRIVILEGES
+							     : 0) |
+						(c->progress_resets ? FRAME_PROGRESS_RESETS : 0),
 					c->batch, c->batch_wait_ms };
 	const char *const of_program[] = { c->program, NULL }, *const *argv = c->program ? of_program : c->argv;
 	struct frame_part parts[66] = { { &fixed, sizeof(fixed) }, { c->name, strlen(c->name) + 1 } };

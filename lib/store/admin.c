@@ -107,12 +107,22 @@ int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	return rc == 0 && !r.cancelled ? error_not_there(err, "job", id) : rc;
 }
 
-int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
+static int retry_job(struct pg *pg, int64_t id, bool from_start, struct deferred_error *err)
 {
 	struct admin_retry_row r;
-	int rc = admin_retry_one(pg, id, store_admin_user(), &r, err);
+	int rc = admin_retry_one(pg, id, store_admin_user(), from_start, &r, err);
 
 	return rc == 0 && !r.retried ? error_not_there(err, "job", id) : rc;
+}
+
+int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err)
+{
+	return retry_job(pg, id, false, err);
+}
+
+int store_admin_retry_from_start(struct pg *pg, int64_t id, struct deferred_error *err)
+{
+	return retry_job(pg, id, true, err);
 }
 
 int store_admin_update(struct pg *pg, int64_t id, const char *changes, struct deferred_error *err)
@@ -157,6 +167,8 @@ static int some(struct pg *pg, enum store_admin_verb verb, const struct store_ad
 			pg_arg_text(&args, verb == STORE_ADMIN_RETRY ? filter->error : filter->changes);
 		arg_user(&args);
 		arg_ended(&args, filter);
+		if (verb == STORE_ADMIN_RETRY)
+			pg_arg_int4(&args, filter->from_start);
 		rc = exec(pg, statements[verb], &args, res, &why);
 	} while (rc < 0 && strncmp(why.sqlstate, "40", 2) == 0 && ++tries < 5);
 	if (rc < 0 && err)

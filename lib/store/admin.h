@@ -32,6 +32,7 @@ struct store_admin_filter {
 	size_t tags_len;           /* 0: any */
 	const char *changes;       /* as deferred.update() takes them; for an update only */
 	const char *error;         /* first line of what the last attempt said, numbers as #; for a retry only */
+	bool from_start;           /* of a retry: steps are deleted */
 	const char *since, *until; /* timestamps of the database, of when they were deferred */
 	const char *ended_since, *ended_until; /* the same, of when they ended */
 	bool running;                          /* those that workers hold; of the others queue and fn count then */
@@ -58,6 +59,7 @@ int store_admin_cancel(struct pg *pg, int64_t id, struct deferred_error *err);
 
 /* Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_retry.sql. */
 int store_admin_retry(struct pg *pg, int64_t id, struct deferred_error *err);
+int store_admin_retry_from_start(struct pg *pg, int64_t id, struct deferred_error *err); /* its steps are deleted */
 
 /* changes: JSON. Returns DEFERRED_ENOTFOUND where there is no such job. Source: admin_update.sql. */
 int store_admin_update(struct pg *pg, int64_t id, const char *changes, struct deferred_error *err);

@@ -219,6 +219,7 @@ static void read_job(const struct why_job_row *r, struct cause_job *j)
 	j->progress = r->progress;
 	if (j->progress && !j->progress[0])
 		j->progress = NULL;
+	j->steps = r->steps;
 	j->due_in_s = r->due_in_s;
 	j->ready_s = r->ready_s;
 	j->expires = r->expires;

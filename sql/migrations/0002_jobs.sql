@@ -33,6 +33,32 @@ comment on column deferred.__deferred_upkeep.keys_page is
 
 -- ---------------------------------------------------------------- steps
 
+-- Steps that jobs have saved while they ran. The next attempt gets them: job_parents.sql. The hot
+-- row of a job with steps has `watched` not NULL, and params_bytes includes their bytes. They are
+-- deleted with the success of the job, or with the job.
+create table deferred.__deferred_step (
+    job_id   bigint not null,  -- Id of the job.
+    -- Name, as of functions.
+    name     text collate "C" not null check (name ~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$'),
+    value    json not null,  -- Value, as the function saved it.
+    bytes    integer not null check (bytes between 1 and 65536),  -- Bytes of the value.
+    -- Place among the steps of the job, from 1.
+    number   integer not null check (number between 1 and 1000),
+    attempt  integer not null,  -- Number of the attempt that saved a step of that name first.
+    resets   boolean not null,  -- True: that attempt does not count against max_attempts.
+    -- When the value was saved (database clock).
+    saved_at deferred.__moment not null default clock_timestamp(),
+    primary key (job_id, name)
+);
+grant select on deferred.__deferred_step to deferred_worker, deferred_reader;
+grant select (job_id, name, bytes, number, attempt, saved_at) on deferred.__deferred_step
+    to deferred_viewer;
+comment on column deferred.__deferred_hot.watched is
+    'True: another job waits for it, and its end is noted in __deferred_ended. False: it has '
+    'itself waited for others, or has steps. NULL: neither.';
+comment on column deferred.__deferred_hot.params_bytes is
+    'Bytes of its params and steps, for the claim: deferred.__job_bytes(); NULL: 1,024 or fewer.';
+
 -- ---------------------------------------------------------------- events:
 -- sql/functions/event/send_event.sql
 

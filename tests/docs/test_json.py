@@ -214,6 +214,11 @@ def full(db, tmp_path, wait_for):
         names["held"],
     )
     names["awaits"] = db.defer("noop", wait_for={"event": "approved", "within": "1h"})
+    db.sql(
+        "insert into deferred.__deferred_step (job_id, name, value, bytes, number, attempt, resets) "
+        "values (%s, 'a', '1', 1, 1, 1, false)",
+        names["held"],
+    )
     db.defer("nosuch")
     db.defer("strange")
     for name, text in (("file", FLOW), ("schedules", 'schedule "daily" { rule = "@daily" function = noop }')):

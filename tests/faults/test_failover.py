@@ -460,3 +460,31 @@ def test_d10_a_statement_timeout_does_not_end_the_wait_for_the_standby(alone):
     assert run.alive(), run.output()
     alone.second.start()
     assert run.wait(20) == 0, run.output()
+
+
+@pytest.mark.slow
+def test_a_step_that_was_saved_survives_the_failover_to_a_synchronous_standby(synchronous):
+    db, folder = synchronous.db, synchronous.db.dir
+    db.plugins("running")
+    db.config(SETTINGS + 'lease = "3s"\n')
+
+    def said():
+        with contextlib.suppress(FileNotFoundError), open(f"{folder}/said") as f:
+            return f.read().split("\n")[:-1]
+        return []
+
+    job = db.defer("saved", json.dumps({"file": f"{folder}/said", "n": 8, "wait": 6}))
+    old = service(db, "old", db.conninfo)
+    wait_for(lambda: len(said()) == 6, 20, "the call of the fifth step has returned")
+    db.kill()
+    synchronous.second.promote()
+    synchronous.use(synchronous.second)
+    steps = [f"s{i}" for i in range(1, 9)]
+    assert [r[0] for r in db.sql("select name from deferred.__deferred_step order by number")] == steps[:5]
+    old.kill()
+    open(f"{folder}/said.go", "w").close()
+    new = service(db, "new", synchronous.second.conninfo(db.name))
+    wait_for(lambda: db.log(job)[-1:] and db.log(job)[-1][1] == "ok", 30)
+    assert said() == [*steps[:6], *steps[5:]]
+    stop(new)
+    ledger(db)

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 
 static struct board board;
@@ -246,6 +247,73 @@ static void the_ring_goes_round(void **state)
 	assert_int_equal(calls.used, 0);
 }
 
+static int add_step(unsigned int slot, uint32_t number, const char *texts, size_t len)
+{
+	static char payload[200000];
+
+	memcpy(payload, &number, sizeof(number));
+	memcpy(payload + sizeof(number), texts, len);
+	payload[sizeof(number) + len] = '\0';
+	return calls_add_step(&calls, slot, payload, sizeof(number) + len);
+}
+
+static void a_step_waits_for_its_answer_which_goes_to_the_board(void **state)
+{
+	(void)state;
+	add_jobs(1, 2);
+	assert_int_equal(add_step(1, 5, "name\0{}", 8), 0);
+	assert_int_equal(calls.step->job->id, 2);
+	assert_string_equal(calls.step->name, "name");
+	assert_string_equal(calls.step->value, "{}");
+	assert_int_equal(add_step(1, 6, "other\0{}", 9), -1);
+	calls_answer_step(&calls, -3);
+	assert_int_equal(atomic_load(&board.slot[1].step), 5 << 3 | 3);
+	assert_int_equal(atomic_load(&board.slot[0].step), 0);
+	assert_null(calls.step);
+}
+
+static void the_step_of_a_job_goes_with_it(void **state)
+{
+	struct job_step *step;
+
+	(void)state;
+	add_jobs(1, 3);
+	assert_int_equal(add_step(2, 1, "name\0{}", 8), 0);
+	assert_null(calls_take_step(&calls, calls_first(&calls)->job));
+	job_list_free(calls_recall(&calls, false));
+	assert_null(calls.step);
+	assert_int_equal(add_step(0, 1, "name\0{}", 8), 0);
+	step = calls_take_step(&calls, calls_first(&calls)->job);
+	assert_non_null(step);
+	assert_null(calls.step);
+	free(step);
+}
+
+static void a_step_that_the_runner_would_have_refused_is_nonsense(void **state)
+{
+	static char value[STEP_VALUE_MAX + 10];
+	static const struct {
+		const char *texts;
+		size_t len;
+	} wrong[] = { { "", 0 },         { "name", 4 },     { "name\0", 5 }, { "name\0{}", 7 }, { "\0{}", 4 },
+		      { "1a\0{}", 6 }, { "a b\0{}", 7 }, { "name\0{", 7 }, { "name\0", 6 },   { "name\0\xff", 7 } };
+
+	(void)state;
+	add_jobs(1, 1);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(add_step(0, 1, wrong[i].texts, wrong[i].len), -1);
+		assert_null(calls.step);
+	}
+	assert_int_equal(calls_add_step(&calls, 0, "abc", 3), -1);
+	memset(value, ' ', sizeof(value));
+	memcpy(value, "n\0 1", 4);
+	value[2 + STEP_VALUE_MAX + 1] = '\0';
+	assert_int_equal(add_step(0, 1, value, 2 + STEP_VALUE_MAX + 2), -1);
+	value[2 + STEP_VALUE_MAX] = '\0';
+	assert_int_equal(add_step(0, 1, value, 2 + STEP_VALUE_MAX + 1), 0);
+	free(calls_take_step(&calls, calls_first(&calls)->job));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, drop_jobs)
 
 int main(void)
@@ -262,6 +330,9 @@ int main(void)
 		TEST(a_board_on_which_a_batch_runs_before_an_earlier_one_is_forged),
 		TEST(what_is_reported_is_of_the_call_that_it_was_reported_for),
 		TEST(the_ring_goes_round),
+		TEST(a_step_waits_for_its_answer_which_goes_to_the_board),
+		TEST(the_step_of_a_job_goes_with_it),
+		TEST(a_step_that_the_runner_would_have_refused_is_nonsense),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

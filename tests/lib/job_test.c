@@ -98,7 +98,7 @@ static void every_state_is_a_word_of_the_view(void **state)
 	free(view);
 }
 
-static void what_its_parents_did_is_added_behind_its_texts(void **state)
+static void its_parents_and_steps_are_added_behind_its_texts(void **state)
 {
 	struct job *job = job_new("mail", "send", "a label", "{\"a\": 1}", 8), *told;
 
@@ -106,7 +106,8 @@ static void what_its_parents_did_is_added_behind_its_texts(void **state)
 	assert_non_null(job);
 	assert_string_equal(job->parents, "");
 	job->id = 17;
-	told = job_add_parents(job, "{\"b\": 2} and more", 8);
+	assert_string_equal(job->steps, "");
+	told = job_add_answer(job, "{\"b\": 2}", "{\"s\": 3}");
 	assert_non_null(told);
 	assert_int_equal(told->id, 17);
 	assert_string_equal(told->queue, "mail");
@@ -115,6 +116,11 @@ static void what_its_parents_did_is_added_behind_its_texts(void **state)
 	assert_string_equal(told->params, "{\"a\": 1}");
 	assert_string_equal(told->parents, "{\"b\": 2}");
 	assert_int_equal(told->parents_len, 8);
+	assert_string_equal(told->steps, "{\"s\": 3}");
+	assert_int_equal(told->steps_len, 8);
+	assert_true(told->has_steps);
+	told = job_add_answer(told, "", "");
+	assert_false(told->has_steps);
 	free(told);
 }
 
@@ -123,7 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_owns_copies_of_its_texts),
 		cmocka_unit_test(params_keep_every_byte_and_are_terminated),
-		cmocka_unit_test(what_its_parents_did_is_added_behind_its_texts),
+		cmocka_unit_test(its_parents_and_steps_are_added_behind_its_texts),
 		cmocka_unit_test(c_and_sql_have_the_same_outcomes),
 		cmocka_unit_test(every_state_is_a_word_of_the_view),
 	};

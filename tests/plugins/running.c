@@ -17,6 +17,13 @@
  *     trace            its result is the trace context it was deferred in
  *     parents          its result is what it is told of the jobs it waited for; {"of": NAME}: of one of them, as "0
  *     OUTCOME RESULT" extend           {"lease_ms": N, "ms": M}: extends its lease, then works so long, deaf
+ *     saved            {"n": 5, "ms": 0, "file": PATH}: n steps s1, s2, ... with the values 1, 2, ...; for each that
+ *     no attempt has saved, it appends the name to the file, works so long, and saves. In the first attempt {"die": I}
+ *     kills its process between the work and the saving of step I, {"dead": I} fails for good behind it, {"fail": I}
+ *     fails (as in all attempts {"each": 1} behind each step and {"refuse": 1} at the end), and {"wait": I} waits before it until PATH.go is there. Its result is the steps that it was called with
+ *     save             {"name": NAME, "text": JSON, "bytes": N}: saves once. Its result is that of host->step, and the
+ *     value that is known then. Behind the text it writes spaces up to so many bytes. {"own": 1}: in a transaction of
+ *     its own that has finished the job
  *
  * The connection string is the setting "settings.running.conninfo".
  */
@@ -29,6 +36,7 @@
 #include <jansson.h>
 #include <libpq-fe.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,6 +275,91 @@ static int trace(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+/* ---- steps ------------------------------------------------------------------------------------- */
+
+static bool first(const struct deferred_call *call, const char *what, int64_t i)
+{
+	return call->attempt == 1 && number(call, what, 0) == i;
+}
+
+static void wait_for_go(const struct deferred_call *call)
+{
+	char file[1024 + 3];
+
+	text(call, "file", file, sizeof(file) - 3);
+	strcat(file, ".go");
+	while (access(file, F_OK) < 0)
+		pause_ms(1);
+}
+
+static int saved(const struct deferred_call *call)
+{
+	int64_t n = number(call, "n", 5);
+
+	for (int64_t i = 1; i <= n; i++) {
+		char name[40], value[40];
+		int rc;
+
+		snprintf(name, sizeof(name), "s%" PRId64, i);
+		snprintf(value, sizeof(value), "%" PRId64, i);
+		if (call->host->step_get(call, name)) {
+			if (strcmp(call->host->step_get(call, name), value) != 0)
+				return failed(call, "another value");
+			continue;
+		}
+		strcat(name, "\n");
+		append(call, name);
+		pause_ms(number(call, "ms", 0));
+		if (first(call, "wait", i))
+			wait_for_go(call);
+		if (first(call, "die", i))
+			kill(getpid(), SIGKILL);
+		name[strlen(name) - 1] = '\0';
+		rc = call->host->step(call, name, value);
+		if (rc != DEFERRED_STEP_SAVED) {
+			snprintf(value, sizeof(value), "step %s: %d", name, rc);
+			return failed(call, value);
+		}
+		if (first(call, "dead", i))
+			return DEFERRED_DEAD;
+		if (first(call, "fail", i) || number(call, "each", 0))
+			return failed(call, "as asked");
+	}
+	if (number(call, "refuse", 0))
+		return failed(call, "as asked");
+	call->host->result(call, call->steps, call->steps_len);
+	return DEFERRED_OK;
+}
+
+static int save(const struct deferred_call *call)
+{
+	static char value[100000], said[200];
+	char name[400];
+	const char *known;
+	size_t bytes = (size_t)number(call, "bytes", 0);
+	PGconn *conn = NULL;
+	int rc;
+
+	text(call, "name", name, sizeof(name));
+	text(call, "text", value, sizeof(value));
+	for (size_t n = strlen(value); n < bytes; n++)
+		value[n] = ' ';
+	if (number(call, "own", 0)) {
+		char sql[200];
+
+		conn = connection(call);
+		snprintf(sql, sizeof(sql), "select deferred.finish(%" PRId64 ", %" PRId64 ")", call->id, call->receipt);
+		if (command(call, conn, "begin") != 0 || command(call, conn, sql) != 0)
+			return DEFERRED_FAILED;
+	}
+	rc = call->host->step(call, name, value);
+	PQfinish(conn);
+	known = call->host->step_get(call, name);
+	snprintf(said, sizeof(said), "%d %.100s", rc, known ? known : "NULL");
+	call->host->result(call, said, strlen(said));
+	return DEFERRED_OK;
+}
+
 static const struct deferred_function functions[] = {
 	{ .name = "steps", .run = steps },
 	{ .name = "steps_apart", .run = steps, .flags = DEFERRED_ISOLATE_JOB },
@@ -279,6 +372,11 @@ static const struct deferred_function functions[] = {
 	{ .name = "ticks", .run = ticks },
 	{ .name = "parents", .run = parents },
 	{ .name = "parents_apart", .run = parents, .flags = DEFERRED_ISOLATE_JOB },
+	{ .name = "saved", .run = saved },
+	{ .name = "saved_apart", .run = saved, .flags = DEFERRED_ISOLATE_JOB },
+	{ .name = "saved_resets", .run = saved, .flags = DEFERRED_PROGRESS_RESETS },
+	{ .name = "save", .run = save },
+	{ .name = "save_apart", .run = save, .flags = DEFERRED_ISOLATE_JOB },
 	{ .name = "trace", .run = trace },
 	{ .name = "trace_apart", .run = trace, .flags = DEFERRED_ISOLATE_JOB },
 };

@@ -1,5 +1,6 @@
 """Programs that crash, lie, hang, flood or leave something behind: how the attempt and the next job end."""
 
+import json
 import os
 import re
 import signal
@@ -68,6 +69,12 @@ REPLACED = {
         "failed",
         "program 'shop' broke the protocol, and is replaced: it closed descriptor 4",
     ),
+    "second step": (
+        "m = json.dumps({'type': 'step', 'job': head['job'], 'name': 'a', 'bytes': 1}).encode() + b'\\n1'\n"
+        "answers.write(m + m)\ntime.sleep(60)",
+        "failed",
+        ".*: it sent a step before the answer to the last one.*",
+    ),
     "deaf": ("time.sleep(60)", "timeout", "time limit of 1000 ms exceeded"),
     "deaf and talkative": (
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('at work', flush=True)\nwhile True:\n send({'type': "
@@ -125,6 +132,8 @@ def test_an_answer_before_all_params_were_read_counts_and_the_program_is_replace
     assert db.log(job) == [(1, "ok")] and not same
 
 
+STEP = "def step(name, value):\n send({'type': 'step', 'job': head['job'], 'name': name}, value)\n"
+
 STAYS = {
     "printed": ("print('{\"type\":\"done\"}', flush=True)\ndone()", "ok", ""),
     "printed to stderr": ("sys.stderr.write('no line end')\ndone()", "ok", ""),
@@ -132,6 +141,15 @@ STAYS = {
         "send({'type': 'progress', 'job': head['job'], 'future': 'x', 'n': -5})\ndone(future='y')",
         "ok",
         "",
+    ),
+    "step": (STEP + "step('a', b'[1]')\nassert line()['outcome'] == 'saved'\ndone()", "ok", ""),
+    "step without waiting": (STEP + "step('a', b'1')\ndone()", "ok", ""),
+    "step refused": (
+        STEP + "said = []\nfor n, v in [('', b'1'), ('a b', b'1'), ('a', b'{'), ('a', b''), ('a', b'1\\0'), "
+        "('a', b' ' * 65536 + b'1'), ('a', b'\\xff')]:\n step(n, v)\n said.append(line()['outcome'])\n"
+        "done('failed', ' '.join(said))",
+        "failed",
+        "invalid invalid invalid invalid invalid invalid invalid",
     ),
     "child": ("if os.fork() == 0:\n time.sleep(60)\ndone()", "ok", ""),
     "exception of its own": ("done('failed', 'KeyError: 1')", "failed", "KeyError: 1"),
@@ -396,3 +414,58 @@ def test_a_deferred_job_is_stored_with_the_success_and_a_refused_one_fails_the_a
         outcome, error = attempt(db, job)
         assert outcome == "failed" and re.match("the job 'no-?op' that it deferred was refused: ", error), error
     assert attempt(db, failed) == ("failed", "no")
+
+
+def test_the_next_attempt_gets_the_steps_behind_the_parents(db):
+    db.config(LIMITS + 'backoff_floor = "1ms"\n' + program(db))
+    parent = db.defer("noop")
+    job = act(
+        db,
+        STEP + "if head['attempt'] == 1:\n step('a', b'{\"x\": [1]}')\n line()\n step('b', b'2')\n line()\n"
+        " done('failed', 'later')\nelse:\n rest = body[head['params'] + head['parents']:]\n"
+        " done(body=rest.decode() + str(len(rest) == head['steps']))",
+        after=parent,
+    )
+    while db.hot():
+        drain(db)
+    assert [row[0] for row in ended(db, job)] == ["failed", "ok"]
+    result = db.one("select result from deferred.__deferred_log where job_id = %s and final", job)
+    assert result.endswith("True") and json.loads(result[:-4]) == {"a": {"x": [1]}, "b": 2}
+    assert db.sql("select from deferred.__deferred_step") == []
+    ledger(db)
+
+
+def test_a_step_that_came_with_the_end_of_its_attempt_is_stored(db):
+    db.config(LIMITS + 'backoff_floor = "1ms"\n' + program(db))
+    job = act(
+        db,
+        STEP + "if head['attempt'] == 1: step('a', b'1'); done('failed', 'no')\n"
+        "else: done(body=body[head['params']:].decode())",
+    )
+    while db.hot():
+        drain(db)
+    assert [row[0] for row in ended(db, job)] == ["failed", "ok"]
+    assert json.loads(db.one("select result from deferred.__deferred_log where final")) == {"a": 1}
+    ledger(db)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_attempt_that_moved_on_does_not_count_for_a_function_that_says_so(db, declared):
+    text = HELPER if declared else HELPER.replace('"name": name}', '"name": name, "progress_resets": 1}')
+    sections = program(db, text=text, declared=declared)
+    if declared:
+        sections = sections.replace('{ program = "shop" }', '{ program = "shop"  progress_resets = 1 }')
+    db.config(LIMITS + 'backoff_floor = "1ms"\n' + sections)
+    job = act(
+        db,
+        STEP + "if head['attempt'] < 3: step('s%d' % head['attempt'], b'1'); line()\ndone('failed', 'no')",
+        max_attempts=1,
+    )
+    while db.hot():
+        drain(db)
+    assert db.sql("select attempt, final from deferred.__deferred_log where job_id = %s order by 1", job) == [
+        (1, False),
+        (2, False),
+        (3, True),
+    ]
+    ledger(db)

@@ -58,7 +58,7 @@ def test_a_call_has_what_the_job_has(db):
     assert head["job"] == str(job) and head["fn"] == "act" and head["attempt"] == 1 and int(head["receipt"]) != 0
     assert head["label"] == 'say "hi" ä' and head["traceparent"].startswith("00-0af7651916cd43dd")
     assert 80000 < head["timeout_ms"] <= 90000 and "tick_us" not in head
-    assert head["bytes"] == head["params"] + head["parents"]
+    assert head["bytes"] == head["params"] + head["parents"] + head["steps"] and head["steps"] == 0
     assert [p["id"] for p in parents.values()] == [parent]
     assert settings == {"api": 'a "b"', "empty": ""} and version == "1"
 

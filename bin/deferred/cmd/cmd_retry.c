@@ -7,6 +7,7 @@ static int cmd_retry_run(struct cli *cli, int argc, char **argv)
 	static const struct program_option options[] = {
 		FILTER_OPTIONS(states, "dead and delayed"),
 		{ "error", "LINE", "ended jobs whose last error begins so", FILTER_ERROR },
+		{ "from-start", NULL, "delete the steps that the jobs have saved", 's' },
 		{ "dry-run", NULL, "count the jobs and change nothing", 'n' },
 		{ 0 },
 	};
@@ -15,5 +16,9 @@ static int cmd_retry_run(struct cli *cli, int argc, char **argv)
 }
 
 const struct cmd cmd_retry = {
-	"retry", "ID...\n[--dry-run] FILTER...", "run jobs again", cmd_retry_run, "deferred_worker",
+	"retry",
+	"[--from-start] ID...\n[--from-start] [--dry-run] FILTER...",
+	"run jobs again",
+	cmd_retry_run,
+	"deferred_worker",
 };

@@ -72,6 +72,12 @@ static int run_report(const struct cli *cli, const struct attempt *a)
 	return a->outcome == JOB_OK ? EX_OK : CLI_NOT_DONE;
 }
 
+static void run_take_step(void *data, struct job_step *step)
+{
+	run_complain("not saved, there being no queue: step %s %s", step->name, step->value);
+	pool_answer_step(data, step->job->id, 0);
+}
+
 static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_fd, const char *fn)
 {
 	struct attempt *a = NULL;
@@ -91,6 +97,7 @@ static int wait_and_report(const struct cli *cli, struct pool *pool, int signal_
 			stopped |= si.ssi_signo != SIGCHLD;
 		pool_reap(pool);
 		pool_read(pool);
+		pool_each_step(pool, run_take_step, pool);
 		pool_tick(pool, clock_ns());
 		a = pool_take(pool);
 		unknown = pool_take_unknown(pool);

@@ -155,9 +155,24 @@ static void print_events(const struct pg_result *res)
 	}
 }
 
+/* Of a long value only the beginning. */
+#define STEP_CHARS 200
+
+static void print_steps(const struct pg_result *res)
+{
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct admin_show_steps_row r = admin_show_steps_row(res, i);
+		char *value = table_clean(r.value, STEP_CHARS, TABLE_ONE_LINE);
+
+		printf("%-11s %" PRId64 " %s, attempt %" PRId64 ", %s: %s\n", i == 0 ? "steps" : "", r.number, r.name,
+		       r.attempt, r.saved, value);
+		free(value);
+	}
+}
+
 static int cmd_show_job(struct cli *cli, int64_t id)
 {
-	struct pg_result *job = NULL, *attempts = NULL, *edges = NULL, *events = NULL;
+	struct pg_result *job = NULL, *attempts = NULL, *edges = NULL, *events = NULL, *steps = NULL;
 	struct deferred_error err = { 0 };
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
@@ -171,6 +186,8 @@ static int cmd_show_job(struct cli *cli, int64_t id)
 		rc = admin_show_edges_exec(cli->pg, id, &edges, &err);
 	if (rc == 0 && !cli->json)
 		rc = admin_show_events_exec(cli->pg, id, &events, &err);
+	if (rc == 0 && !cli->json)
+		rc = admin_show_steps_exec(cli->pg, id, &steps, &err);
 	if (rc < 0) {
 		rc = cli_fail(cli, &err);
 	} else if (cli->json) {
@@ -180,6 +197,7 @@ static int cmd_show_job(struct cli *cli, int64_t id)
 		print_events(events);
 		print_edges(edges, true);
 		print_edges(edges, false);
+		print_steps(steps);
 		if (pg_rows(attempts) > 0) {
 			putchar('\n');
 			print_attempts(attempts);
@@ -189,6 +207,7 @@ static int cmd_show_job(struct cli *cli, int64_t id)
 	pg_result_free(attempts);
 	pg_result_free(edges);
 	pg_result_free(events);
+	pg_result_free(steps);
 	return rc;
 }
 

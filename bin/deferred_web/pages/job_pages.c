@@ -366,6 +366,27 @@ static int show_attempts(struct web_request *r, bool may_see, struct deferred_er
 	return rc;
 }
 
+/* Their values are not for everybody. */
+static int show_steps(struct web_request *r, bool may_see, struct deferred_error *err)
+{
+	static const struct column columns[] = { { AT(web_job_steps, number), CELL_INT, "number", "No." },
+						 { AT(web_job_steps, name), CELL_TEXT, "name", "Step" },
+						 { AT(web_job_steps, attempt), CELL_INT, "attempt", "Attempt" },
+						 { AT(web_job_steps, saved), CELL_TIME, "saved_at", "Saved" },
+						 { AT(web_job_steps, bytes), CELL_INT, "bytes", "Bytes" },
+						 { AT(web_job_steps_values, value), CELL_TEXT, "value", "Value" } };
+	static const struct part names = { "steps", "Steps", NULL, columns, 5 };
+	static const struct part values = PART("steps", "Steps", NULL, columns);
+	struct pg_result *res = NULL;
+	int rc = may_see ? web_job_steps_values_exec(r->pg, r->number, &res, err)
+			 : web_job_steps_exec(r->pg, r->number, &res, err);
+
+	if (rc == 0 && (r->json || pg_rows(res) > 0))
+		part_result(r, may_see ? &values : &names, res);
+	pg_result_free(res);
+	return rc;
+}
+
 static int show_job(struct web_request *r, const struct pg_result *res, struct deferred_error *err)
 {
 	struct web_job_row job = web_job_row(res, 0);
@@ -392,6 +413,8 @@ static int show_job(struct web_request *r, const struct pg_result *res, struct d
 	rc = show_events(r, err);
 	if (rc == 0)
 		rc = pages_neighbours(r, err);
+	if (rc == 0)
+		rc = show_steps(r, may_see, err);
 	if (rc == 0)
 		rc = show_attempts(r, may_see, err);
 	if (rc == 0)

@@ -6,6 +6,7 @@
 #include "engine/step/hand.h"
 #include "engine/step/parents.h"
 #include "engine/step/progress_report.h"
+#include "engine/step/step_save.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,7 @@ void round_trip_due(const struct trip *t, const struct lease_oldest *leases, str
 	due_add(due, DUE_RECORD, n[LEDGER_ENDED] > 0, record_ns(t, now));
 	due_add(due, DUE_OUTCOMES, n[LEDGER_REFUSED] > 0, 0);
 	due_add(due, DUE_PARENTS, n[LEDGER_CHILD] > 0, 0);
+	due_add(due, DUE_STEP, true, step_save_due_ns(&t->pool));
 	due_add(due, DUE_SET_ASIDE, true, ledger_due_ns(&t->ledger, LEDGER_SET_ASIDE));
 	due_add(due, DUE_RETURN, true, ledger_due_ns(&t->ledger, LEDGER_RETURNED));
 	due_add(due, DUE_BALANCE, true, balance_ns(t));
@@ -92,7 +94,7 @@ static void count_job(void *data, struct job *job)
 
 	n->single_lease += job->alone;
 	n->limited += job->limited;
-	n->params += (int64_t)job->params_len + job->parents_len;
+	n->params += (int64_t)job->params_len + job->parents_len + job->steps_len;
 }
 
 static struct plan_in what_is_known(const struct trip *t, bool hold, uint64_t now)
@@ -173,7 +175,9 @@ static int add_records(struct trip *t, bool *adds, struct deferred_error *err)
 {
 	int rc = record_add(&t->ledger, &t->cycle, adds, err);
 
-	return rc == 0 && t->ledger.n[LEDGER_RECORDING] > 0 ? progress_report_add_end(&t->ledger, &t->cycle, err) : rc;
+	if (rc == 0 && t->ledger.n[LEDGER_RECORDING] > 0)
+		rc = progress_report_add_end(&t->ledger, &t->cycle, err);
+	return rc == 0 && t->ledger.n[LEDGER_RECORDING] > 0 ? step_save_add_end(&t->ledger, &t->cycle, err) : rc;
 }
 
 /* A lease is closed with the last of its jobs that was in hand. */
@@ -225,6 +229,8 @@ static int send_single(struct trip *t, uint64_t now, struct deferred_error *err)
 	ledger_record_set_aside(&t->ledger, now);
 	rc = store_cycle_patience(&t->cycle, SINGLE_LOCK_MS, err);
 	if (rc == 0)
+		rc = step_save_add(NULL, &t->ledger, &t->cycle, now, err);
+	if (rc == 0)
 		rc = add_records(t, &adds, err);
 	plan_sent(&t->plan, &no_claim, adds, now);
 	return send_cycle(t, rc, err);
@@ -263,7 +269,10 @@ static int send_all(struct trip *t, const struct reasons *r, uint64_t now, struc
 	ledger_record(&t->ledger);
 	ledger_give_back(&t->ledger, now);
 	ledger_ask(&t->ledger);
-	rc = add_records(t, &adds, err);
+	/* Before the end of its attempt: no receipt is valid behind that. */
+	rc = step_save_add(&t->pool, &t->ledger, &t->cycle, now, err);
+	if (rc == 0)
+		rc = add_records(t, &adds, err);
 	if (rc == 0)
 		rc = add_close(t, err);
 	if (rc == 0)
@@ -317,7 +326,8 @@ int round_trip_start(struct trip *t, uint64_t now, struct deferred_error *err)
 	lease_asked(&t->lease);
 	if (r.ask.free + r.ask.limited > 0 || due_now(&due, DUE_RECORD, now) ||
 	    (r.ask.wanted > 0 && t->ledger.n[LEDGER_ENDED] > 0) || due_now(&due, DUE_OUTCOMES, now) ||
-	    due_now(&due, DUE_RETURN, now) || due_now(&due, DUE_PARENTS, now) || r.renew || r.balance || r.progress > 0)
+	    due_now(&due, DUE_RETURN, now) || due_now(&due, DUE_PARENTS, now) || due_now(&due, DUE_STEP, now) ||
+	    r.renew || r.balance || r.progress > 0)
 		return send_all(t, &r, now, err);
 	if (set_aside)
 		return send_single(t, now, err);
@@ -396,6 +406,7 @@ static void after_first(struct trip *t)
 
 	watch_log_losses(&t->cycle.losses, "did not renew its lease");
 	after_records(t);
+	step_save_after(&t->pool, &t->cycle, clock_ns());
 	hand_begin(&t->pool, parents_after(&t->ledger, &t->cycle, clock_ns()));
 	lease_after_renewal(&t->pool, &t->ledger, &t->cycle);
 	if (t->cycle.tracks) {

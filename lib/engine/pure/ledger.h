@@ -28,7 +28,7 @@ enum ledger_state {
 	LEDGER_REFUSED,   /* its recording was refused: the next cycle asks why */
 	LEDGER_RETURNED,  /* to be given back */
 	LEDGER_RETURNING, /* the cycle under way gives it back */
-	LEDGER_CHILD,     /* not begun: it learns first how the jobs ended that it waited for */
+	LEDGER_CHILD,     /* not begun: it learns first how the jobs ended that it waited for, and its steps */
 	LEDGER_ASKING,    /* the cycle under way asks for that */
 	LEDGER_STATES
 };

@@ -61,8 +61,9 @@ void verdict(struct attempt *a, const struct verdict_in *in, uint64_t *random)
 	if (in->stopping && a->outcome == JOB_FAILED && !a->dead && a->retry_after_ms < 0)
 		a->outcome = in->stop_outcome;
 	/* Cut off by us. One whose runner was in disorder is called so too: that may be the function's doing, and
-	 * counts. */
-	a->counts = !a->unready && a->outcome != JOB_SNOOZED && a->outcome != JOB_SUPERSEDED && !a->shared &&
+	 * counts. One that moved on does not, for a function with progress_resets. */
+	a->counts = !job->moved_on && !a->unready && a->outcome != JOB_SNOOZED && a->outcome != JOB_SUPERSEDED &&
+		    !a->shared &&
 		    !(a->outcome == JOB_INTERRUPTED && (in->stopping || in->fenced));
 	a->suspect = a->shared && !in->stopping && !in->fenced;
 	a->final = a->outcome == JOB_OK || a->outcome == JOB_CANCELLED || a->dead ||

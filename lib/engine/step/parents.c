@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cycle after the claim asks for the ends of the parents. So a claim, which keeps other workers out of its lanes,
- * stays short. That takes a round trip. Where a lease is about to end by then, the job is given back.
+ * The cycle after the claim asks for the ends of the parents, and for the steps of earlier attempts. A claim keeps
+ * other workers out of its lanes, so it stays short. That takes a round trip. Where a lease is about to end by then,
+ * the job is given back.
  */
 #include "engine/step/parents.h"
 
@@ -40,12 +41,6 @@ int parents_add(const struct ledger *ledger, struct store_cycle *cycle, struct d
 	return rc;
 }
 
-/* Returns NULL when there is no memory for the answer. */
-static struct job *with_answer(struct job *job, const struct store_parents *parents)
-{
-	return parents->text ? job_add_parents(job, parents->text, parents->len) : job;
-}
-
 /* A worker that stops gives these jobs back later in this turn, with all that have not begun. */
 struct job *parents_after(struct ledger *ledger, const struct store_cycle *cycle, uint64_t now)
 {
@@ -58,7 +53,7 @@ struct job *parents_after(struct ledger *ledger, const struct store_cycle *cycle
 		jobs = job->next;
 		job->next = NULL;
 		if (answered && !late)
-			bigger = with_answer(job, &cycle->parents[i]);
+			bigger = job_add_answer(job, cycle->parents[i].text, cycle->parents[i].steps);
 		if (bigger) {
 			*tail = bigger;
 			tail = &bigger->next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* parents - a job that waited for others learns how those ended before it begins. */
+/* parents - a job that waited for others learns how those ended before it begins, and what it has saved before. */
 #ifndef PARENTS_H
 #define PARENTS_H
 

@@ -145,6 +145,11 @@ void pool_each_running(const struct pool *pool, void (*f)(void *data, const stru
 void pool_each_progress(const struct pool *pool, void (*f)(void *data, const struct job_progress *progress),
 			void *data);
 
+/* Call f for each step that a function has saved and waits for. */
+void pool_each_step(const struct pool *pool, void (*f)(void *data, struct job_step *step), void *data);
+/* Answer the step of this job with enum deferred_step, if there is one. */
+void pool_answer_step(const struct pool *pool, int64_t id, int result);
+
 /* Have a file removed by a runner, under its user. False: no runner can do it. */
 bool pool_remove_file(struct pool *pool, const char *path);
 

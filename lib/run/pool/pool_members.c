@@ -175,6 +175,23 @@ void pool_each_progress(const struct pool *pool, void (*f)(void *data, const str
 			runner_each_progress(pool->member[i].runner, f, data);
 }
 
+void pool_each_step(const struct pool *pool, void (*f)(void *data, struct job_step *step), void *data)
+{
+	for (size_t i = 0; i < pool->places; i++)
+		if (pool->member[i].runner && runner_step(pool->member[i].runner))
+			f(data, runner_step(pool->member[i].runner));
+}
+
+void pool_answer_step(const struct pool *pool, int64_t id, int result)
+{
+	for (size_t i = 0; i < pool->places; i++) {
+		struct runner *r = pool->member[i].runner;
+
+		if (r && runner_step(r) && runner_step(r)->job->id == id)
+			runner_answer_step(r, result);
+	}
+}
+
 bool pool_remove_file(struct pool *pool, const char *path)
 {
 	for (size_t i = 0; i < pool->places; i++) {

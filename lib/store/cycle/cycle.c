@@ -60,6 +60,8 @@ static void on_cycle(void *data, int tag, const struct pg_result *res)
 		store_take_outcomes(cycle->outcomes, cycle->outcomes_len, res);
 	if (tag == TAG_PARENTS)
 		cycle_take_parents(cycle, res);
+	if (tag == TAG_STEPS)
+		cycle_take_steps(cycle, res);
 	store_take_track(&cycle->track, tag, res);
 	if (tag == TAG_CLAIM)
 		cycle_take_claimed_jobs(cycle, res);
@@ -107,9 +109,14 @@ void store_cycle_clear(struct store_cycle *cycle)
 	free(cycle->locked.id);
 	free(cycle->leases);
 	free(cycle->outcomes);
-	for (size_t i = 0; i < cycle->parents_len; i++)
+	for (size_t i = 0; i < cycle->parents_len; i++) {
 		free(cycle->parents[i].text);
+		free(cycle->parents[i].steps);
+	}
 	free(cycle->parents);
+	for (size_t i = 0; i < cycle->steps_len; i++)
+		free(cycle->steps[i].why);
+	free(cycle->steps);
 	free(cycle->open.id);
 	free(cycle->losses.row);
 	memset(cycle, 0, sizeof(*cycle));

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/job.h"
 #include "base/lanes.h"
+#include "base/step.h"
 #include "port/pg.h"
 #include "base/progress.h"
 #include "base/ids.h"
@@ -48,10 +49,16 @@ struct store_cycle {
 	struct store_lease *leases;      /* asked to be renewed, and jobs that are gone, sorted: store_cycle_lease() */
 	size_t leases_len;
 	struct store_parents { /* set by store_cycle_parents() for the first jobs, in their order */
-		char *text;    /* NULL: it waited for none */
-		size_t len;
+		char *text;    /* "": it waited for none */
+		char *steps;   /* "": it has none */
 	} * parents;
 	size_t parents_len;
+	struct store_step { /* set by store_cycle_steps() */
+		int64_t id;
+		char outcome; /* the first letter of that of deferred.__step_save() */
+		char *why;    /* "": it says it all */
+	} * steps;
+	size_t steps_len;
 	int *outcomes; /* asked with store_cycle_outcomes(): as store_recorded() */
 	size_t outcomes_len;
 	struct job *claimed, **claimed_tail;
@@ -135,6 +142,10 @@ int store_cycle_outcomes(struct store_cycle *cycle, struct attempt *const *attem
 			 struct deferred_error *err);
 /* How did those end that these jobs waited for? The answer may be about some of them, one at least, in their order. */
 int store_cycle_parents(struct store_cycle *cycle, struct job *const *jobs, size_t n, struct deferred_error *err);
+/* Save steps. Delete the steps of jobs whose success is being recorded. */
+int store_cycle_steps(struct store_cycle *cycle, struct job_step *const *steps, size_t n, struct deferred_error *err);
+int store_cycle_steps_end(struct store_cycle *cycle, struct attempt *const *attempts, size_t n,
+			  struct deferred_error *err);
 /* How far functions say they are; and of attempts that are being recorded, that this is of no use any more. */
 int store_cycle_progress(struct store_cycle *cycle, const struct job_progress *progress, size_t n,
 			 struct deferred_error *err);

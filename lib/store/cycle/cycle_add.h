@@ -33,6 +33,7 @@ int cycle_rows_add(struct store_cycle *cycle, const struct sql_statement *stmt, 
 int64_t cycle_age_us(uint64_t now_ns, uint64_t then_ns);
 
 void cycle_take_parents(struct store_cycle *cycle, const struct pg_result *res);
+void cycle_take_steps(struct store_cycle *cycle, const struct pg_result *res);
 void cycle_take_leases(struct store_cycle *cycle, const struct pg_result *res);
 void cycle_take_claimed_jobs(struct store_cycle *cycle, const struct pg_result *res);
 void cycle_take_limited_jobs(struct store_cycle *cycle, const struct pg_result *res);

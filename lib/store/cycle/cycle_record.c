@@ -214,11 +214,49 @@ void cycle_take_parents(struct store_cycle *cycle, const struct pg_result *res)
 		struct store_parents *p = &cycle->parents[cycle->parents_len++];
 		struct job_parents_row r = job_parents_row(res, i);
 
-		if (!r.parents)
-			continue;
-		p->len = strlen(r.parents);
-		p->text = strdup(r.parents);
-		cycle->out_of_memory |= !p->text;
+		p->text = strdup(r.parents ? r.parents : "");
+		p->steps = strdup(r.steps ? r.steps : "");
+		cycle->out_of_memory |= !p->text || !p->steps;
 	}
 	cycle->out_of_memory |= !cycle->parents;
+}
+
+int store_cycle_steps(struct store_cycle *cycle, struct job_step *const *s, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	struct columns c;
+	int rc = cycle_rows_begin(&args, &c, n, err);
+
+	COLUMN_INT8(&args, &c, s[i]->job->id);
+	COLUMN_INT8(&args, &c, s[i]->job->receipt);
+	COLUMN_TEXT(&args, &c, s[i]->name);
+	COLUMN_TEXT(&args, &c, s[i]->value);
+	COLUMN_INT4(&args, &c, s[i]->resets);
+	return cycle_rows_add(cycle, &sql_job_step, &args, &c, TAG_STEPS, rc, err);
+}
+
+void cycle_take_steps(struct store_cycle *cycle, const struct pg_result *res)
+{
+	cycle->steps = calloc(pg_rows(res) + 1, sizeof(*cycle->steps));
+	for (size_t i = 0; cycle->steps && i < pg_rows(res); i++) {
+		struct store_step *s = &cycle->steps[cycle->steps_len++];
+		struct job_step_row r = job_step_row(res, i);
+
+		s->id = r.id;
+		s->outcome = r.outcome[0];
+		s->why = strdup(r.why ? r.why : "");
+		cycle->out_of_memory |= !s->why;
+	}
+	cycle->out_of_memory |= !cycle->steps;
+}
+
+int store_cycle_steps_end(struct store_cycle *cycle, struct attempt *const *a, size_t n, struct deferred_error *err)
+{
+	struct pg_args args;
+	struct columns c;
+	int rc = cycle_rows_begin(&args, &c, n, err);
+
+	COLUMN_INT8(&args, &c, a[i]->job->id);
+	COLUMN_INT8(&args, &c, a[i]->job->receipt);
+	return cycle_rows_add(cycle, &sql_job_steps_end, &args, &c, TAG_IGNORE, rc, err);
 }

@@ -40,7 +40,25 @@ as $$
        or h.concurrency_key is distinct from deferred.__own_key(d.created_by, d.concurrency_key)
        or (h.fn is not null
            and (h.max_attempts, h.params_bytes)
-               is distinct from (d.max_attempts, deferred.__params_bytes(d.params)))
+               is distinct from (d.max_attempts, deferred.__job_bytes(h.id, d.params)))
+  union all
+    select 'I11: a job with steps has not succeeded, and a claim asks for them', s.job_id,
+           format('%s steps, state %s', count(*), (select j.state from deferred.job j
+                                                   where j.id = s.job_id))
+    from deferred.__deferred_step s
+    left join deferred.__deferred_hot h on h.id = s.job_id
+    where h.watched is null
+    group by s.job_id, h.id
+    having h.id is not null
+        or exists (select from deferred.__deferred_log l
+                   where l.job_id = s.job_id and l.final and l.outcome = 'ok')
+  union all
+    select 'I11: steps are within their limits', s.job_id,
+           format('%s steps of %s bytes, numbers up to %s', count(*), sum(s.bytes), max(s.number))
+    from deferred.__deferred_step s
+    group by s.job_id
+    having max(s.number) <> count(*) or max(s.number) > 1000 or sum(s.bytes) > 1048576
+        or sum(s.bytes) <> sum(octet_length(s.value::text))
   union all
     select 'I8: a job is as deferred.defer() stores it', d.id,
            format('function ''%s'', queue ''%s''', d.fn, d.queue)

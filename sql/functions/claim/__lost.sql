@@ -8,6 +8,8 @@
 --
 -- p_spare: a job on its last attempt is left until its lease ends. The next start with the pidfile
 -- of that worker may know that the job had not begun.
+--
+-- An attempt that moved on does not count either: deferred.__moved_on().
 create or replace function deferred.__lost(p_workers bigint[], p_outcome text,
     p_max_attempts integer, p_spare boolean default false, p_begun_worker bigint default null,
     p_begun bigint[] default null)
@@ -47,7 +49,7 @@ begin
     row as materialized (
         select distinct on (h.id) h.id, h.fn, h.attempt, e.lease, e.worker, e.receipt, e.claimed_at,
                e.alone, e.unbegun,
-               e.alone and p_outcome = 'lost'
+               e.alone and p_outcome = 'lost' and not deferred.__moved_on(h.id, h.attempt + 1)
                and h.attempt + 1 - coalesce(h.attempt_base, 0) >= coalesce(h.max_attempts,
                        (select q.max_attempts from deferred.__deferred_queue q
                         where q.name = h.queue), p_max_attempts) as used_up
@@ -66,7 +68,7 @@ begin
             suspect = h.suspect or not (r.alone or r.unbegun),
             attempt = r.attempt + r.alone::integer,
             attempt_base = least(coalesce(h.attempt_base, 0), 2147483646) + (r.alone
-                and p_outcome <> 'lost')::integer
+                and (p_outcome <> 'lost' or deferred.__moved_on(r.id, r.attempt + 1)))::integer
         from row r where h.id = any (array[r.id]) and not r.used_up),
     gone as (
         delete from deferred.__deferred_hot h using row r

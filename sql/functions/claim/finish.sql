@@ -47,6 +47,9 @@ begin
     end if;
     h.started_at := coalesce(l.claimed_at, h.started_at);
     delete from deferred.__deferred_progress p where p.job_id = $1;
+    if h.watched is not null then
+        delete from deferred.__deferred_step s where s.job_id = $1;
+    end if;
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker,
                                          receipt, run_us, result)
     values (h.id, h.attempt + (h.fn is not null)::integer, 'ok', true, h.started_at, l.worker,

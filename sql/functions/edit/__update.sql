@@ -72,7 +72,7 @@ begin
         update deferred.__deferred_hot x
         set queue = n.queue, key = h.key, priority = n.priority, fn = n.fn,
             max_attempts = n.max_attempts, expires_at = n.expires_at,
-            params_bytes = deferred.__params_bytes(n.params),
+            params_bytes = deferred.__job_bytes(x.id, n.params),
             bounded = case when v_moved then q.max_length is not null else x.bounded end,
             due_at = h.due_at, visible_at = h.visible_at, limited = h.limited,
             unknown = h.unknown, xid = h.xid, receipt = h.receipt, started_at = h.started_at,

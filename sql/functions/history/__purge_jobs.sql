@@ -30,6 +30,8 @@ begin
         delete from deferred.__deferred_wait w
         where w.id in (select x.id from deferred.__deferred_wait x join gone g on g.id = x.id
                        for update of x skip locked)),
+    step as (
+        delete from deferred.__deferred_step s using gone g where s.job_id = g.id),
     member as (
         delete from deferred.__deferred_member m using gone g where m.job = g.id)
     select (select count(*) from gone),

@@ -1,6 +1,6 @@
--- Part of "deferred purge": deletes edges, waits, awaited events and members of jobs that were
--- deleted with a whole partition. Deletes flows at and above id, in order of id, that have no job
--- left. If purged is 0 and next_id NULL, that was all.
+-- Part of "deferred purge": deletes edges, waits, awaited events, steps and members of jobs that
+-- were deleted with a whole partition. Deletes flows at and above id, in order of id, that have no
+-- job left. If purged is 0 and next_id NULL, that was all.
 create or replace function deferred.__purge_orphans(older_than interval, from_id bigint,
                                                     batch integer, out purged bigint,
                                                     out next_id bigint)
@@ -29,6 +29,13 @@ begin
                        where x.id < (select coalesce(min(d.id), 9223372036854775807)
                                      from deferred.__deferred d) order by x.id
                                      limit batch for update skip locked)
+        returning 1),
+    step as (
+        delete from deferred.__deferred_step s
+        where s.ctid = any (array(select x.ctid from deferred.__deferred_step x
+                                  where x.job_id < (select coalesce(min(d.id), 9223372036854775807)
+                                                    from deferred.__deferred d) order by x.job_id
+                                                    limit batch))
         returning 1),
     member as (
         delete from deferred.__deferred_member m
@@ -59,7 +66,8 @@ begin
     retry as (
         delete from deferred.__deferred_flow_retry r using flow f where r.flow = f.id)
     select (select count(*) from edge) + (select count(*) from awaited)
-           + (select count(*) from wait) + (select count(*) from member)
+           + (select count(*) from wait) + (select count(*) from step)
+           + (select count(*) from member)
            + (select count(*) from open) + (select count(*) from flow),
            (select max(id) + 1 from seen having bool_or(seen.created_at < v_cutoff))
     into purged, next_id;

@@ -33,10 +33,11 @@ begin
                               join deferred.__deferred_flow f on f.id = m.flow
                               where m.job = p_id and m.part is distinct from 't'
                                 and f.on_failure = 'cancel' and f.failed is null) then true
-                 when exists (select from deferred.__deferred_edge e where e.child = p_id)
+                 when exists (select from deferred.__deferred_step s where s.job_id = p_id)
+                     or exists (select from deferred.__deferred_edge e where e.child = p_id)
                      then false
             end),
-        d.max_attempts, deferred.__params_bytes(d.params))
+        d.max_attempts, deferred.__job_bytes(p_id, d.params))
     on conflict on constraint __deferred_hot_pkey do nothing;
     v_new := found;
     if v_new and v_key is not null

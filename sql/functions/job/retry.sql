@@ -62,3 +62,16 @@ comment on function deferred.retry(bigint) is
     'makes a dead, cancelled or expired job ready, with its attempt count reset, or a delayed job, '
     'which keeps its count. False: no such job';
 grant execute on function deferred.retry(bigint) to deferred_worker;
+
+create or replace function deferred.retry(id bigint, from_start boolean) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if not deferred.retry($1) then return false; end if;
+    if $2 then perform deferred.__steps_drop($1); end if;
+    return true;
+end
+$$;
+comment on function deferred.retry(bigint, boolean) is
+    'the same as retry(id); from_start true: the steps that the job has saved are deleted';
+grant execute on function deferred.retry(bigint, boolean) to deferred_worker;

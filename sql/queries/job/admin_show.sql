@@ -10,8 +10,9 @@
 --   held_by: what holds a ready or delayed job back, as far as the database knows. Column tags:
 --   separated by commas.
 -- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge,
---   __deferred_progress, __deferred_queue and __deferred_function, __deferred_log_job,
---   __deferred_awaited and __deferred_event, __deferred_edge_parent; all of __deferred_offer.
+--   __deferred_progress, __deferred_step, __deferred_queue and __deferred_function,
+--   __deferred_log_job, __deferred_awaited and __deferred_event, __deferred_edge_parent; all of
+--   __deferred_offer.
 select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
        to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created,
        deferred.__age_s(d.created_at) as age_s,
@@ -49,6 +50,11 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                                from deferred.__deferred_log l
                                left join deferred.__deferred_worker w on w.id = l.worker
                                where l.job_id = d.id) y), '[]') as attempts,
+                     coalesce((
+                         select json_agg(y order by y.number)
+                         from (select s.number, s.name, s.attempt, s.saved_at, s.value
+                               from deferred.__deferred_step s
+                               where s.job_id = d.id) y), '[]') as steps,
                      (select json_agg(y order by y.id)
                       from (select e.parent as id, e.name, deferred.__edge_on(e.kind) as on
                             from deferred.__deferred_edge e

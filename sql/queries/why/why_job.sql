@@ -6,7 +6,7 @@
 --   ready_s int8, expires bool, expires_in_s int8, paused bool, fn_unknown bool,
 --   refused_host text?, refused_why text?, row_locker text?, lane_locker text?, stranded bool,
 --   priority int4, xid text?, limited bool, key text?, key_max int8, may_read bool, taken_s int8?,
---   key_state text?
+--   key_state text?, steps text?
 -- Rows: one row. Column neighbour_s is the age of the next job that is there. A purge leaves what
 --   is younger than kept_s. Column failures counts the attempts that count. The host refuses the
 --   function. The lockers are transactions that hold a lock on the job or its lane. A stranded job
@@ -83,7 +83,11 @@ select j.id is not null as there,
            select deferred.__age_s(max(x.started_at))
            from (select y.started_at from deferred.__deferred_hot y
                  where y.queue = h.queue and y.fn is null order by y.queue, y.due_at limit 1000) x)
-       end as taken_s, deferred.__key_state(j.id) as key_state
+       end as taken_s, deferred.__key_state(j.id) as key_state,
+       (select format('%s step%s saved, the last is %s', count(*),
+                      case when count(*) > 1 then 's' end,
+                      (array_agg(s.name order by s.number desc))[1])
+        from deferred.__deferred_step s where s.job_id = j.id having count(*) > 0) as steps
 from (select) one
 left join job j on true
 left join hot h on true
