@@ -22,7 +22,7 @@ static void __attribute__((noinline)) inner(volatile int *p) {
 	*p = 1;
 }
 int outer(const struct deferred_call *call) {
-	volatile int *volatile nowhere = (volatile int *)call->host_data;
+	volatile int *volatile nowhere = (volatile int *)getenv(call->fn ? "NOWHERE" : "");
 #line 200
 	inner(nowhere);
 	return nowhere == 0;

@@ -147,9 +147,9 @@ def test_wrong_usage_ends_with_64_before_anything_is_touched(run, args):
         (["ls", "--frobnicate=1"], "option '--frobnicate=1' is unknown"),
         (["function"], "argument is missing: one of ls, set, rm and resume"),
         (["account"], "argument is missing: one of add, ls, rotate, enable, disable, allow, disallow and rm"),
-        (["queue"], "argument is missing: one of ls, set, pause, resume, clear and rm"),
+        (["queue"], "argument is missing: one of ls, patterns, set, pause, resume, clear and rm"),
         (["rule"], "argument is missing: one of add, ls, test, run and rm"),
-        (["queue", "sell"], "argument 'sell' is not one of ls, set, pause, resume, clear and rm"),
+        (["queue", "sell"], "argument 'sell' is not one of ls, patterns, set, pause, resume, clear and rm"),
         (["function", "sell"], "argument 'sell' is not one of ls, set, rm and resume"),
         (["rule", "sell"], "argument 'sell' is not one of add, ls, test, run and rm"),
         (["add"], "argument FUNCTION is missing"),
@@ -230,7 +230,7 @@ def test_migrate_brings_an_empty_database_up_once(db):
     plan = ok(db.run(["deferred", "migrate", "--dry-run"]))
     assert "create schema deferred" in plan and "\nset local lock_timeout = 1000;\n" in plan
     assert db.one("select to_regnamespace('deferred')") is None
-    assert re.fullmatch(r"migration 1: tables\n\d+ functions and views\n", ok(db.run(["deferred", "migrate"])))
+    assert re.fullmatch(r"migration 1: tables\nmigration 2: jobs\n\d+ functions and views\n", ok(db.run(["deferred", "migrate"])))
     version = db.one("select max(version) from deferred.__deferred_migration")
     assert ok(db.run(["deferred", "migrate"])) == f"nothing to do: the schema has version {version}\n"
     assert json.loads(ok(db.run(["deferred", "migrate", "--json"]))) == {"applied": [], "version": version}
@@ -1694,7 +1694,7 @@ def test_who_cannot_be_told_the_ids_is_told_that_the_jobs_are_stored(db, n):
 def test_the_man_page_names_each_command_and_exit_code(run):
     page = documents.read("bin", "deferred", "deferred.1")
     commands = re.findall(r"^  (\w+) ", ok(run(["deferred", "--help"])), re.M)
-    assert len(commands) == 30
+    assert len(commands) == 31
     for command in commands:
         assert f".Xr deferred-{command} 1" in page, command
     for code in (0, 1, 4, 5, 64, 65, 69, 74, 75, 77, 78):

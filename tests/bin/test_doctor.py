@@ -125,7 +125,9 @@ def test_what_is_wrong_with_schema_and_role(db, doctor):
         and found["schema"][0][3] == "deferred migrate"
     )
     assert db.run(["deferred", "migrate"]).returncode == 0 and doctor(OK) == {}
-    db.sql("update deferred.__deferred_migration set version = 999")
+    db.sql(
+        "update deferred.__deferred_migration set version = 999 where version = (select max(version) from deferred.__deferred_migration)"
+    )
     assert list(doctor(FAIL)) == ["schema"]
     db.sql("drop schema deferred cascade")
     assert doctor(FAIL)["schema"][0][1] == "the database has no schema 'deferred'"

@@ -774,9 +774,11 @@ def test_repair_leaves_alone_a_lane_that_is_being_claimed_and_rows_that_are_lock
 def test_limited_rows_that_say_they_are_claimed_and_are_in_no_lease_are_repaired(db, worker):  # noqa: F811
     a = worker()
     jobs = many(db, 3, concurrency_key="k", concurrency=3)
-    assert len(a.ask("job_claim_limited", None, 100, 100, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)) == 3
-    a.commit()
+    for n in 1, 100:
+        a.ask("job_claim_limited", None, n, 1, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)
+        a.commit()
     assert db.one("select deferred.__repair()") == 0
+    assert db.one("select count(*) from deferred.__held") == 3
     db.sql("delete from deferred.__deferred_lease where ids = array[%s::bigint]", jobs[0])
     assert db.one("select deferred.__repair()") == 1
     got = a.ask("job_claim_limited", None, 100, 100, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)

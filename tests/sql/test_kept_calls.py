@@ -48,11 +48,12 @@ def test_a_claim_opens_only_the_partitions_that_its_calls_lie_in(db, partitions,
 
 def test_calls_of_one_claim_lie_in_two_partitions(db, partitions):
     w = Limited(db, "host:/pid")
-    db.defer("f")
-    w.claim(1)  # plans
-    w.commit()
+    many(db, 31)
+    for n in 1, 30:  # plans both ways to read calls
+        w.claim(n)
+        w.commit()
     last = db.one("select last_value from deferred.__deferred_id_seq")
-    db.sql("select setval('deferred.__deferred_id_seq', %s)", last + 490)
+    db.sql("select setval('deferred.__deferred_id_seq', %s)", last // 1000 * 1000 + 985)
     jobs = many(db, 30)
     assert min(jobs) // 1000 < max(jobs) // 1000
     taken = w.claim(30)
