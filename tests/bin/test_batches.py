@@ -177,6 +177,14 @@ def test_what_ends_the_process_of_a_batch_is_no_attempt_and_each_job_is_tried_al
     ledger(many)
 
 
+def test_the_steps_of_a_batch_outlive_its_process(many):
+    jobs = defer(many, "saved", "saved", "saved", "saved", "saved exit", max_attempts=2)
+    ran(many)
+    assert calls(many)[0] == jobs
+    assert [json.loads(result) for _, _, result in ends(many, jobs[:4])] == [{"mine": job} for job in jobs[:4]]
+    ledger(many)
+
+
 def test_a_job_that_was_tried_alone_joins_a_batch_again(many):
     jobs = defer(many, "plain", "segv", "plain", "plain", "plain")
     ran(many)

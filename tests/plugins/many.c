@@ -10,6 +10,7 @@
  *     stop       waits until it is asked to stop, and fails then
  *     progress   reports its id of 1000
  *     defer      defers noop in the queue "other"; too_much: and more than it may
+ *     saved      saves its id as a step, before any job does anything else; the result is what was saved before
  *     parent     the result is what is known of its parents
  *     all_failed the call returns failed
  *
@@ -86,7 +87,9 @@ static void end_own(const struct deferred_call *call)
 static void do_one(const struct deferred_call *call)
 {
 	char text[64];
-	const char *result = has(call, "parent") ? call->parents : text;
+	const char *result = has(call, "parent")  ? call->parents
+			     : has(call, "saved") ? call->steps
+						  : text;
 
 	snprintf(text, sizeof(text), "%lld", (long long)call->id);
 	if (has(call, "segv"))
@@ -113,11 +116,23 @@ static void do_one(const struct deferred_call *call)
 		call->host->result(call, result, strlen(result));
 }
 
+static void save(const struct deferred_call *call)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%lld", (long long)call->id);
+	if (call->host->step(call, "mine", text) != DEFERRED_STEP_SAVED)
+		exit(8);
+}
+
 static int gather(const struct deferred_call *const *calls, size_t n)
 {
 	int result = DEFERRED_OK;
 
 	note(calls, n);
+	for (size_t i = 0; i < n; i++)
+		if (has(calls[i], "saved"))
+			save(calls[i]);
 	for (size_t i = 0; i < n; i++) {
 		do_one(calls[i]);
 		if (has(calls[i], "stop") || has(calls[i], "all_failed"))

@@ -22,7 +22,7 @@ import traceback
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEAD_MAX, BODY_MAX, TEXT_MAX, LARGE = 16 << 10, 16 << 20, 8 << 10, 100 << 20
 PATIENCE_S = 120
-TYPES = {"function", "ready", "progress", "log", "defer", "done"}
+TYPES = {"function", "ready", "progress", "log", "defer", "step", "done"}
 
 
 class Language:
@@ -199,7 +199,7 @@ class Program:
 
     # ---- calls
 
-    def begin(self, fn, params=b"{}", parents=b"", extra=b"", behind=b"", **members):
+    def begin(self, fn, params=b"{}", parents=b"", steps=b"", extra=b"", behind=b"", **members):
         """Send a call. Returns the number of its job."""
         self.jobs += 1
         params = params if isinstance(params, bytes) else json.dumps(params).encode()
@@ -213,10 +213,11 @@ class Program:
             "timeout_ms": 60000,
             "params": len(params),
             "parents": len(parents),
+            "steps": None if steps is None else len(steps),
             **members,
         }
         head = {name: value for name, value in head.items() if value is not None}
-        self.send(head, params, parents, extra, behind=behind)
+        self.send(head, params, parents, steps or b"", extra, behind=behind)
         return head["job"]
 
     def finish(self, job):
@@ -625,6 +626,92 @@ def its_children_hold_neither_pipe(language):
             os.kill(child, signal.SIGKILL)
 
 
+def asked(program, job, name, value, outcome="saved"):
+    """The program waits for the answer to this step."""
+    message = program.read()
+    assert (message.type, message.head["job"], message.head["name"]) == ("step", job, name), message.head
+    assert json.loads(message.body) == value
+    assert not program.received and not select.select([program.answers], [], [], 0)[0]
+    program.send({"type": "stepped", "job": job, "outcome": outcome})
+
+
+@case
+def it_saves_a_step_and_waits_for_the_answer(language):
+    with Program(language) as program:
+        for value in ({"receipt": [1, "é€😀", None]}, 7, None, True, "text", [[]]):
+            job = program.begin("step", {"name": "a.b_C9", "value": value})
+            asked(program, job, "a.b_C9", value)
+            assert program.finish(job).value == {"value": value, "ran": 1, "steps": {"a.b_C9": value}}
+        works(program)
+
+
+@case
+def it_does_not_repeat_a_step(language):
+    with Program(language) as program:
+        steps = '{ "a" : {"x": 1}, "é" : null, "c" : [2] }'.encode()
+        for parents in (b"", b'{"7": {"id": 7, "outcome": "ok", "result": null}}'):
+            for name, value in json.loads(steps).items():
+                done = program.call("step", {"name": name, "value": "other"}, parents=parents, steps=steps)
+                assert done.value == {"value": value, "ran": 0, "steps": json.loads(steps)}
+        job = program.begin("step", {"name": "d", "value": 3}, steps=steps)
+        asked(program, job, "d", 3)
+        assert program.finish(job).value == {"value": 3, "ran": 1, "steps": {**json.loads(steps), "d": 3}}
+        job = program.begin("step", {"name": "d", "value": 4})
+        asked(program, job, "d", 4)
+        assert program.finish(job).value["ran"] == 1, "the steps of another job are not known"
+
+
+@case
+def it_replaces_the_value_of_a_step(language):
+    with Program(language) as program:
+        job = program.begin("save", {"name": "page", "values": [1, 2, 3]}, steps=b'{"page": 0}')
+        for value in (1, 2, 3):
+            asked(program, job, "page", value)
+        assert program.finish(job).value == {"page": 3}
+
+
+@case
+def it_ends_a_function_whose_step_is_refused(language):
+    with Program(language) as program:
+        for outcome in ("invalid", "full", "refused", "gone", "an outcome of a later version"):
+            job = program.begin("step", {"name": "charge", "value": 1})
+            asked(program, job, "charge", 1, outcome)
+            done = program.finish(job)
+            assert done.outcome == "failed" and "step 'charge' was not saved" in done.text, done.text
+        works(program)
+
+
+@case
+def it_hears_other_messages_while_it_waits_for_a_step(language):
+    with Program(language) as program:
+        job = program.begin("step", {"name": "a", "value": 1})
+        program.send({"type": "stepped", "job": "999", "outcome": "full"})
+        program.send({"type": "future", "job": job}, b"a body")
+        program.send({"type": "stop", "job": job, "why": "stopping"})
+        asked(program, job, "a", 1)
+        assert program.finish(job).value["ran"] == 1
+        works(program)
+
+
+@case
+def a_step_that_a_signal_interrupts_costs_the_job_only(language):
+    with Program(language) as program:
+        job = program.begin("step", {"name": "a", "value": 1})
+        assert program.read().type == "step"
+        os.kill(program.pid, signal.SIGTERM)
+        program.send({"type": "stepped", "job": job, "outcome": "saved"})
+        assert program.finish(job).outcome in ("failed", "ok")
+        works(program)
+
+
+@case
+def an_older_runner_saves_no_steps(language):
+    with Program(language) as program:
+        done = program.call("step", {"name": "a", "value": 1}, steps=None)
+        assert done.outcome == "failed" and "older than 0.2.0" in done.text, done.text
+        works(program)
+
+
 @case
 def it_calls_hooks_around_each_job(language):
     with Program(language) as program:
@@ -661,6 +748,20 @@ def ran_many(program, *given, stop=None):
         else:
             before.append(message)
     return [ends[job] for job in jobs], before
+
+
+@case
+def it_saves_steps_of_each_job_of_a_batch(language):
+    with Program(language) as program:
+        given = [{"do": "step", "value": value} for value in (1, [2], 3)]
+        jobs = []
+        for (left, params), steps in zip(counted(given), (b"", b'{"one": "old"}', b'{"two": 2}')):
+            jobs.append(program.begin("many", params, steps=steps, **({"more": left} if left else {})))
+        asked(program, jobs[0], "one", 1)
+        asked(program, jobs[2], "one", 3)
+        done = [program.read() for _ in jobs]
+        assert {one.head["job"]: json.loads(one.body) for one in done} == dict(zip(jobs, ([1], ["old"], [3])))
+        works(program)
 
 
 def counted(given):

@@ -18,7 +18,8 @@ TEXT = HELPER.replace(
     params = json.loads(body[: head["params"]])
     did = exec(params.get("do", "done(body=str(os.getpid()))"), globals())
 """,
-    """    batch = globals().get("batch", []) + [{**head, "given": json.loads(body[: head["params"]])}]
+    """    batch = globals().get("batch", []) + [{**head, "given": json.loads(body[: head["params"]]),
+        "steps": body[head["params"] + head["parents"] :].decode()}]
     if head.get("more"):
         continue
     with open(FILE, "a") as f:
@@ -96,6 +97,23 @@ for head in together: done(body=head["job"])
     assert [ended(db, job)[0][0] for job in jobs] == ["ok", "ok", "failed", "ok", "ok"]
     assert "the job 'no name' that it deferred was refused" in ended(db, jobs[2])[0][1]
     assert db.sql("select count(*) from deferred.__deferred where fn = 'noop'") == [(1,)]
+    ledger(db)
+
+
+def test_the_steps_of_a_batch_outlive_its_program(db):
+    prepared(db)
+    do = """for head in together:
+    send({"type": "step", "job": head["job"], "name": "one"}, head["job"].encode())
+    assert line()["outcome"] == "saved"
+if len(together) > 1: os._exit(3)
+done(body=head["steps"])
+"""
+    jobs = defer(db, *[do] * 5)
+    while db.hot():
+        drain(db)
+    assert calls(db)[0] == jobs and sorted(calls(db)[1:]) == [[job] for job in jobs]
+    rows = db.sql("select result from deferred.__deferred_log where final order by job_id")
+    assert [json.loads(result) for result, in rows] == [{"one": job} for job in jobs]
     ledger(db)
 
 

@@ -13,6 +13,8 @@ export interface Limits {
   timeout?: Span;
   /** How often the job is tried. Default: that of the configuration. */
   maxAttempts?: number;
+  /** An attempt that saved a step of a new name does not count against maxAttempts. */
+  progressResets?: boolean;
 }
 
 /** The limits of a function that takes a list of jobs. */
@@ -79,6 +81,15 @@ export class Job {
   log(text: string, level?: "error" | "warning" | "info" | "debug" | 1 | 2 | 3 | 4): void;
   /** Defers a job in the statement that records the success of this attempt. Default for params: {}. */
   defer(fn: string, params?: unknown, options?: DeferOptions): void;
+  /** The values that this and earlier attempts have saved, by name. */
+  readonly steps: Record<string, any>;
+  /**
+   * Calls the function once in the life of the job, saves its value as JSON, and returns the saved value. A later
+   * attempt returns the saved value without a call.
+   */
+  step<Value>(name: string, run: () => Value | Promise<Value>): Promise<Value>;
+  /** Saves a value under a name, in place of an earlier one. Resolves when the database has it. */
+  saveStep<Value>(name: string, value: Value): Promise<Value>;
   /**
    * Records the success of this attempt in the transaction of the caller. Call it last, and commit. The return value
    * of the function is then ignored. Defer further jobs on the same connection.

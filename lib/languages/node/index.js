@@ -55,7 +55,7 @@ export function define(name, limits, run) {
   if (typeof limits === "function") [limits, run] = [{}, limits];
   if (functions.has(name)) throw new RangeError(`function '${name}' is defined twice`);
   if (typeof run !== "function") throw new TypeError(`function '${name}': the last argument is not a function`);
-  const { timeout, maxAttempts, batch, batchWait, ...unknown } = limits;
+  const { timeout, maxAttempts, batch, batchWait, progressResets, ...unknown } = limits;
   for (const limit in unknown) throw new RangeError(`function '${name}': unknown limit '${limit}'`);
   functions.set(name, {
     run,
@@ -64,6 +64,7 @@ export function define(name, limits, run) {
       ...(maxAttempts === undefined ? {} : { max_attempts: maxAttempts }),
       ...(batch === undefined ? {} : { batch }),
       ...(batchWait === undefined ? {} : { batch_wait_ms: spanMs(batchWait) }),
+      ...(progressResets ? { progress_resets: 1 } : {}),
     },
   });
 }
@@ -151,16 +152,33 @@ class Host {
     if (head.type === "setting") this.settings[head.name] = head.value;
     const asked = head.type === "stop" && this.jobs.find((job) => job.id === head.job);
     if (asked) asked.asked = true;
+    if (head.type === "stepped" && head.job === this.asking?.job) this.asking.resolve(head.outcome);
     if (head.type === "call") this.answer(head, body);
+  }
+
+  /** Returns the outcome when the step is stored. One step is on its way at a time. */
+  saveStep(job, name, value) {
+    if (!this.saves) throw new Error("the worker is older than 0.2.0 and saves no steps");
+    const answer = this.saving.then(() => {
+      if (!this.jobs.includes(job)) throw new Error(`job ${job.id} has ended`);
+      this.send({ type: "step", job: job.id, name }, value);
+      return new Promise((resolve) => (this.asking = { job: job.id, resolve }));
+    });
+    this.saving = answer.catch(() => {});
+    return answer;
   }
 
   async answer(head, body) {
     const params = body.toString("utf8", 0, head.params);
-    const parents = body.toString("utf8", head.params, head.params + (head.parents ?? 0));
-    this.gathered.push(new Job(this, head, params, parents));
+    const behind = head.params + (head.parents ?? 0);
+    const parents = body.toString("utf8", head.params, behind);
+    const steps = body.toString("utf8", behind, behind + (head.steps ?? 0));
+    this.gathered.push(new Job(this, head, params, parents, steps));
     if (head.more > 0) return;
     const jobs = this.gathered;
     [this.jobs, this.gathered] = [jobs, []];
+    this.saves = head.steps !== undefined;
+    [this.saving, this.asking] = [Promise.resolve(), null];
     const ends = await attempts(jobs);
     this.jobs = [];
     jobs.forEach((job, i) => this.done(job, ends[i]));

@@ -2,6 +2,12 @@
 // The job object, and what the other modules share.
 
 export const TEXT_MAX = 8192; // bytes of a result, an error or a log line that are kept
+const REFUSED = {
+  invalid: "a name follows the rule for function names, and a value has at most 64 KiB",
+  full: "a job has at most 1,000 steps of together 1 MiB",
+  refused: "the log of the worker says why",
+  gone: "another attempt may run",
+};
 const LEVELS = { error: 1, warning: 2, info: 3, debug: 4 };
 const UNIT_MS = { ms: 1, s: 1e3, sec: 1e3, m: 6e4, min: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
 
@@ -52,12 +58,14 @@ export class Job {
   #host;
   #params;
   #parents;
+  #steps;
   #controller = new AbortController();
 
-  constructor(host, head, params, parents) {
+  constructor(host, head, params, parents, steps) {
     this.#host = host;
     this.#params = { text: params };
     this.#parents = parents;
+    this.#steps = steps;
     this.id = head.job;
     this.fn = head.fn;
     this.attempt = head.attempt;
@@ -82,6 +90,10 @@ export class Job {
 
   get parents() {
     return (this.#parents = typeof this.#parents === "string" ? JSON.parse(this.#parents || "{}") : this.#parents);
+  }
+
+  get steps() {
+    return (this.#steps = typeof this.#steps === "string" ? JSON.parse(this.#steps || "{}") : this.#steps);
   }
 
   abort(reason) {
@@ -115,6 +127,17 @@ export class Job {
     const body = Buffer.from(toJson(params ?? {}));
     const more = Buffer.from(options ? toJson(options) : "");
     this.#host.send({ type: "defer", job: this.id, fn, params: body.length }, Buffer.concat([body, more]));
+  }
+
+  async step(name, run) {
+    return Object.hasOwn(this.steps, name) ? this.steps[name] : this.saveStep(name, await run());
+  }
+
+  async saveStep(name, value) {
+    const text = toJson(value ?? null);
+    const outcome = await this.#host.saveStep(this, name, Buffer.from(text));
+    if (outcome !== "saved") throw new Error(`step '${name}' was not saved: ${REFUSED[outcome] ?? outcome}`);
+    return (this.steps[name] = JSON.parse(text));
   }
 
   async finish(connection, result) {

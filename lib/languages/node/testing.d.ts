@@ -12,6 +12,8 @@ export interface CallOptions {
   tick?: Date;
   previousTick?: Date;
   parents?: Record<string, Parent>;
+  /** The steps that earlier attempts have saved. */
+  steps?: Record<string, unknown>;
   /** The span from which `job.left()` counts down. */
   timeout?: Span;
   /** The settings of the program. */
@@ -37,6 +39,8 @@ export interface Done {
   progress: { done: number; total: number; text: string }[];
   /** Levels: 1 is error, 2 warning, 3 info, 4 debug. */
   logs: { level: number; text: string }[];
+  /** The steps that this attempt has saved. */
+  steps: Record<string, any>;
   /** The function asked for a new process. */
   last: boolean;
 }

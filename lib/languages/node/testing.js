@@ -15,7 +15,7 @@ export async function callMany(fn, params, options = {}) {
 }
 
 function prepare(fn, params, options, i) {
-  const reported = { deferred: [], progress: [], logs: [] };
+  const reported = { deferred: [], progress: [], logs: [], steps: {} };
   const done = { outcome: "", result: null, error: null, after: null, ...reported, last: false };
   const send = (head, body) => {
     if (head.type === "defer") {
@@ -39,8 +39,10 @@ function prepare(fn, params, options, i) {
     previous_tick_us: microseconds(options.previousTick),
     timeout_ms: options.timeout === undefined ? undefined : spanMs(options.timeout),
   };
-  const host = { settings: options.settings ?? {}, send };
-  const job = new Job(host, head, toJson(params), options.parents ? toJson(options.parents) : "");
+  const saveStep = async (_, name, value) => ((done.steps[name] = JSON.parse(value)), "saved");
+  const host = { settings: options.settings ?? {}, send, saveStep };
+  const text = (value) => (value ? toJson(value) : "");
+  const job = new Job(host, head, toJson(params), text(options.parents), text(options.steps));
   job.asked = options.stop === true;
   options.signal?.addEventListener("abort", () => job.abort(new Stop()));
   if (options.signal?.aborted) job.abort(new Stop());

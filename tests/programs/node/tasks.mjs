@@ -72,6 +72,15 @@ define("parents", limits, (params, job) => job.parents);
 define("progress", limits, ({ done, total, text }, job) => ignore(job.progress(done, total, text)));
 define("log", limits, ({ text, level }, job) => ignore(job.log(text, level)));
 define("defer", limits, ({ fn, params, options }, job) => ignore(job.defer(fn, params, options)));
+define("step", limits, async ({ name, value }, job) => {
+	let ran = 0;
+	const saved = await job.step(name, () => (ran++, value));
+	return { value: saved, ran, steps: job.steps };
+});
+define("save", limits, async ({ name, values }, job) => {
+	await Promise.all(values.map((value) => job.saveStep(name, value)));
+	return job.steps;
+});
 define("setting", limits, ({ name }, job) => ({ value: job.setting(name) }));
 define("print", limits, ({ text, error }) => {
 	process.stdout.write(text ?? "");
@@ -102,6 +111,7 @@ const entry = async job => {
 	const { do: word, text, error, span } = job.params;
 	if (word === "progress") job.progress(1, 2, text);
 	while (word === "stop_asked" && !job.stopAsked()) await sleep(10);
+	if (word === "step") return [await job.step("one", () => job.params.value)];
 	if (word === "dead") throw new Dead(error);
 	if (word === "fail") throw new Error(error);
 	const entries = { text, params: job.params, snooze: new Snooze(span), strange: () => 1, stop_asked: "asked" };

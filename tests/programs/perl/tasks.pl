@@ -54,6 +54,13 @@ function parents  => @limits, sub { $_[1]->parents };
 function progress => @limits, sub { my ($p, $job) = @_; $job->progress(@$p{qw(done total text)}); undef };
 function log      => @limits, sub { my ($p, $job) = @_; $job->log(@$p{qw(text level)}); undef };
 function defer    => @limits, sub { my ($p, $job) = @_; $job->defer(@$p{qw(fn params options)}); undef };
+function step => @limits, sub {
+    my ($p, $job) = @_;
+    my $ran = 0;
+    my $value = $job->step($p->{name} => sub { $ran++; $p->{value} });
+    return { value => $value, ran => $ran, steps => $job->steps };
+};
+function save => @limits, sub { my ($p, $job) = @_; $job->save_step($p->{name}, $_) for @{ $p->{values} }; $job->steps };
 function setting  => @limits, sub { my ($p, $job) = @_; return { value => $job->setting($p->{name}) } };
 function print    => @limits, sub {
     print STDOUT $_[0]{text}  // '';
@@ -82,6 +89,7 @@ sub entry {
     my $params = $job->params;
     my $do = $params->{do};
     $job->progress(1, 2, $params->{text}) if $do eq 'progress';
+    return [ $job->step(one => sub { $params->{value} }) ] if $do eq 'step';
     while ($do eq 'stop_asked' && !$job->stop_asked) { sleep 0.01 }
     return {
         text => $params->{text}, params => $params, stop_asked => 'asked', strange => { code => sub { } },

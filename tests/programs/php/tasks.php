@@ -68,6 +68,20 @@ $functions = [
         $params->params,
         (array) ($params->options ?? [])
     ),
+    'step' => function (array $params, Job $job): array {
+        $ran = 0;
+        $value = $job->step($params['name'], function () use ($params, &$ran): mixed {
+            $ran++;
+            return $params['value'];
+        });
+        return ['value' => $value, 'ran' => $ran, 'steps' => (object) $job->steps];
+    },
+    'save' => function (array $params, Job $job): object {
+        foreach ($params['values'] as $value) {
+            $job->save_step($params['name'], $value);
+        }
+        return (object) $job->steps;
+    },
     'setting' => fn (array $params, Job $job) => ['value' => $job->setting($params['name'])],
     'print' => function (array $params): void {
         echo $params['text'];
@@ -125,6 +139,7 @@ function entry(Job $job): mixed
         'snooze' => new Snooze($params['span']),
         'fail' => new RuntimeException($params['error']),
         'strange' => fopen('php://memory', 'r'),
+        'step' => [$job->step('one', fn (): mixed => $params['value'])],
         'stop_asked' => 'asked',
         default => null,
     };

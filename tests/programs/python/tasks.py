@@ -131,6 +131,25 @@ def defer(params, job):
 
 
 @define
+def step(params, job):
+    ran = []
+
+    def work():
+        ran.append(1)
+        return params["value"]
+
+    value = job.step(params["name"], work)
+    return {"value": value, "ran": len(ran), "steps": job.steps}
+
+
+@define
+def save(params, job):
+    for value in params["values"]:
+        job.save_step(params["name"], value)
+    return job.steps
+
+
+@define
 def setting(params, job):
     return {"value": job.setting(params["name"])}
 
@@ -217,5 +236,6 @@ def entry(job):
         "snooze": deferred.Snooze(params.get("span")),
         "fail": ValueError(params.get("error")),
         "strange": many,
+        "step": [job.step("one", lambda: params["value"])] if do == "step" else None,
         "stop_asked": "asked",
     }.get(do)

@@ -49,6 +49,20 @@ test("a hook before the job fails the attempt, and one after it is logged", asyn
   dies = "";
 });
 
+test("a step runs once and has the saved value", async () => {
+  let charged = 0;
+  define("charge", async (params, job) => {
+    const charge = () => ({ receipt: 4711, times: ++charged });
+    await job.step("charge", charge);
+    await job.saveStep("page", (job.steps.page ?? 0) + 1);
+    return [await job.step("charge", charge), await job.step("old", charge), job.steps];
+  });
+  const done = await call("charge", {}, { steps: { old: null, page: 7 } });
+  const saved = { charge: { receipt: 4711, times: 1 }, page: 8 };
+  assert.deepEqual(done.data, [saved.charge, null, { old: null, ...saved }]);
+  assert.deepEqual(done.steps, saved);
+});
+
 const TIMES = ["created", "tick", "previousTick"];
 const MEMBERS = ["id", "fn", "attempt", "label", "receipt", ...TIMES, "traceparent", "parents"];
 define("members", (params, job) => ({

@@ -68,6 +68,19 @@ is $done->result, 'ran', 'a hook after the job that dies does not';
 is_deeply $done->logs, [ { level => 1, text => "after_job: after\n" } ], 'but is logged';
 undef $dies;
 
+my $charged = 0;
+function charge => sub {
+    my ($params, $job) = @_;
+    my $charge = sub { $charged++; return { receipt => 4711 } };
+    $job->step(charge => $charge);
+    $job->save_step(page => ($job->steps->{page} // 0) + 1);
+    return [ $job->step(charge => $charge)->{receipt}, $job->step(old => $charge), $job->steps->{page} ];
+};
+$done = call_function('charge', {}, steps => { old => undef, page => 7 });
+is_deeply $done->data, [ 4711, undef, 8 ], 'a step has the saved value';
+is_deeply $done->steps, { charge => { receipt => 4711 }, page => 8 }, 'the test sees what was saved';
+is $charged, 1, 'its function is called once';
+
 function setting => sub { $_[1]->setting('api') // 'none' };
 is call_function('setting', {}, settings => { api => 'https://example.org' })->result, 'https://example.org',
     'a setting is read';

@@ -13,6 +13,7 @@ namespace Deferred;
  * @property-read mixed $params the params, for a function that takes a list of jobs; objects are arrays
  * @property-read array<string, mixed> $parents the jobs that this job waited for:
  *     ['pack' => ['id' => 17, 'outcome' => 'ok', 'result' => 'three boxes']]
+ * @property-read array<string, mixed> $steps what this and earlier attempts have saved, by name
  */
 final class Job
 {
@@ -34,6 +35,8 @@ final class Job
     /** @internal */
     public bool $replaced = false;
     private readonly ?float $end;
+    /** @var ?array<string, mixed> */
+    private ?array $saved = null;
 
     /**
      * @param array<string, mixed> $head of the message that started the job
@@ -45,7 +48,8 @@ final class Job
         private readonly array $head,
         private readonly string $parentsJson = '',
         private readonly array $settings = [],
-        private readonly string $paramsJson = '{}'
+        private readonly string $paramsJson = '{}',
+        private readonly string $stepsJson = ''
     ) {
         $this->id = (int) $head['job'];
         $this->fn = $head['fn'];
@@ -64,6 +68,9 @@ final class Job
         }
         if ($name === 'params') {
             return $this->decoded(true);
+        }
+        if ($name === 'steps') {
+            return $this->saved ??= $this->stepsJson === '' ? [] : Program::decode($this->stepsJson, true);
         }
         if (!in_array($name, ['created', 'tick', 'previous_tick'], true)) {
             throw new \LogicException("a job has no member '$name'");
@@ -120,6 +127,36 @@ final class Job
         $text = params($params);
         $body = $text . ($options ? json($options) : '');
         $this->host->send($this, 'defer', ['fn' => $fn, 'params' => strlen($text)], $body);
+    }
+
+    /**
+     * Call the function once in the life of the job, save its value as JSON, and return the saved value. A later
+     * attempt returns the saved value without a call.
+     */
+    public function step(string $name, callable $run): mixed
+    {
+        return array_key_exists($name, $this->steps) ? $this->steps[$name] : $this->save_step($name, $run());
+    }
+
+    /** Save a value under a name, in place of an earlier one. Returns when the database has it. */
+    public function save_step(string $name, mixed $value): mixed
+    {
+        $text = json($value);
+        $outcome = $this->host->saveStep($this, $name, $text);
+        if ($outcome === 'gone') {
+            throw new Stop("step '$name' was not saved, since another attempt may run");
+        }
+        if ($outcome !== 'saved') {
+            $why = [
+                'invalid' => 'a name follows the rule for function names, and a value has at most 64 KiB',
+                'full' => 'a job has at most 1,000 steps of together 1 MiB',
+                'refused' => 'the log of the worker says why',
+            ][$outcome] ?? $outcome;
+            throw new \RuntimeException("step '$name' was not saved: $why");
+        }
+        $value = Program::decode($text, true);
+        $this->saved = [$name => $value] + $this->steps;
+        return $value;
     }
 
     /** Ask the worker to replace this process after the job. */

@@ -31,6 +31,10 @@ class Program
     private bool $stopping = false;
     /** @var array<int|string, true> the ids of jobs that should end */
     private array $stopped = [];
+    private bool $saves = false;
+    /** The id of the job that waits for the answer to a step. */
+    private ?string $asked = null;
+    private string $answer = '';
     /** SIGTERM throws Stop while this is true, but not while the program writes or reads a message. */
     private bool $armed = false;
     private bool $busy = false;
@@ -48,7 +52,8 @@ class Program
 
     /**
      * Offer a function of params and a Job. Objects in params are arrays, or stdClass if the first parameter
-     * of the function has a type that includes object.
+     * of the function has a type that includes object. With $progress_resets, an attempt that saved a step of a
+     * new name does not count against $max_attempts.
      *
      * With $batch, it is a function of a list of Jobs, up to that number. They wait up to $batch_wait for each other.
      * It returns null, or a list with an entry for each Job. An entry is the result, or a Throwable as the outcome.
@@ -59,7 +64,8 @@ class Program
         string|int|float|null $timeout = null,
         ?int $max_attempts = null,
         ?int $batch = null,
-        string|int|float|null $batch_wait = null
+        string|int|float|null $batch_wait = null,
+        bool $progress_resets = false
     ): void {
         if (isset(self::$functions[$name])) {
             throw new \LogicException("function '$name' is defined twice");
@@ -73,6 +79,7 @@ class Program
                 'max_attempts' => $max_attempts,
                 'batch' => $batch,
                 'batch_wait_ms' => $batch_wait === null ? null : milliseconds($batch_wait),
+                'progress_resets' => $progress_resets ? 1 : null,
             ],
         ];
     }
@@ -240,12 +247,21 @@ class Program
     /** Execute one job, or a batch when all of its calls have come, and report the outcomes. */
     private function call(array $head, string $body): void
     {
-        $parents = substr($body, $head['params'], $head['parents'] ?? 0);
-        $this->jobs[] = new Job($this, $head, $parents, $this->settings, substr($body, 0, $head['params']));
+        [$params, $parents] = [$head['params'], $head['parents'] ?? 0];
+        $this->jobs[] = new Job(
+            $this,
+            $head,
+            substr($body, $params, $parents),
+            $this->settings,
+            substr($body, 0, $params),
+            substr($body, $params + $parents, $head['steps'] ?? 0)
+        );
         if (($head['more'] ?? 0) > 0) {
             return;
         }
         $this->stopping = false;
+        $this->saves = isset($head['steps']);
+        $this->asked = null;
         $this->stopped = [];
         $levels = ob_get_level();
         $ends = $this->attempts($this->jobs);
@@ -308,6 +324,9 @@ class Program
         $head = array_filter($head, 'is_scalar');
         $data = json_encode($head, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE) . "\n" . $body;
         $this->busy = true;
+        if ($type === 'step') {
+            $this->asked = (string) $job->id;
+        }
         while ($data !== '') {
             $written = fwrite($this->out, $data);
             if ($written === false) {
@@ -318,25 +337,56 @@ class Program
         $this->release();
     }
 
+    /** Take a message about a job. False: none came in time, or none can come. */
+    private function listen(?int $seconds): bool
+    {
+        $ready = [$this->in];
+        $none = null;
+        if (!@stream_select($ready, $none, $none, $seconds)) {
+            return false;
+        }
+        $this->busy = true;
+        $head = $this->message()[0] ?? null;
+        $job = $head['job'] ?? '';
+        if ($head !== null && $head['type'] === 'stop') {
+            $this->stopped[$job] = true;
+        } elseif ($head !== null && $head['type'] === 'stepped' && $job === $this->asked) {
+            $this->asked = null;
+            $this->answer = $head['outcome'];
+        }
+        $this->release();
+        return $head !== null;
+    }
+
     /** @internal */
     public function stopAsked(Job $job): bool
     {
-        $this->busy = true;
         while (!$this->stopping && !isset($this->stopped[$job->id]) && in_array($job, $this->jobs, true)) {
-            $ready = [$this->in];
-            $none = null;
-            if (!@stream_select($ready, $none, $none, 0)) {
+            if (!$this->listen(0)) {
                 break;
-            }
-            $message = $this->message();
-            if ($message === null) {
-                break;
-            }
-            if ($message[0]['type'] === 'stop') {
-                $this->stopped[$message[0]['job'] ?? ''] = true;
             }
         }
-        $this->release();
         return $this->stopping || isset($this->stopped[$job->id]);
+    }
+
+    /** Returns the outcome when the step is stored. @internal */
+    public function saveStep(Job $job, string $name, string $value): string
+    {
+        if (!$this->saves) {
+            throw new \RuntimeException('the worker is older than 0.2.0 and saves no steps');
+        }
+        $this->awaitAnswer();  // to a step whose wait SIGTERM has ended
+        $this->send($job, 'step', ['name' => $name], $value);
+        $this->awaitAnswer();
+        return $this->answer;
+    }
+
+    private function awaitAnswer(): void
+    {
+        while ($this->asked !== null) {
+            if (!$this->listen(null) && feof($this->in)) {
+                throw new \RuntimeException('the runner has ended');
+            }
+        }
     }
 }

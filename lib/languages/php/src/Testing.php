@@ -27,6 +27,8 @@ final class Testing extends Program
     public array $logged = [];
     /** @var list<array{done: int, total: int, text: string}> */
     public array $progress = [];
+    /** @var array<string, mixed> what Job::step() and Job::save_step() saved */
+    public array $steps = [];
 
     private function __construct(private bool $stop)
     {
@@ -37,6 +39,7 @@ final class Testing extends Program
      *
      * @param array<string, string> $settings
      * @param array<string, mixed> $parents
+     * @param array<string, mixed> $steps what earlier attempts have saved
      * @param string|int|float|null $timeout default: that of the function; visible to the function, not enforced
      * @param bool $stop what Job::stop_asked() returns
      * @param mixed ...$members of the job as in the protocol: attempt, label, receipt, created_us, tick_us, job ...
@@ -48,9 +51,10 @@ final class Testing extends Program
         array $parents = [],
         string|int|float|null $timeout = null,
         bool $stop = false,
+        array $steps = [],
         mixed ...$members
     ): self {
-        return self::callMany($fn, [$params], $settings, $parents, $timeout, $stop, ...$members)[0];
+        return self::callMany($fn, [$params], $settings, $parents, $timeout, $stop, $steps, ...$members)[0];
     }
 
     /**
@@ -59,6 +63,7 @@ final class Testing extends Program
      * @param list<mixed> $params
      * @param array<string, string> $settings
      * @param array<string, mixed> $parents
+     * @param array<string, mixed> $steps
      * @return list<self>
      */
     public static function callMany(
@@ -68,6 +73,7 @@ final class Testing extends Program
         array $parents = [],
         string|int|float|null $timeout = null,
         bool $stop = false,
+        array $steps = [],
         mixed ...$members
     ): array {
         $limit = $timeout === null ? self::$functions[$fn]['limits']['timeout_ms'] ?? null : milliseconds($timeout);
@@ -77,7 +83,8 @@ final class Testing extends Program
         foreach ($params as $i => $one) {
             $dones[] = $done = new self($stop);
             $own = ['job' => $head['job'] + $i] + $head;
-            $jobs[] = new Job($done, $own, $parents ? json($parents) : '', $settings, params($one));
+            $behind = array_map(fn (array $members): string => $members ? json($members) : '', [$parents, $steps]);
+            $jobs[] = new Job($done, $own, $behind[0], $settings, params($one), $behind[1]);
         }
         foreach ($dones[0]->attempts($jobs) as $i => $end) {
             $done = $dones[$i];
@@ -102,6 +109,13 @@ final class Testing extends Program
                 'options' => json_decode(substr($body, $head['params']) ?: '{}', true),
             ];
         }
+    }
+
+    /** @internal */
+    public function saveStep(Job $job, string $name, string $value): string
+    {
+        $this->steps[$name] = json_decode($value, true);
+        return 'saved';
     }
 
     /** @internal */

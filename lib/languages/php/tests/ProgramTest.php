@@ -144,6 +144,22 @@ final class ProgramTest extends TestCase
         $this->assertSame(['boxes', '2023-11-14T22:13:20+00:00 000005', null, true], $done->data);
     }
 
+    public function testAStepRunsOnceAndHasTheSavedValue(): void
+    {
+        $charged = 0;
+        $fn = self::define(function (array $params, Job $job) use (&$charged): array {
+            $charge = function () use (&$charged): array {
+                return ['receipt' => 4711, 'times' => ++$charged];
+            };
+            $job->step('charge', $charge);
+            $job->save_step('page', ($job->steps['page'] ?? 0) + 1);
+            return [$job->step('charge', $charge), $job->step('old', $charge), $job->steps['page']];
+        });
+        $done = Testing::call($fn, steps: ['old' => null, 'page' => 7]);
+        $this->assertSame([['receipt' => 4711, 'times' => 1], null, 8], $done->data, $done->text);
+        $this->assertSame(['charge' => ['receipt' => 4711, 'times' => 1], 'page' => 8], $done->steps);
+    }
+
     public function testProgressIsCutBetweenCharacters(): void
     {
         $fn = self::define(fn (array $params, Job $job) => $job->progress(1, 2, str_repeat('x', 199) . 'é'));

@@ -13,6 +13,7 @@ A worker starts `python3 -m deferred tasks` for the file tasks.py. See deferred_
 
 import datetime
 import functools
+import inspect
 import json
 import re
 import time
@@ -36,6 +37,7 @@ Function = NamedTuple(
         ("max_attempts", Optional[int]),
         ("batch", Optional[int]),
         ("batch_wait_ms", Optional[int]),
+        ("progress_resets", Optional[int]),
     ],
 )
 
@@ -44,6 +46,11 @@ before_hooks: List[Hook] = []
 after_hooks: List[Hook] = []
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 _UNITS = {"ms": 1, "s": 1000, "sec": 1000, "m": _MINUTE, "min": _MINUTE, "h": _HOUR, "d": _DAY, "w": 7 * _DAY}
+_REFUSED = {
+    "invalid": "a name follows the rule for function names, and a value has at most 64 KiB",
+    "full": "a job has at most 1,000 steps of together 1 MiB",
+    "refused": "the log of the worker says why",
+}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -117,6 +124,7 @@ def function(
     max_attempts: Optional[int] = None,
     batch: Optional[int] = None,
     batch_wait: Optional[Span] = None,
+    progress_resets: bool = False,
 ) -> Callable[[AnyHandler], AnyHandler]:
     ...
 
@@ -128,11 +136,14 @@ def function(
     max_attempts: Optional[int] = None,
     batch: Optional[int] = None,
     batch_wait: Optional[Span] = None,
+    progress_resets: bool = False,
 ) -> Any:
     """Decorator: offer a function of params and job, by default under its own name. It may be a coroutine function.
 
     With `batch`, it is a function of a list of jobs, up to that number. They wait up to `batch_wait` for each other.
     It returns None, or a list with an entry for each job. An entry is the result, or an exception as the outcome.
+
+    With `progress_resets`, an attempt that saved a step of a new name does not count against `max_attempts`.
     """
 
     def offer(run: AnyHandler) -> AnyHandler:
@@ -140,7 +151,8 @@ def function(
         if known in functions:
             raise ValueError(f"function '{known}' is defined twice")
         spans = [None if span is None else milliseconds(span) for span in (timeout, batch_wait)]
-        functions[known] = Function(known, run, spans[0], max_attempts, batch, spans[1])
+        resets = 1 if progress_resets else None
+        functions[known] = Function(known, run, spans[0], max_attempts, batch, spans[1], resets)
         return run
 
     return offer(name) if callable(name) else offer
@@ -185,15 +197,19 @@ class Job:
     previous_tick  the tick of the schedule's previous job, or None
     parents        the jobs that this job waited for: {"pack": {"id": 17, "outcome": "ok", "result": "three boxes"}}
     params         the params, for a function that takes a list of jobs
+    steps          what this and earlier attempts have saved, by name
     """
 
-    def __init__(self, host: Any, head: Mapping[str, Any], params: bytes = b"{}", parents: bytes = b""):
+    def __init__(
+        self, host: Any, head: Mapping[str, Any], params: bytes = b"{}", parents: bytes = b"", steps: bytes = b""
+    ):
         self._host, self._params = host, params
         self.id, self.fn, self.attempt = int(head["job"]), str(head["fn"]), int(head.get("attempt", 1))
         self.label, self.traceparent = str(head.get("label", "")), str(head.get("traceparent", ""))
         self.receipt, self.created = int(head.get("receipt", 0)), _moment(head.get("created_us"))
         self.tick, self.previous_tick = _moment(head.get("tick_us")), _moment(head.get("previous_tick_us"))
         self.parents: Dict[str, Any] = json.loads(parents) if parents else {}
+        self.steps: Dict[str, Any] = json.loads(steps) if steps else {}
         limit = head.get("timeout_ms")
         self._end = None if limit is None else time.monotonic() + limit / 1000
         self._last: Optional[int] = None
@@ -227,6 +243,29 @@ class Job:
         """Defer a call in the statement that records the success of this attempt. Options: those of SQL's defer()."""
         text = to_json({} if params is None else params).encode()
         self._host.send(self, "defer", {"fn": fn, "params": len(text)}, text + encode(options or None))
+
+    def step(self, name: str, function: Callable[[], Any]) -> Any:
+        """Call the function once in the life of the job, save its value as JSON, and return the saved value.
+
+        A later attempt returns the saved value without a call. Of a coroutine function the step is awaitable too.
+        """
+        if inspect.iscoroutinefunction(function):
+            return self._step_later(name, function)
+        return self.steps[name] if name in self.steps else self.save_step(name, function())
+
+    async def _step_later(self, name: str, function: Callable[[], Any]) -> Any:
+        return self.steps[name] if name in self.steps else self.save_step(name, await function())
+
+    def save_step(self, name: str, value: Any) -> Any:
+        """Save a value under a name, in place of an earlier one. Returns when the database has it."""
+        text = to_json(value)
+        outcome = self._host.save_step(self, name, text.encode())
+        if outcome == "gone":
+            raise Stop(f"step '{name}' was not saved, since another attempt may run")
+        if outcome != "saved":
+            raise ValueError(f"step '{name}' was not saved: {_REFUSED.get(outcome, outcome)}")
+        self.steps[name] = json.loads(text)
+        return self.steps[name]
 
     def last(self) -> None:
         """Ask the worker to replace this process after the job."""

@@ -109,6 +109,9 @@ class Program:
         self.jobs: List[deferred.Job] = []
         self.stopped: Set[str] = set()  # ids of jobs that should end
         self.armed = self.busy = self.pending = self.stopping = False
+        self.saves = False  # the worker stores steps
+        self.asked: Optional[str] = None  # id of the job that waits for the answer to a step
+        self.answer, self.saving = "", threading.Lock()
         self.input, self.output = IN, OUT
         self.lock, self.thread = threading.Lock(), threading.get_ident()
 
@@ -157,28 +160,56 @@ class Program:
         text = json.dumps({name: value for name, value in members.items() if value is not None})
         data = memoryview(text.encode() + b"\n" + body)
         with self:
+            if kind == "step":
+                self.asked = members["job"]
             while data:
                 data = data[os.write(self.output, data) :]
 
-    def stop_asked(self, job: deferred.Job) -> bool:
+    def readable(self, wait: float) -> bool:
+        return bool(self.buffer or select.select([self.input], [], [], wait)[0])
+
+    def listen(self, wait: float) -> bool:
+        """Take a message about a job. False: none came in time."""
+        if not self.readable(wait):
+            return False
         with self:
-            while job in self.jobs and not self.stopping and str(job.id) not in self.stopped:
-                if not self.buffer and not select.select([self.input], [], [], 0)[0]:
-                    break
-                head, _ = self.message()
-                if head["type"] == "stop":
-                    self.stopped.add(str(head.get("job")))
+            if not self.readable(0):  # another thread took it
+                return False
+            head, _ = self.message()
+            if head["type"] == "stop":
+                self.stopped.add(str(head.get("job")))
+            elif head["type"] == "stepped" and head.get("job") == self.asked:
+                self.asked, self.answer = None, head["outcome"]
+        return True
+
+    def stop_asked(self, job: deferred.Job) -> bool:
+        while job in self.jobs and not self.stopping and str(job.id) not in self.stopped and self.listen(0):
+            pass
         return self.stopping or str(job.id) in self.stopped
+
+    def save_step(self, job: deferred.Job, name: str, value: bytes) -> str:
+        if not self.saves:
+            raise RuntimeError("the worker is older than 0.2.0 and saves no steps")
+        with self.saving:
+            self.await_answer()  # to a step whose wait SIGTERM has ended
+            self.send(job, "step", {"name": name}, value)
+            self.await_answer()
+            return self.answer
+
+    def await_answer(self) -> None:
+        while self.asked is not None:
+            self.listen(0.1)  # another thread may take the answer
 
     def call(self, head: Mapping[str, Any], body: bytearray) -> None:
         """Execute one job, or a batch when all of its calls have come, and report the outcomes."""
         size = head["params"]
-        parents = body[size : size + head.get("parents", 0)]
+        behind = size + head.get("parents", 0)
+        parents, steps = body[size:behind], body[behind : behind + head.get("steps", 0)]
         del body[size:]
-        self.jobs.append(deferred.Job(self, head, body, parents))
+        self.jobs.append(deferred.Job(self, head, body, parents, steps))
         if head.get("more", 0) > 0:
             return
-        self.stopping = False
+        self.stopping, self.saves, self.asked = False, "steps" in head, None
         self.stopped.clear()
         close_stale_connections()
         ends = attempts(self.jobs)

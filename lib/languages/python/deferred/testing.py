@@ -36,6 +36,7 @@ class Done:
     deferred: List[Deferred] = dataclasses.field(default_factory=list)
     logged: List[str] = dataclasses.field(default_factory=list)
     progress: List[Dict[str, Any]] = dataclasses.field(default_factory=list)
+    steps: Dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def data(self) -> Any:
@@ -49,18 +50,20 @@ def call(
     *,
     settings: Optional[Mapping[str, str]] = None,
     parents: Optional[Mapping[str, Any]] = None,
+    steps: Optional[Mapping[str, Any]] = None,
     timeout: Optional[deferred.Span] = None,
     stop: bool = False,
     **members: Any,
 ) -> Done:
     """Call a function with its hooks. Params and result pass through JSON, as with a worker.
 
+    steps    what earlier attempts have saved. The end has what this one saved
     timeout  the time limit; default: that of the function. It is visible to the function and not enforced
     stop     what Job.stop_asked() returns
     members  of the job, in the form of the protocol: job (its id), attempt, label, receipt, created_us, tick_us ...
     """
-    given = [{} if params is None else params]
-    return call_many(fn, given, settings=settings, parents=parents, timeout=timeout, stop=stop, **members)[0]
+    known = {"settings": settings, "parents": parents, "steps": steps}
+    return call_many(fn, [{} if params is None else params], timeout=timeout, stop=stop, **known, **members)[0]
 
 
 def call_many(
@@ -69,6 +72,7 @@ def call_many(
     *,
     settings: Optional[Mapping[str, str]] = None,
     parents: Optional[Mapping[str, Any]] = None,
+    steps: Optional[Mapping[str, Any]] = None,
     timeout: Optional[deferred.Span] = None,
     stop: bool = False,
     **members: Any,
@@ -89,10 +93,16 @@ def call_many(
             given, options = body[: head["params"]], body[head["params"] :]
             done.deferred.append(Deferred(head["fn"], json.loads(given), json.loads(options or b"{}")))
 
-    host = types.SimpleNamespace(settings=settings or {}, stop_asked=lambda _: stop, send=send)
+    def save_step(job: deferred.Job, name: str, value: bytes) -> str:
+        dones[job.id - first].steps[name] = json.loads(value)
+        return "saved"
+
+    methods = {"send": send, "save_step": save_step, "stop_asked": lambda _: stop}
+    host = types.SimpleNamespace(settings=settings or {}, **methods)
     head = {"fn": fn, "created_us": int(time.time() * 1e6), "timeout_ms": limit, **members}
+    behind = deferred.encode(parents), deferred.encode(steps)
     jobs = [
-        deferred.Job(host, {**head, "job": first + i}, bytearray(json.dumps(one), "ascii"), deferred.encode(parents))
+        deferred.Job(host, {**head, "job": first + i}, bytearray(json.dumps(one), "ascii"), *behind)
         for i, one in enumerate(params)
     ]
     for job, done, end in zip(jobs, dones, program.attempts(jobs)):

@@ -1,9 +1,11 @@
 """Tests of the library without a worker: `python3 -m pytest lib/languages/python/tests`."""
 
+import asyncio
 import datetime
 import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -189,6 +191,37 @@ def test_a_coroutine_function():
         return params
 
     assert deferred.testing.call("work", {"a": 1}).data == {"a": 1}
+
+
+def test_steps_are_saved_once_and_replaced_by_name():
+    calls = []
+
+    @deferred.function
+    def work(params, job):
+        def charge():
+            calls.append(1)
+            return {"pair": (1, 2)}
+
+        async def later():
+            return "ready"
+
+        same = job.step("charge", charge) == job.step("charge", charge)
+        job.save_step("page", job.steps.get("page", 0) + 1)
+        return [job.step("old", charge), same, asyncio.run(job.step("later", later)), job.steps]
+
+    done = deferred.testing.call("work", steps={"old": None, "page": 7})
+    pair = {"pair": [1, 2]}
+    assert done.data == [None, True, "ready", {"old": None, "page": 8, "charge": pair, "later": "ready"}]
+    assert done.steps == {"charge": pair, "page": 8, "later": "ready"} and calls == [1]
+
+
+def test_a_step_that_has_no_json_form_fails():
+    @deferred.function
+    def work(params, job):
+        job.step("charge", lambda: {1, 2})
+
+    done = deferred.testing.call("work")
+    assert done.outcome == "failed" and done.steps == {}
 
 
 def test_parents_and_times():
@@ -417,6 +450,37 @@ def test_a_thread_that_outlives_its_job_cannot_speak_for_the_next(tmp_path):
     worker.until("done")
     worker.call(2, "wait")
     assert worker.until("done")["body"] == b"job 1 has ended"
+    worker.end()
+
+
+def test_threads_save_steps_one_after_the_other(tmp_path):
+    worker = Worker(
+        tmp_path,
+        """
+        import sys, threading
+
+        sys.setswitchinterval(1e-6)
+
+        @deferred.function
+        def work(params, job):
+            threads = [threading.Thread(target=job.save_step, args=(f"step_{i}", i)) for i in range(50)]
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                job.stop_asked()
+            return job.steps
+        """,
+    )
+    for job in map(str, range(1, 6)):
+        worker.call(job, "work", steps=0)
+        saved = {}
+        for _ in range(50):
+            step = worker.until("step")
+            assert not select.select([worker.answers], [], [], 0)[0], "another step before the answer to this one"
+            saved[step["name"]] = json.loads(step["body"])
+            answer = {"type": "stepped", "job": job, "outcome": "saved"}
+            os.write(worker.write_end, json.dumps(answer).encode() + b"\n")
+        assert json.loads(worker.until("done")["body"]) == saved == {f"step_{i}": i for i in range(50)}
     worker.end()
 
 

@@ -17,6 +17,7 @@ sub label       { $_[0]{head}{label} // '' }
 sub receipt     { $_[0]{head}{receipt} }
 sub traceparent { $_[0]{head}{traceparent} // '' }
 sub parents     { $_[0]{parents} //= length $_[0]{parents_json} ? json()->decode($_[0]{parents_json}) : {} }
+sub steps       { $_[0]{steps} //= length($_[0]{steps_json} // '') ? json()->decode($_[0]{steps_json}) : {} }
 
 sub params {
     my ($self) = @_;
@@ -62,6 +63,28 @@ sub defer {
     my $length = length $body;
     $body .= json()->encode($options) if $options;
     $self->{host}->send([ type => 'defer', job => $self->id, fn => $fn, params => \$length ], $body);
+}
+
+my %REFUSED = (
+    invalid => 'a name follows the rule for function names, and a value has at most 64 KiB',
+    full    => 'a job has at most 1,000 steps of together 1 MiB',
+    refused => 'the log of the worker says why',
+);
+
+sub step {
+    my ($self, $name, $code) = @_;
+    my $steps = $self->steps;
+    return exists $steps->{$name} ? $steps->{$name} : $self->save_step($name, scalar $code->());
+}
+
+sub save_step {
+    my ($self, $name, $value) = @_;
+    my $text = json()->encode($value);
+    my $outcome = $self->{host}->save_step($self, $name, $text);
+    die bless { outcome => 'failed', error => "step '$name' was not saved, since another attempt may run" },
+        'Deferred::Stop' if $outcome eq 'gone';
+    die sprintf "step '%s' was not saved: %s\n", $name, $REFUSED{$outcome} // $outcome if $outcome ne 'saved';
+    return $self->steps->{$name} = json()->decode($text);
 }
 
 sub finish {
@@ -218,6 +241,10 @@ C<< { pack => { id => 17, outcome => 'ok', result => 'three boxes' } } >>.
 
 The params of the job, for a function that takes a list of jobs.
 
+=item steps
+
+The values that this and earlier attempts have saved: a hash by name.
+
 =back
 
 =head1 METHODS
@@ -248,6 +275,15 @@ C<info> and C<debug>, or 1 to 4. Default: C<info>.
 
 Defers a job in the statement that records the success of this attempt. Without success nothing is
 deferred. Options are those of C<deferred.defer()> in deferred_sql(3).
+
+=head2 step NAME, CODE
+
+Calls CODE once in the life of the job, saves its value as JSON, and returns the saved value. A later
+attempt returns the saved value without a call.
+
+=head2 save_step NAME, VALUE
+
+Saves a value under a name, in place of an earlier one. Returns when the database has it.
 
 =head2 finish DBH, RESULT
 

@@ -32,6 +32,7 @@ sub function {
     $known->{timeout_ms} = Deferred::Job::span_ms(delete $limits{timeout}) if defined $limits{timeout};
     $known->{batch_wait_ms} = Deferred::Job::span_ms(delete $limits{batch_wait}) if defined $limits{batch_wait};
     $known->{$_} = int delete $limits{$_} for grep { defined $limits{$_} } qw(max_attempts batch);
+    $known->{progress_resets} = 1 if delete $limits{progress_resets};
     croak "function '$name': unknown limit '$_'" for grep { defined $limits{$_} } sort keys %limits;
     $functions{$name} = $known;
     return;
@@ -146,7 +147,8 @@ sub run {
     for my $name (sort keys %functions) {
         my %limits = %{ $functions{$name} };
         $self->send([ type => 'function', name => $name,
-            map { defined $limits{$_} ? ($_ => \$limits{$_}) : () } qw(timeout_ms max_attempts batch batch_wait_ms) ]);
+            map { defined $limits{$_} ? ($_ => \$limits{$_}) : () }
+                qw(timeout_ms max_attempts batch batch_wait_ms progress_resets) ]);
     }
     $self->send([ type => 'ready', protocol => \1, version => $options{version} // '' ]);
     while (my ($head, $body) = $self->receive) {
@@ -161,12 +163,13 @@ sub answer {
     my $params = substr $body, 0, $head->{params}, '';
     push @{ $self->{jobs} }, bless {
         head => $head, host => $self, settings => $self->{settings}, params_json => $params,
-        parents_json => substr($body, 0, $head->{parents} // 0),
+        parents_json => substr($body, 0, $head->{parents} // 0, ''),
+        steps_json => substr($body, 0, $head->{steps} // 0),
         deadline => $head->{timeout_ms} && clock_gettime(CLOCK_MONOTONIC) + $head->{timeout_ms} / 1000,
     }, 'Deferred::Job';
     return if ($head->{more} // 0) > 0;
     my @jobs = splice @{ $self->{jobs} };
-    $self->{stopped} = {};
+    @$self{qw(stopped asked)} = ({}, undef);
     my @ends = attempts(@jobs);
     if ($$ != $self->{pid}) {    # a child that the function started has left the function
         my ($failed) = grep { $_->[0] ne 'ok' } @ends;
@@ -214,16 +217,48 @@ sub fill {
     return $read // die "descriptor 3: $!\n";
 }
 
-# Reads what the runner has sent during a job, without waiting.
+# Takes a message about a job that the runner sends during it. False: none came in time.
+sub listen {
+    my ($self, $seconds) = @_;
+    vec(my $set = '', fileno $self->{in}, 1) = 1;
+    return 0 unless length $self->{buffer} or select($set, undef, undef, $seconds) > 0;
+    $self->{sending} = 1;    # half a message must not be left behind
+    my ($head) = $self->receive;
+    if (!$head) {
+        $self->{ended} = 1;
+    } elsif ($head->{type} eq 'stop') {
+        $self->{stopped}{ $head->{job} } = 1;
+    } elsif ($head->{type} eq 'stepped' && defined $self->{asked} && $head->{job} eq $self->{asked}) {
+        @$self{qw(asked answer)} = (undef, $head->{outcome});
+    }
+    $self->{sending} = 0;
+    kill TERM => $$ if $self->{held};
+    return 1;
+}
+
 sub stop_asked {
     my ($self, $job) = @_;
-    vec(my $set = '', fileno $self->{in}, 1) = 1;
-    until ($self->{stopped}{ $job->id }) {
-        return 0 unless length $self->{buffer} or select(my $ready = $set, undef, undef, 0) > 0;
-        my ($head) = $self->receive or return 1;
-        $self->{stopped}{ $head->{job} } = 1 if $head->{type} eq 'stop';
+    1 while !$self->{stopped}{ $job->id } && !$self->{ended} && $self->listen(0);
+    return $self->{stopped}{ $job->id } || $self->{ended} ? 1 : 0;
+}
+
+# Returns the outcome when the step is stored.
+sub save_step {
+    my ($self, $job, $name, $value) = @_;
+    croak "the worker is older than 0.2.0 and saves no steps" unless defined $job->{head}{steps};
+    $self->await_answer;    # to a step whose wait SIGTERM has ended
+    $self->send([ type => 'step', job => $job->id, name => $name ], $value);
+    $self->await_answer;
+    return $self->{answer};
+}
+
+sub await_answer {
+    my ($self) = @_;
+    while (defined $self->{asked}) {
+        $self->listen(undef);
+        die "descriptor 3: end of file\n" if $self->{ended};
     }
-    return 1;
+    return;
 }
 
 my %ESCAPE = ("\n" => '\n', "\t" => '\t', "\r" => '\r', '"' => '\"', '\\' => '\\\\');
@@ -250,6 +285,7 @@ sub send {
     $data .= $body if $bytes;
     my $sent = 0;
     $self->{sending} = 1;    # half a message must not be left behind
+    $self->{asked} = $head->[3] if $head->[1] eq 'step';
     while ($sent < length $data) {
         my $written = syswrite $self->{out}, $data, length($data) - $sent, $sent;
         die "descriptor 4: $!\n" unless defined $written or $! == POSIX::EINTR;
@@ -316,7 +352,8 @@ All functions except C<defer> are exported by default.
 
 Offers a function. A name has letters, digits, C<_> and C<.>, at most 127 of them, and does not
 begin with a digit. The limits are C<timeout>, a span, and C<max_attempts>. Default: those of the
-configuration.
+configuration. If C<progress_resets> is true, an attempt that saved a step of a new name does not
+count against C<max_attempts>.
 
 CODE is called in scalar context with the params, any value of JSON, and the job, see
 L<Deferred::Job>. Its value is the result of the job:

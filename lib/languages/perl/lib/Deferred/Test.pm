@@ -28,13 +28,15 @@ sub call_many {
 sub job_of {
     my ($fn, $params, %options) = @_;
     my $json = Deferred::Job::json();
-    my $done = bless { deferred => [], progress => [], logs => [], stop => $options{stop} }, 'Deferred::Test::Done';
+    my $done = bless { steps => {}, deferred => [], progress => [], logs => [], stop => $options{stop} },
+        'Deferred::Test::Done';
     my $job = bless {
         head => { job => $options{id}, fn => $fn, attempt => $options{attempt} // 1,
             label => $options{label}, receipt => $options{receipt} // '1', traceparent => $options{traceparent},
             map { ("${_}_us" => ($options{$_} // 0) * 1e6) } qw(tick previous_tick) },
         host => $done, settings => $options{settings} // {}, params_json => $json->encode($params),
         parents_json => $options{parents} ? $json->encode($options{parents}) : '',
+        steps_json => $options{steps} ? $json->encode($options{steps}) : '',
         deadline => $options{timeout}
             && clock_gettime(CLOCK_MONOTONIC) + Deferred::Job::span_ms($options{timeout}) / 1000,
     }, 'Deferred::Job';
@@ -55,7 +57,7 @@ sub done_of {
 package    # what an attempt has led to, and the host of its job
     Deferred::Test::Done;
 
-for my $member (qw(outcome result error after deferred progress logs last)) {
+for my $member (qw(outcome result error after deferred progress logs steps last)) {
     no strict 'refs';
     *$member = sub { $_[0]{$member} };
 }
@@ -69,6 +71,12 @@ sub data {
 }
 
 sub stop_asked { $_[0]{stop} ? 1 : 0 }
+
+sub save_step {
+    my ($self, $job, $name, $value) = @_;
+    $self->{steps}{$name} = Deferred::Job::json()->decode($value);
+    return 'saved';
+}
 
 sub send {
     my ($self, $head, $body) = @_;
@@ -119,7 +127,8 @@ Deferred::Test - call functions of a program in tests
 
 Runs one attempt in this process, with hooks. Params and result pass through JSON. No limit applies,
 and no database is needed. The options are the members of the job: C<id>, C<attempt>, C<label>,
-C<receipt>, C<created>, C<traceparent>, C<tick>, C<previous_tick>, C<parents>. In addition:
+C<receipt>, C<created>, C<traceparent>, C<tick>, C<previous_tick>, C<parents>, C<steps>. In
+addition:
 
 =over
 
@@ -169,6 +178,10 @@ A list of the jobs that C<< $job->defer >> deferred. Each has C<fn>, C<params> a
 =item progress, logs
 
 Lists of hashes with C<done>, C<total> and C<text>, and with C<level> and C<text>.
+
+=item steps
+
+A hash of the steps that the function saved.
 
 =item last
 
