@@ -230,7 +230,8 @@ def test_migrate_brings_an_empty_database_up_once(db):
     plan = ok(db.run(["deferred", "migrate", "--dry-run"]))
     assert "create schema deferred" in plan and "\nset local lock_timeout = 1000;\n" in plan
     assert db.one("select to_regnamespace('deferred')") is None
-    assert re.fullmatch(r"migration 1: tables\nmigration 2: jobs\n\d+ functions and views\n", ok(db.run(["deferred", "migrate"])))
+    said = ok(db.run(["deferred", "migrate"]))
+    assert re.fullmatch(r"migration 1: tables\nmigration 2: jobs\n\d+ functions and views\n", said)
     version = db.one("select max(version) from deferred.__deferred_migration")
     assert ok(db.run(["deferred", "migrate"])) == f"nothing to do: the schema has version {version}\n"
     assert json.loads(ok(db.run(["deferred", "migrate", "--json"]))) == {"applied": [], "version": version}

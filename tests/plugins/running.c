@@ -297,7 +297,7 @@ static int saved(const struct deferred_call *call)
 	int64_t n = number(call, "n", 5);
 
 	for (int64_t i = 1; i <= n; i++) {
-		char name[40], value[40];
+		char name[40], value[64];
 		int rc;
 
 		snprintf(name, sizeof(name), "s%" PRId64, i);
