@@ -35,7 +35,7 @@ static const struct program_option options[] = {
 	{ "expires", "SPAN", "do not start later than this", 'e' },
 	{ "key", "TEXT", "at most one unfinished job per key", 'k' },
 	{ "key-until", "WHEN", "until 'end', 'start' or a span after the end", 'u', "end" },
-	{ "on-duplicate", "WHAT", "if the key is taken", 'o', "skip", duplicate },
+	{ "on-duplicate", "WHAT", "if it is taken", 'o', "skip", duplicate },
 	{ "max-attempts", "N", "attempts before the job is dead", 'm' },
 	{ "timeout", "SPAN", "limit of one attempt", 't' },
 	{ "concurrency-key", "TEXT", "limit running jobs with this text", 'c' },
