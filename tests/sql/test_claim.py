@@ -1582,3 +1582,17 @@ def test_a_transaction_younger_than_all_that_have_ended_is_open_too(db, worker):
         assert number in [row[0] for row in w.ask("worker_open")]
         w.rollback()
     assert number not in [row[0] for row in w.ask("worker_open")]
+
+
+def test_an_attempt_whose_lease_was_extended_reports_progress(db, worker):
+    """It has two leases with one receipt."""
+    db.defer("f")
+    w = worker()
+    (job,) = w.take()
+    w.commit()
+    told = db.one("select deferred.__token(%s, receipt, worker) from deferred.__deferred_lease", job.id)
+    db.sql("select deferred.extend(%s, %s, 3600000)", job.id, told)
+    assert db.one("select count(*) from deferred.__deferred_lease where %s = any (ids)", job.id) == 2
+    w.ask("job_progress", [job.id], [job.receipt], [1], [2], ["half"], [0])
+    w.commit()
+    assert db.sql("select job_id, done, total, text from deferred.__deferred_progress") == [(job.id, 1, 2, "half")]

@@ -12,9 +12,10 @@ with r as materialized (
         as r(id, receipt, done, total, text, age_us)),
 row as materialized (
     select h.id, h.attempt + 1 as attempt, r.done, r.total, r.text, r.age_us
-    from r join deferred.__deferred_lease l on l.receipt = r.receipt
-    join deferred.__deferred_hot h on h.id = any (array[r.id])
-        and pg_visible_in_snapshot(h.xid, l.snap)
+    from r join deferred.__deferred_hot h on h.id = any (array[r.id])
+        -- An attempt whose lease was extended has two leases with its receipt.
+        and exists (select from deferred.__deferred_lease l
+                    where l.receipt = r.receipt and pg_visible_in_snapshot(h.xid, l.snap))
     for update of h skip locked)
 insert into deferred.__deferred_progress as p (job_id, attempt, done, total, text, reported_at)
 select h.id, h.attempt, case when h.done >= 0 then h.done end,
