@@ -550,7 +550,7 @@ def test_what_only_the_server_can_refuse_quotes_the_input(db):
 
 
 def test_all_queues_are_paused_and_resumed(db):
-    """A pause until a time becomes one without an end. What is paused already keeps who paused it."""
+    """A pause until a time becomes one without an end. A paused queue keeps the name of who paused it."""
     for name in ("a", "b", "c", "gone"):
         queue(db, "set", name, "--create")
     queue(db, "rm", "gone")

@@ -137,7 +137,8 @@ static void on_refused(void *data, const char *file, const char *why)
 int main(int argc, char **argv)
 {
 	struct deferred_call call = {
-		.size = sizeof(call), .attempt = 1, .label = "", .traceparent = "", .parents = "", .steps = "", .host = &host
+		.size = sizeof(call), .attempt = 1, .label = "", .traceparent = "", .parents = "",
+		.steps = "", .host = &host
 	};
 	struct deferred_error err = { 0 };
 	struct plugin_set *set = NULL;

@@ -15,15 +15,19 @@
  *     tick             its result is the tick of its schedule, microseconds
  *     ticks            its result is the tick before and its own, {"from": ..., "to": ...}
  *     trace            its result is the trace context it was deferred in
- *     parents          its result is what it is told of the jobs it waited for; {"of": NAME}: of one of them, as "0
- *     OUTCOME RESULT" extend           {"lease_ms": N, "ms": M}: extends its lease, then works so long, deaf
- *     saved            {"n": 5, "ms": 0, "file": PATH}: n steps s1, s2, ... with the values 1, 2, ...; for each that
- *     no attempt has saved, it appends the name to the file, works so long, and saves. In the first attempt {"die": I}
- *     kills its process between the work and the saving of step I, {"dead": I} fails for good behind it, {"fail": I}
- *     fails (as in all attempts {"each": 1} behind each step and {"refuse": 1} at the end), and {"wait": I} waits before it until PATH.go is there. Its result is the steps that it was called with
+ *     parents          its result is "call->parents"; {"of": NAME}: of one parent, as "RC OUTCOME RESULT"
+ *     extend           {"lease_ms": N, "ms": M}: extends its lease, then works for M ms and reads no messages
+ *     saved            {"n": 5, "ms": 0, "file": PATH}: saves n steps s1, s2, ... with the values 1, 2, ...
+ *                      For each step that no attempt has saved, it appends the name to the file, works for
+ *                      "ms", and saves. Its result is the steps that it was called with. In the first attempt:
+ *                      {"die": I} kills its process between the work and the saving of step I
+ *                      {"dead": I} fails for good after step I
+ *                      {"fail": I} fails after step I
+ *                      {"wait": I} waits before step I until the file PATH.go is there
+ *                      In all attempts {"each": 1} fails after each new step, {"refuse": 1} at the end
  *     save             {"name": NAME, "text": JSON, "bytes": N}: saves once. Its result is that of host->step, and the
- *     value that is known then. Behind the text it writes spaces up to so many bytes. {"own": 1}: in a transaction of
- *     its own that has finished the job
+ *                      value of the step then. The saved text is padded with spaces to N bytes. {"own": 1}: saves in a
+ *                      transaction of its own that has finished the job
  *
  * The connection string is the setting "settings.running.conninfo".
  */

@@ -18,7 +18,7 @@ def age(db, queue="default", **settings):
 
 
 def wait(db, spans, *jobs):
-    """As if the jobs had been ready for so many spans."""
+    """Make the jobs look as if they had been ready for this number of spans."""
     db.sql(
         "update deferred.__deferred_hot set visible_at = now() - %s * interval '1 s' where id = any (%s)",
         spans * AGE_S + 1,

@@ -412,7 +412,7 @@ def test_a_retry_takes_the_key_again(db, worker):  # noqa: F811
     assert defer(db) == first
     w.finish(*w.take())
     w.commit()
-    assert defer(db) == first, "the span begins anew"
+    assert defer(db) == first, "a new span begins"
     ledger(db)
 
 

@@ -1,5 +1,5 @@
-"""A job that waits is changed on its page: by operators, with all that deferred.update() checks. What was not touched
-in the form stays as it is, what is refused stays in the form, and both are written down."""
+"""Operators change a waiting job on its page, with the checks of deferred.update(). Fields that were not edited keep
+their values. Refused values stay in the form. The audit log has changes and refusals."""
 
 import html
 import json
