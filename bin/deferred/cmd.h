@@ -60,8 +60,8 @@ struct cmd {
 
 extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_event, cmd_flow,
 	cmd_fold, cmd_function, cmd_functions, cmd_graph, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge,
-	cmd_queue, cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_top, cmd_update,
-	cmd_wait, cmd_why, cmd_schedule, cmd_shard;
+	cmd_queue, cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_token, cmd_top,
+	cmd_update, cmd_wait, cmd_why, cmd_schedule, cmd_shard;
 
 /* The results of cli_getopt() besides the codes of the command's own options. */
 enum {

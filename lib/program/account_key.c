@@ -193,6 +193,25 @@ int account_key_new(unsigned char key[ACCOUNT_KEY_NEW], struct deferred_error *e
 	return random_bytes(key, ACCOUNT_KEY_NEW, err);
 }
 
+int account_key_token(struct account_token *token, struct deferred_error *err)
+{
+	unsigned char key[ACCOUNT_KEY_NEW];
+	char *text = stpcpy(token->text, ACCOUNT_TOKEN_PREFIX);
+	int rc = account_key_new(key, err);
+
+	if (rc < 0)
+		return rc;
+	account_key_text(text, key, sizeof(key));
+	OPENSSL_cleanse(key, sizeof(key));
+	text[strcspn(text, "=")] = '\0';
+	for (; *text; text++)
+		*text = *text == '+' ? '-' : *text == '/' ? '_' : *text;
+	return EVP_Digest(token->text, strlen(token->text), token->sha256, NULL, EVP_sha256(), NULL) == 1
+		       ? 0
+		       : error_set(err, DEFERRED_ESYSTEM, WHERE,
+				   "cannot compute the SHA-256 of a token\nrepair the installation of libcrypto");
+}
+
 /* ---- encrypting ------------------------------------------------------------------------------- */
 
 static int account_key_begin(EVP_CIPHER_CTX *ctx, const unsigned char *master, const unsigned char *nonce,

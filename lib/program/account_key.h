@@ -34,6 +34,14 @@ int account_key_make(const char *path, struct deferred_error *err);
 /* A new key. Returns 0 or DEFERRED_ESYSTEM. */
 int account_key_new(unsigned char key[ACCOUNT_KEY_NEW], struct deferred_error *err);
 
+/* A new token of the JSON API, and its SHA-256, which the database stores. Returns as account_key_new(). */
+#define ACCOUNT_TOKEN_PREFIX "dfr_"
+struct account_token {
+	char text[sizeof(ACCOUNT_TOKEN_PREFIX) + ACCOUNT_KEY_TEXT]; /* 32 bytes in base64url, without padding */
+	unsigned char sha256[32];
+};
+int account_key_token(struct account_token *token, struct deferred_error *err);
+
 /* number: 1 or 2. Returns 0 or DEFERRED_ESYSTEM. */
 int account_key_encrypt(const unsigned char master[ACCOUNT_MASTER_BYTES], const char *account, int number,
 			const unsigned char *key, size_t len, unsigned char cipher[ACCOUNT_CIPHER_MAX],

@@ -120,7 +120,8 @@ comment on column deferred.__deferred_ended.what is
 comment on column deferred.__deferred_ended.id is
     'Job it is about; of c and z: the flow; of e: the event.';
 comment on column deferred.__deferred_action.verb is
-    'Retry, run, cancel, pause, resume, set, clear, remove, defer, release, send or update.';
+    'Retry, run, cancel, pause, resume, set, clear, remove, defer, release, send, update, add or '
+    'rotate.';
 
 -- ---------------------------------------------------------------- edits:
 -- sql/functions/edit/__update.sql
@@ -150,5 +151,30 @@ comment on column deferred.__deferred_queue.age_ms is
     'span after which the priority of a waiting job rises by one, milliseconds; NULL: it stays';
 comment on column deferred.__deferred_queue.pattern is
     'pattern that gives the queue its settings; NULL: they are its own, or the queue has none';
+
+-- ---------------------------------------------------------------- tokens:
+-- sql/functions/token/__token_add.sql
+
+-- Tokens of programs that use the JSON API of deferred_http. The token itself is not stored.
+create table deferred.__deferred_token (
+    -- Name of the token. Its jobs belong to the role `token:NAME`.
+    name        text collate "C" primary key check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,56}$'),
+    -- SHA-256 of the token.
+    sha256      bytea not null unique check (octet_length(sha256) = 32),
+    old_sha256  bytea unique,  -- SHA-256 of the token before the last rotation.
+    old_until   timestamptz,  -- Until when that token is valid too.
+    -- Its rights.
+    may         text[] collate "C" not null check (may <@ '{control,defer,read,work}'),
+    -- Functions of the jobs that it may defer, work on, or change, each by its name or, as
+    -- PREFIX.*, by how it begins. NULL: any.
+    functions   text[] collate "C",
+    queues      text[] collate "C",  -- Queues of those jobs, as functions. NULL: any.
+    created_at  timestamptz not null default clock_timestamp(),  -- When it was added.
+    created_by  name not null,  -- Role that added it.
+    rotated_at  timestamptz,  -- When it was rotated last. NULL: never.
+    expires_at  timestamptz  -- Until when it is valid. NULL: without end.
+);
+grant select (name, old_until, may, functions, queues, created_at, created_by, rotated_at,
+              expires_at) on deferred.__deferred_token to deferred_viewer;
 
 reset role;
