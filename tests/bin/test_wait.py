@@ -89,9 +89,11 @@ def test_a_signal_ends_the_wait_and_not_the_job(db):
 def test_wait_connects_again_where_the_server_was_lost(own_server):
     db = own_server
     job = db.defer("echo", "[1]")
-    waiting = db.spawn(["deferred", "wait", str(job)])
     look = "select count(*) from pg_stat_activity where application_name = 'deferred' and datname = current_database()"
-    wait_for(lambda: db.one(look) == 1)
+    with db.connect() as other, other.cursor() as cursor:
+        cursor.execute("lock table deferred.__deferred in access exclusive mode")
+        waiting = db.spawn(["deferred", "wait", str(job)])
+        wait_for(lambda: db.one(look + " and wait_event_type = 'Lock'") == 1, what="its first look")
     db.sql(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'deferred' "
         "and datname = current_database()"
