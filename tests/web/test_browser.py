@@ -34,7 +34,10 @@ def test_people_can_read_and_use_each_page(web, db):
     )
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "images")  # as much as advice takes
     assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
-    later = db.defer("noop", delay="1h")
+    later = db.defer("noop", '{"to": "a"}', delay="1h")
+    claimed = db.defer("sleep", '{"ms": 3600000}', priority=100)
+    db.spawn(["check_deferred", "--cnt", "1"])
+    harness.wait_for(lambda: db.one("select state from deferred.job where id = %s", claimed) == "claimed", 60)
     approval = db.defer("noop", wait_for={"event": "approved", "within": "1h", "on_timeout": "fail"})
     flow = db.one(
         "select deferred.defer_flow(%s)",
@@ -60,6 +63,7 @@ def test_people_can_read_and_use_each_page(web, db):
             str(later),
             str(flow),
             str(approval),
+            str(claimed),
             web.login("opal"),
             web.login("vic"),
             web.PASSWORD,
@@ -72,6 +76,23 @@ def test_people_can_read_and_use_each_page(web, db):
     assert looking.wait(LIMIT_S) == 0, looking.output()
     assert json.loads(looking.output().splitlines()[-1]) == []
     assert db.sql(
-        "select who, verb, job_id, settings->>'event' from deferred.__deferred_action where verb = 'send'"
-    ) == [(web.login("opal"), "send", approval, "approved")]
+        "select priority, params from deferred.__deferred where id in (%s, %s) order by id", later, claimed
+    ) == [
+        (7, {"to": "b"}),
+        (100, {"ms": 3600000}),
+    ]
+    edits = db.sql(
+        "select who, job_id, settings, refused, at is not null from deferred.__deferred_action"
+        " where verb = 'update' order by id"
+    )
+    assert [(who, job, (refused or "").split(" (")[0], at) for who, job, _, refused, at in edits] == [
+        (web.login("opal"), later, "option 'priority' is not a number: 'high'", True),
+        (web.login("opal"), later, "", True),
+        (web.login("opal"), claimed, f"job {claimed} is claimed", True),
+    ]
+    assert edits[1][2] == {"priority": "7", "delay": "2h", "params": "changed"}
+    assert db.sql(
+        "select who, job_id, settings->>'event', at between sent_at - interval '1min' and sent_at + interval '1 min' "
+        "from deferred.__deferred_action cross join deferred.__deferred_event where verb = 'send'"
+    ) == [(web.login("opal"), approval, "approved", True)]
     assert db.one("select payload from deferred.__deferred_event") == {"by": "Ann"}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * look.mjs URL JOB DEAD LATER FLOW APPROVAL OPERATOR VIEWER PASSWORD: a real browser on every page: light and dark, wide and 320 px, as the operator and as the viewer; each
+ * look.mjs URL JOB DEAD LATER FLOW APPROVAL CLAIMED OPERATOR VIEWER PASSWORD: a real browser on every page: light and dark, wide and 320 px, as the operator and as the viewer; each
  * checked with axe; by keyboard; without JavaScript; each button. Prints one line of JSON: what was wrong. Run from where npm put the packages.
  */
 import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
-const [url, job, dead, later, flow, approval, operator, viewer, password] = process.argv.slice(2);
+const [url, job, dead, later, flow, approval, claimed, operator, viewer, password] = process.argv.slice(2);
 const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const pages = [
 	"/",
@@ -17,6 +17,7 @@ const pages = [
 	`/jobs/${job}`,
 	`/jobs/${dead}`,
 	`/jobs/${approval}`,
+	`/jobs/${later}/edit`,
 	"/running",
 	"/dead",
 	"/functions",
@@ -129,6 +130,36 @@ async function press(path, label, said) {
 }
 await press(`/jobs/${dead}`, "Retry", "run again");
 await press(`/jobs/${dead}`, "Cancel", "cancelled");
+/* A job that waits is changed by its form. What is refused stays there. */
+await page.goto(`${url}/jobs/${later}`);
+await page.getByRole("link", { name: "Edit", exact: true }).focus();
+await page.keyboard.press("Enter");
+await page.getByLabel("Priority").fill("high");
+await page.getByLabel("Not before").fill("2h");
+await page.getByLabel("Params (JSON)").fill('{"to":\n"b"}');
+await page.getByLabel("Priority").focus();
+await page.keyboard.press("Enter");
+await page.getByRole("alert").waitFor();
+check(
+	"a change that was typed is kept",
+	(await page.getByLabel("Priority").inputValue()) === "high" &&
+		(await page.getByLabel("Not before").inputValue()) === "2h" &&
+		(await page.getByLabel("Params (JSON)").inputValue()) === '{"to":\n"b"}',
+);
+await axed(page, "a change that was refused");
+await page.getByLabel("Priority").fill("7");
+await page.keyboard.press("Enter");
+await page.waitForURL(/done=update$/);
+check("Edit", (await page.getByRole("status").innerText()).includes("The job was changed."));
+await page.goto(`${url}/jobs/${claimed}`);
+check("a claimed job can be edited", (await page.getByRole("link", { name: "Edit", exact: true }).count()) === 0);
+await page.goto(`${url}/jobs/${claimed}/edit`); /* as a page from before the claim */
+await page.getByLabel("Priority").fill("7");
+await page.keyboard.press("Enter");
+check(
+	"a claimed job was changed",
+	(await page.getByRole("alert").innerText()).includes(`job ${claimed} is claimed`),
+);
 await press(`/jobs/${later}`, "Run now", "ready now");
 /* Somebody approves: writes a payload, and sends the event that the job waits for. */
 await page.goto(`${url}/jobs/${approval}`);
@@ -206,7 +237,7 @@ process.stdout.write("ready\n");
 await page.waitForFunction(text => document.getElementById("depth").innerText !== text, before);
 
 const other = await person(viewer);
-for (const path of pages.filter(p => !/^\/jobs\/all|clear$|^\/defer|^\/schedule/.test(p))) {
+for (const path of pages.filter(p => !/^\/jobs\/all|clear$|edit$|^\/defer|^\/schedule/.test(p))) {
 	/* which viewers may not see */
 	await other.goto(url + path);
 	check(`viewer ${path}: a button to act`, (await other.locator("form.act").count()) === 0);
