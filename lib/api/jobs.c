@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One job: cancel it and wait for its end; and, from its own function, finish it or extend its lease. */
+/* One job: cancel it, change it, wait for its end. From its own function: finish it or extend its lease. */
 #include "api/context.h"
 
 #include "base/job.h"
 #include "base/text/utf8.h"
+#include "port/params.h"
 #include "store/one_job.h"
 
 #include <string.h>
@@ -26,6 +27,53 @@ int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err)
 {
 	error_clear(err);
 	return d ? context_run(d, cancel_one, &id, err) : context_missing("cancel", err);
+}
+
+/* ---- changing it ------------------------------------------------------------------------------ */
+
+struct change {
+	int64_t id;
+	const char *changes;
+};
+
+static int check_change(const struct change *change, struct deferred_error *err)
+{
+	int rc = change->changes ? params_check(change->changes, strlen(change->changes), err)
+				 : error_set(err, DEFERRED_EINVAL, "update",
+					     "the changes are missing\nfor example {\"priority\": 5}");
+
+	if (rc < 0)
+		error_prefix(err, "changes of job %lld", (long long)change->id);
+	return rc;
+}
+
+static int change_one(struct pg *pg, void *arg, struct deferred_error *err)
+{
+	const struct change *change = arg;
+
+	return store_update(pg, change->id, change->changes, err);
+}
+
+int deferred_update(struct deferred *d, int64_t id, const char *changes, struct deferred_error *err)
+{
+	struct change change = { id, changes };
+	int rc;
+
+	error_clear(err);
+	if (!d)
+		return context_missing("update", err);
+	rc = check_change(&change, err);
+	return rc < 0 ? rc : context_store(d, change_one, &change, err);
+}
+
+int deferred_update_conn(struct pg_conn *conn, int64_t id, const char *changes, struct deferred_error *err)
+{
+	struct change change = { id, changes };
+	int rc;
+
+	error_clear(err);
+	rc = check_change(&change, err);
+	return rc < 0 ? rc : context_borrow(conn, change_one, &change, err);
 }
 
 /* ---- from its own function -------------------------------------------------------------------- */
@@ -167,4 +215,36 @@ int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct def
 		wait_sleep_ms(interval < w.left_ms ? interval : w.left_ms);
 		interval = interval * 2 < WAIT_CEILING_MS ? interval * 2 : WAIT_CEILING_MS;
 	}
+}
+
+struct result_asked {
+	int64_t id;
+	char *text;
+	size_t size;
+	bool ended;
+};
+
+static int ask_result(struct pg *pg, void *arg, struct deferred_error *err)
+{
+	struct result_asked *asked = arg;
+
+	return store_result(pg, asked->id, &asked->ended, asked->text, asked->size, err);
+}
+
+int deferred_result(struct deferred *d, int64_t id, char *result, size_t size, struct deferred_error *err)
+{
+	struct result_asked asked = { .id = id, .text = result, .size = size };
+	int rc;
+
+	error_clear(err);
+	if (!d)
+		return context_missing("result", err);
+	if (!result || size == 0)
+		return error_set(err, DEFERRED_EINVAL, "result",
+				 "there is no room for the result of job %lld\npass a buffer", (long long)id);
+	rc = context_run(d, ask_result, &asked, err);
+	if (rc == 0 && !asked.ended)
+		rc = error_set(err, DEFERRED_ETIMEOUT, "result",
+			       "job %lld has not ended\nwait for its end with deferred_wait()", (long long)id);
+	return rc;
 }

@@ -15,8 +15,8 @@
  *         fprintf(stderr, "%s\n", deferred_last_error()->message);
  *
  * With a context of one's own: deferred_open(), then any of deferred_defer(), deferred_defer_many(),
- * deferred_cancel(), deferred_wait(), then deferred_close(). On a connection and in a transaction
- * of one's own: the functions named ..._conn(), which need no context. A mail: deferred_send_mail(),
+ * deferred_cancel(), deferred_update(), deferred_wait(), deferred_result(), then deferred_close(). On a connection and
+ * in a transaction of one's own: the functions named ..._conn(), which need no context. A mail: deferred_send_mail(),
  * deferred_send_mail_conn().
  *
  * Threads. A context and a connection are used by one thread at a time. Any thread may call defer(); its calls take
@@ -335,6 +335,22 @@ DEFERRED_API int deferred_send_event_conn(struct pg_conn *conn, const struct def
  */
 DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred_error *err);
 
+/*
+ * deferred_update - change a job that has not been claimed, as deferred.update() in SQL.
+ *
+ * changes  UTF-8 text of a JSON object, such as {"priority": 5, "delay": "1h"}. Its members are queue, label, priority,
+ *          delay or run_at, max_attempts, timeout and params. What it does not name stays as it is. Borrowed.
+ *
+ * Returns 0, DEFERRED_EINVAL, or DEFERRED_ENOTFOUND where the job is unknown or belongs to somebody else. DEFERRED_EDB:
+ * see sqlstate; 55006 means that the job is claimed or has ended, and 22023 that a change is invalid. Source:
+ * sql/queries/job/job_update.sql.
+ */
+DEFERRED_API int deferred_update(struct deferred *d, int64_t id, const char *changes, struct deferred_error *err);
+
+/* deferred_update_conn - the same on the caller's connection, and in its transaction. */
+DEFERRED_API int deferred_update_conn(struct pg_conn *conn, int64_t id, const char *changes,
+				      struct deferred_error *err);
+
 /* ---- for functions: on a connection of their own, about the job they are run for ------------------- */
 
 /*
@@ -392,6 +408,17 @@ struct deferred_outcome {
  */
 DEFERRED_API int deferred_wait(struct deferred *d, int64_t id, int64_t timeout_ms, struct deferred_outcome *outcome,
 			       struct deferred_error *err);
+
+/*
+ * deferred_result - the result of a job that has ended.
+ *
+ * result  receives the text that its function reported; "" if none. A text that is longer than size - 1 bytes is cut
+ *         between two characters. 8193 bytes hold each result.
+ *
+ * Returns 0, DEFERRED_ETIMEOUT while the job is hot, DEFERRED_ENOTFOUND where the job is unknown or belongs to somebody
+ * else, DEFERRED_EINVAL. deferred_wait() says how it ended. Source: sql/queries/job/job_result.sql.
+ */
+DEFERRED_API int deferred_result(struct deferred *d, int64_t id, char *result, size_t size, struct deferred_error *err);
 
 /*
  * deferred_default_defer - deferred_defer() on a context the library opens at the first call, and

@@ -20,6 +20,14 @@ int store_cancel(struct pg *pg, int64_t id, struct deferred_error *err)
 	return rc;
 }
 
+int store_update(struct pg *pg, int64_t id, const char *changes, struct deferred_error *err)
+{
+	struct job_update_row r;
+	int rc = job_update_one(pg, id, changes, &r, err);
+
+	return rc == 0 && !r.changed ? error_not_there(err, "job", id) : rc;
+}
+
 /* Functions of the schema raise 55000 if the receipt is not valid. */
 static int map_stale_receipt(int rc, struct deferred_error *own, struct deferred_error *err)
 {
@@ -92,4 +100,22 @@ int store_outcome(struct pg *pg, int64_t id, bool *ended, struct deferred_outcom
 	}
 	pg_result_free(res);
 	return rc == 0 && *ended && r.may_read ? read_error_text(pg, id, outcome, err) : rc;
+}
+
+int store_result(struct pg *pg, int64_t id, bool *ended, char *result, size_t size, struct deferred_error *err)
+{
+	struct job_result_row r = { 0 };
+	struct pg_result *res;
+	int rc = job_result_exec(pg, id, &res, err);
+
+	if (rc == 0) {
+		r = job_result_row(res, 0);
+		if (!r.state)
+			rc = error_not_there(err, "job", id);
+	}
+	*ended = rc == 0 && r.ended;
+	if (*ended)
+		copy_text(result, size, r.result ? r.result : "");
+	pg_result_free(res);
+	return rc;
 }

@@ -1610,6 +1610,76 @@ static void a_cancelled_job_is_gone_for_good(void **state)
 	deferred_close(d);
 }
 
+static void a_job_that_waits_is_changed(void **state)
+{
+	static const char changed[] = "select concat_ws(' ', queue, priority, params) from deferred.__deferred "
+				      "where id = %lld";
+	struct deferred *d = open_as("deferred_producer"), *other = open_at(conninfo);
+	struct deferred_error err;
+	int64_t id = 0, foreign = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", "{\"a\": 1}", NULL, &id, &err), &err);
+	assert_ok(deferred_update(d, id, "{\"queue\": \"q\", \"priority\": 5, \"params\": {\"a\":  2}}", &err), &err);
+	assert_string_equal(value(changed, (long long)id), "q 5 {\"a\":  2}");
+	PQclear(PQexec(db, "begin"));
+	assert_ok(deferred_update_conn(db, id, "{\"priority\": 6}", &err), &err);
+	PQclear(PQexec(db, "rollback"));
+	assert_string_equal(value(changed, (long long)id), "q 5 {\"a\":  2}");
+	assert_ok(deferred_update_conn(db, id, "{\"priority\": 7}", &err), &err);
+	assert_string_equal(value(changed, (long long)id), "q 7 {\"a\":  2}");
+
+	assert_int_equal(deferred_update(d, id, "{\"priority\": \"high\"}", &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "22023");
+	assert_non_null(strstr(err.message, "option 'priority'"));
+	assert_int_equal(deferred_update(d, id, "{\"priority\": 5", &err), DEFERRED_EINVAL);
+	assert_non_null(strstr(err.message, "changes of job"));
+	assert_int_equal(deferred_update(d, id, "{\"label\": \"\xff\"}", &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_update_conn(db, id, NULL, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_update(NULL, id, "{}", &err), DEFERRED_EINVAL);
+	assert_ok(deferred_defer(other, "f", NULL, NULL, &foreign, &err), &err);
+	assert_int_equal(deferred_update(d, foreign, "{\"priority\": 5}", &err), DEFERRED_ENOTFOUND);
+	assert_int_equal(deferred_update(d, id + 1000, "{\"priority\": 5}", &err), DEFERRED_ENOTFOUND);
+	assert_ok(deferred_cancel(d, id, &err), &err);
+	assert_int_equal(deferred_update(d, id, "{\"priority\": 5}", &err), DEFERRED_EDB);
+	assert_string_equal(err.sqlstate, "55006");
+	assert_string_equal(value(changed, (long long)id), "q 7 {\"a\":  2}");
+	assert_ledger_clean();
+	deferred_close(other);
+	deferred_close(d);
+}
+
+static void a_producer_reads_the_result_of_its_job(void **state)
+{
+	struct deferred *d = open_as("deferred_producer"), *other = open_at(conninfo);
+	struct deferred_error err;
+	char text[8193] = "before", small[4];
+	int64_t id = 0;
+
+	(void)state;
+	assert_ok(deferred_defer(d, "f", NULL, NULL, &id, &err), &err);
+	assert_int_equal(deferred_result(d, id, text, sizeof(text), &err), DEFERRED_ETIMEOUT);
+	assert_string_equal(text, "before");
+	PQclear(PQexec(db, "with gone as (delete from deferred.__deferred_hot returning id) "
+			   "insert into deferred.__deferred_log (job_id, attempt, outcome, final, result) "
+			   "select id, 1, 'ok', true, 'ab\xe2\x82\xac' from gone"));
+	assert_ok(deferred_result(d, id, text, sizeof(text), &err), &err);
+	assert_string_equal(text, "ab\xe2\x82\xac");
+	assert_ok(deferred_result(d, id, small, sizeof(small), &err), &err);
+	assert_string_equal(small, "ab");
+	assert_ok(deferred_defer(d, "f", NULL, NULL, &id, &err), &err);
+	assert_ok(deferred_cancel(d, id, &err), &err);
+	assert_ok(deferred_result(d, id, text, sizeof(text), &err), &err);
+	assert_string_equal(text, "");
+	assert_int_equal(deferred_result(d, id + 1000, text, sizeof(text), &err), DEFERRED_ENOTFOUND);
+	assert_ok(deferred_defer(other, "f", NULL, NULL, &id, &err), &err);
+	assert_int_equal(deferred_result(d, id, text, sizeof(text), &err), DEFERRED_ENOTFOUND);
+	assert_int_equal(deferred_result(d, id, NULL, 0, &err), DEFERRED_EINVAL);
+	assert_int_equal(deferred_result(NULL, id, text, sizeof(text), &err), DEFERRED_EINVAL);
+	deferred_close(other);
+	deferred_close(d);
+}
+
 /* Whatever it waits for: here a table that somebody has locked. */
 static void a_context_waits_no_longer_than_asked(void **state)
 {
@@ -1857,6 +1927,8 @@ int main(void)
 		TEST(what_is_no_claim_is_refused_before_anything_is_sent),
 		TEST(waiting_ends_with_the_job),
 		TEST(a_cancelled_job_is_gone_for_good),
+		TEST(a_job_that_waits_is_changed),
+		TEST(a_producer_reads_the_result_of_its_job),
 		TEST(a_context_waits_no_longer_than_asked),
 	};
 
