@@ -1,11 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #include "port/secret_file.h"
 
+#include <errno.h>
 #include <string.h>
 
 bool secret_file_ok(const struct stat *st)
 {
 	return (st->st_mode & (st->st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO)) == 0;
+}
+
+FILE *secret_file_open(const char *path, const char *setting, char *why, size_t why_size)
+{
+	FILE *f = fopen(path, "re");
+	struct stat st;
+
+	if (!f) {
+		snprintf(why, why_size, "cannot read %s '%.300s': %s; hint: let the user of functions read it", setting,
+			 path, strerror(errno));
+	} else if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
+		snprintf(why, why_size, "%s '%.300s' " SECRET_FILE_WRONG "; hint: " SECRET_FILE_HINT, setting, path,
+			 (unsigned int)st.st_mode & 07777);
+		fclose(f);
+		f = NULL;
+	}
+	return f;
 }
 
 /* SCHEME://USER:PASSWORD@HOST; libpq takes a "?" in front of the "@" for a part of the password. */

@@ -8,7 +8,6 @@
 #include "port/secret_file.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -125,7 +124,6 @@ static bool url_text_ok(const char *text)
 static int read_password(struct sending *s, char *password, size_t size)
 {
 	const char *path = setting(s, "mail.password_file"), *text = setting(s, "mail.password");
-	struct stat st;
 	FILE *f;
 
 	snprintf(password, size, "%s", text ? text : "");
@@ -135,16 +133,8 @@ static int read_password(struct sending *s, char *password, size_t size)
 			    "of a file and set mail { password_file = \"FILE\" }");
 	if (!path)
 		return DEFERRED_OK;
-	if (!(f = fopen(path, "re")))
-		return fail(s, DEFERRED_UNREADY,
-			    "cannot read mail.password_file '%.300s': %s; hint: let the user of functions read it",
-			    path, strerror(errno));
-	if (fstat(fileno(f), &st) < 0 || !secret_file_ok(&st)) {
-		fclose(f);
-		return fail(s, DEFERRED_UNREADY,
-			    "mail.password_file '%.300s' " SECRET_FILE_WRONG "; hint: " SECRET_FILE_HINT, path,
-			    (unsigned int)st.st_mode & 07777);
-	}
+	if (!(f = secret_file_open(path, "mail.password_file", s->why, sizeof(s->why))))
+		return DEFERRED_UNREADY;
 	if (!fgets(password, (int)size, f))
 		password[0] = '\0';
 	fclose(f);
