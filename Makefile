@@ -223,15 +223,16 @@ $(B)/completion/zsh/_%: $(B)/bin/% bin/completion.awk
 	$(call say,AWK)$< --describe > $@.tmp && awk -v shell=zsh -f bin/completion.awk $@.tmp > $@ && rm $@.tmp
 
 # A plugin is the file lib/plugins/NAME.c or all files of the folder lib/plugins/NAME.
-PLUGIN_LIBS_send_mail = $(CURL_LIBS) -ljansson
-PLUGIN_LIBS_sample = -ljansson
-$(B)/plugins/send_mail.so $(B)/plugins/sample.so: $(B)/obj/lib/port/beneath.o
-$(B)/plugins/send_mail.so: $(addprefix $(B)/obj/lib/,port/secret_file.o base/mail_rules.o base/text/base64.o)
-$(foreach name,$(PLUGIN_NAMES),$(eval $(B)/plugins/$(name).so: \
+PLUGIN_LIBS_send_mail = $(CURL_LIBS)
+PLUGIN_LIBS_http = $(CURL_LIBS) $(CRYPTO_LIBS) -Wl,-z,nodelete # its resolver may still run
+PLUGIN_PARTS_sample = port/beneath
+PLUGIN_PARTS_send_mail = port/beneath port/secret_file base/mail_rules base/text/base64
+PLUGIN_PARTS_http = port/secret_file base/span $(addprefix base/text/,base64 utf8 visible)
+$(foreach name,$(PLUGIN_NAMES),$(eval $(B)/plugins/$(name).so: $(PLUGIN_PARTS_$(name):%=$(B)/obj/lib/%.o) \
 	$(patsubst %.c,$(B)/obj/%.o,$(wildcard lib/plugins/$(name).c lib/plugins/$(name)/*.c))))
 $(B)/plugins/%.so:
 	@mkdir -p $(@D)
-	$(call say,LD)$(LINK) -shared -o $@ $(filter %.o,$^) $(PLUGIN_LIBS_$*)
+	$(call say,LD)$(LINK) -shared -o $@ $(filter %.o,$^) $(PLUGIN_LIBS_$*) -ljansson
 
 # Where nothing was said about jobs at a time, as many as there are processors.
 PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))

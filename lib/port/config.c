@@ -238,6 +238,21 @@ static int each_member(const struct config_section *plugin, size_t k,
 	return rc;
 }
 
+/* Of section http, the function of this name has some settings. */
+static bool is_public_setting(const char *name)
+{
+	static const char *const sections[] = { "database.", "http.", "web.", "otlp.", "alert.", "breaker." };
+	static const char *const names[] = { "http.allow", "http.secrets", "http.ca_file" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)
+		if (strncmp(name, sections[i], strlen(sections[i])) == 0)
+			return false;
+	return true;
+}
+
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value),
 		       void *data)
 {
@@ -245,12 +260,7 @@ int config_each_public(const struct config *config, int (*f)(void *data, const c
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && config_settings[i].name; i++)
-		if (config->values[i].text && strncmp(config_settings[i].name, "database.", 9) != 0 &&
-		    strncmp(config_settings[i].name, "http.", 5) != 0 &&
-		    strncmp(config_settings[i].name, "web.", 4) != 0 &&
-		    strncmp(config_settings[i].name, "otlp.", 5) != 0 &&
-		    strncmp(config_settings[i].name, "alert.", 6) != 0 &&
-		    strncmp(config_settings[i].name, "breaker.", 8) != 0)
+		if (config->values[i].text && is_public_setting(config_settings[i].name))
 			rc = f(data, config_settings[i].name, config->values[i].text);
 	for (size_t i = 0; i < plugins->len; i++)
 		for (size_t k = 0; rc == 0 && k < plugins->p[i].len; k++)

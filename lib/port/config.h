@@ -104,7 +104,7 @@ bool config_given(const struct config *config, const char *name);
 /* Free-form settings of plugins: section `settings "PLUGIN" { NAME = value }`; name "settings.PLUGIN.NAME". */
 
 /* Call f with every setting a runner may know: all of the table but database.*, http.*, web.*, otlp.*, alert.* and
- * breaker.*, and the free-form ones. */
+ * breaker.*, and the free-form ones. Of http.* it may know those of the function http. */
 int config_each_public(const struct config *config, int (*f)(void *data, const char *name, const char *value),
 		       void *data);
 

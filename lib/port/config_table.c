@@ -140,6 +140,9 @@ const struct config_setting config_settings[] = {
 	NUMBER("http.header_timeout", MS, "10s", SECOND, HOUR, "limit from the request line to the end of the headers"),
 	NUMBER("http.body_timeout", MS, "30s", SECOND, HOUR, "limit from the headers to the end of the body"),
 	NUMBER("http.send_timeout", MS, "1min", SECOND, HOUR, "limit for a client to read the answer"),
+	TEXT("http.allow", NULL, "networks that the function http may reach besides public addresses"),
+	TEXT("http.secrets", NULL, "secrets of the function http, as in \"shop:/etc/deferred/shop.secret\""),
+	TEXT("http.ca_file", NULL, "certificates that the function http trusts, in PEM; empty: those of the system"),
 
 	TEXT("web.listen", "127.0.0.1:10003",
 	     "addresses for HTTP: HOST:PORT, PORT on loopback, or /PATH of a Unix socket"),
@@ -154,7 +157,7 @@ const struct config_setting config_settings[] = {
 	TEXT("web.proxies", NULL, "addresses of trusted proxies, separated by commas"),
 	TEXT("web.users", NULL, "with auth proxy or peer: roles of visitors, as in \"ann:deferred_operator\""),
 	FLAG("web.read_only", "0", "1: show no buttons"),
-	TEXT("web.hide_params", "send_mail", "functions whose params and texts only operators see"),
+	TEXT("web.hide_params", "send_mail,http", "functions whose params and texts only operators see"),
 	NUMBER("web.db_connections", INT, "4", 1, 32,
 	       "pages that are made at the same time, each with a database connection"),
 

@@ -47,6 +47,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
             "lib/libdeferred.so.1",
             "lib/libdeferred.a",
             "lib/pkgconfig/libdeferred.pc",
+            "lib/deferred/plugins/http.so",
             "lib/deferred/plugins/send_mail.so",
             "lib/site_perl/Deferred/Program.pm",
             "share/nodejs/deferred-program/index.js",
@@ -82,7 +83,7 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         ):
             assert os.path.isfile(os.path.join(root, name)), name
         # What is for trying things has no place where strangers defer jobs.
-        assert os.listdir(os.path.join(root, "lib/deferred/plugins")) == ["send_mail.so"]
+        assert sorted(os.listdir(os.path.join(root, "lib/deferred/plugins"))) == ["http.so", "send_mail.so"]
         for folder, _, files in os.walk(root):
             assert os.stat(folder).st_mode & 0o077 == 0o055, folder
             for name in files:

@@ -433,7 +433,8 @@ static void runners_are_told_everything_but_the_database(void **state)
 {
 	struct config *config =
 		load("database { conninfo = \"password=secret\" }\nmail { password = hush to = \"a@b\" }\n"
-		     "otlp { headers = \"api-key=secret\" }\nsettings \"geo\" { zoom = 5 }\n");
+		     "otlp { headers = \"api-key=secret\" }\nhttp { allow = \"::1\" tls_key = \"k\" }\nsettings "
+		     "\"geo\" { zoom = 5 }\n");
 	char text[8192] = "";
 
 	(void)state;
@@ -443,6 +444,9 @@ static void runners_are_told_everything_but_the_database(void **state)
 	assert_non_null(strstr(text, "mail.password=hush\n"));
 	assert_non_null(strstr(text, "mail.timeout=60000\n"));
 	assert_non_null(strstr(text, "settings.geo.zoom=5\n"));
+	assert_non_null(strstr(text, "http.allow=::1\n"));
+	assert_null(strstr(text, "http.tls_key"));
+	assert_null(strstr(text, "http.listen"));
 	assert_null(strstr(text, "mail.user="));
 	config_free(config);
 }

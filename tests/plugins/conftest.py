@@ -29,7 +29,7 @@ def smtpd(tmp_path):
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
     """Paths: ca.pem (an authority), good.pem/.key (localhost, signed by it), other.pem (another authority),
-    wrong.pem/.key (signed by it, for another host)."""
+    wrong.pem/.key (signed by it, for another host), expired.pem/.key."""
     folder = tmp_path_factory.mktemp("certificates")
 
     def openssl(*args):
@@ -51,7 +51,7 @@ def certificates(tmp_path_factory):
             "-out",
             f"{name}.pem",
         )
-    for name, host in (("good", "localhost"), ("wrong", "elsewhere.example")):
+    for name, host in (("good", "localhost"), ("wrong", "elsewhere.example"), ("expired", "localhost")):
         openssl(
             "req",
             "-newkey",
@@ -76,7 +76,7 @@ def certificates(tmp_path_factory):
             "ca.key",
             "-CAcreateserial",
             "-days",
-            "2",
+            "-1" if name == "expired" else "2",
             "-extfile",
             f"{name}.ext",
             "-out",
@@ -101,9 +101,10 @@ class Outcome:
 @pytest.fixture
 def call(tmp_path):
     """call(fn, params..., settings={}, id=1, ...) calls fn with each params, all in one process; returns its
-    outcome, or a list where there are several params. Text is passed as it is, other params as JSON."""
+    outcome, or a list where there are several params. Text is passed as it is, other params as JSON. names: the
+    name server that the process asks."""
 
-    def run(fn, *params, settings=None, folder=STOCK, env=None, timeout=60, **job):
+    def run(fn, *params, settings=None, folder=STOCK, env=None, timeout=60, names=None, **job):
         args = [os.path.join(harness.BUILD, "tests", "harness", "plugin_call")]
         options = {"-i": "id", "-c": "created_at_us", "-r": "ready_at", "-a": "attempt", "-l": "label"}
         for option, name in options.items():
@@ -111,7 +112,10 @@ def call(tmp_path):
         for name, value in (settings or {}).items():
             args += ["-s", f"{name}={value}"]
         texts = [p if isinstance(p, str) else json.dumps(p, ensure_ascii=False) for p in params]
-        done = harness.run(args + [folder, fn] + texts, cwd=tmp_path, timeout=timeout, env=env)
+        args += [folder, fn] + texts
+        if names:
+            args = names.asked_by(*args)
+        done = harness.run(args, cwd=tmp_path, timeout=timeout, env=env)
         assert done.returncode == 0, done.stderr
         outcomes = [Outcome(line) for line in done.stdout.split("\n") if line]
         assert len(outcomes) == len(params)

@@ -50,6 +50,15 @@ def test_the_params_of_send_mail_are_those_it_knows():
     assert set(re.findall(r'"?(\w+)"? (?:text|json)\b', listed)) == set(mail) - {"deliver_to", "label"}
 
 
+def test_the_params_of_http_are_those_it_knows():
+    source, page = read("lib", "plugins", "http", "outbound_params.c"), section("http")
+    (known,) = re.findall(r"known\[\] = \{(.*?)\}", source, re.S)
+    assert sorted(items(page)) == sorted(strings(known))
+    (reserved,) = re.findall(r"reserved\[\] = \{(.*?)\}", source, re.S)
+    listed = re.search(r"length of the body are refused:\n\.Li (.*?)\nand names", page, re.S)[1]
+    assert sorted(listed.split(" , ")) == sorted(strings(reserved))
+
+
 def test_the_params_of_the_sample_functions_are_those_they_read():
     source = read("lib", "plugins", "sample.c")
     table = dict(re.findall(r'\{ \.name = "(\w+)", (?:\.run_many = \w+, )?\.run = (\w+) \}', source))
