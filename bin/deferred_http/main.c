@@ -6,6 +6,7 @@
  * account. It calls message_ops.c, queue_ops.c or service_ops.c. batcher_submit() (batcher.c) runs the request together
  * with others, for example by store_message_put(). Then http_connection_advance() writes the answer.
  */
+#include "api/api.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "front/dispatch.h"
@@ -214,6 +215,10 @@ static int http_start(void *data, struct deferred_error *err)
 	run->front.batcher = batcher_start(conninfo, (int)config_int(config, "http.db_connections"), err);
 	if (!run->front.batcher)
 		return EX_OSERR;
+	run->front.api = &api_front;
+	run->front.waiter = waiter_start(conninfo, err);
+	if (!run->front.waiter)
+		return EX_OSERR;
 	run->metrics = (struct front){ .batcher = run->front.batcher,
 				       .account_cache = run->front.account_cache,
 				       .request_metrics = run->front.request_metrics,
@@ -232,7 +237,10 @@ static int http_busy(void *data)
 
 static void http_quiesce(void *data)
 {
-	server_quiesce(&((struct run *)data)->server);
+	struct run *run = data;
+
+	server_quiesce(&run->server);
+	waiter_quiesce(run->front.waiter);
 }
 
 static void http_flush(void *data, int patience_ms)
@@ -257,6 +265,8 @@ static void http_release(void *data)
 {
 	struct run *run = data;
 
+	if (run->front.waiter)
+		waiter_stop(run->front.waiter);
 	server_stop(&run->server);
 	if (run->front.batcher)
 		batcher_stop(run->front.batcher);

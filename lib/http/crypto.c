@@ -25,6 +25,13 @@ bool crypto_md5(const char *text, size_t len, unsigned char md5[CRYPTO_MD5_BYTES
 	return EVP_Digest(text ? text : "", len, md5, &n, EVP_md5(), NULL) == 1 && n == CRYPTO_MD5_BYTES;
 }
 
+bool crypto_sha256(const char *text, size_t len, unsigned char sha256[CRYPTO_SHA256_BYTES])
+{
+	unsigned int n = 0;
+
+	return EVP_Digest(text, len, sha256, &n, EVP_sha256(), NULL) == 1 && n == CRYPTO_SHA256_BYTES;
+}
+
 bool crypto_equal(const void *a, const void *b, size_t len)
 {
 	return CRYPTO_memcmp(a, b, len) == 0;

@@ -15,6 +15,7 @@
 /* False: the library failed, which is no valid signature. */
 bool crypto_hmac_sha256(const void *key, size_t key_len, const char *text, size_t len,
 			unsigned char mac[CRYPTO_SHA256_BYTES]);
+bool crypto_sha256(const char *text, size_t len, unsigned char sha256[CRYPTO_SHA256_BYTES]);
 bool crypto_md5(const char *text, size_t len, unsigned char md5[CRYPTO_MD5_BYTES]);
 
 /* In a time that does not tell where they differ. */

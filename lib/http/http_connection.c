@@ -161,7 +161,9 @@ static const char *phrase_of(int status)
 		[409] = "Conflict",
 		[413] = "Content Too Large",
 		[414] = "URI Too Long",
+		[415] = "Unsupported Media Type",
 		[421] = "Misdirected Request",
+		[422] = "Unprocessable Content",
 		[429] = "Too Many Requests",
 		[431] = "Request Header Fields Too Large",
 		[500] = "Internal Server Error",
@@ -363,7 +365,7 @@ static bool make_body_room(struct transfer *t, size_t len)
 		cap *= 2;
 	if (len <= length && cap > length)
 		cap = length;
-	if (!budget_hold(t->x.hold, BUDGET_BODIES, cap) || !(more = realloc(t->body, cap)))
+	if (!budget_hold(t->x.hold, BUDGET_BODIES, cap) || !(more = realloc(t->body, cap + 1)))
 		return false;
 	t->body = more;
 	t->body_cap = cap;
@@ -387,7 +389,7 @@ static void keep_body(struct http_connection *c, const char *data, size_t len)
 	if (len == 0 || t->refused || r->body_too_large || t->no_room ||
 	    !c->server->setup->app->takes_body(t->exchange))
 		return;
-	r->body_too_large = t->body_len + len > REQUEST_BODY_MAX;
+	r->body_too_large = t->body_len + len > (r->body_max ? r->body_max : REQUEST_BODY_MAX);
 	t->no_room = !r->body_too_large && !make_body_room(t, t->body_len + len);
 	if (r->body_too_large || t->no_room) {
 		drop_body(t);
@@ -426,6 +428,8 @@ static enum http_connection_state read_body(struct http_connection *c)
 		return begin_answer(c);
 	if (t->no_room)
 		return refuse_request(c, FAULT_ServerBusy, 0);
+	if (t->body)
+		t->body[t->body_len] = '\0';
 	r->body = t->body;
 	r->body_len = t->body_len;
 	c->stage = STAGE_WHOLE;

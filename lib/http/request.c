@@ -30,7 +30,7 @@ static void request_broken(struct request *r, enum fault fault, const char *name
 
 static enum request_verb verb_of(const char *method)
 {
-	static const char *const verbs[] = { "GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS" };
+	static const char *const verbs[] = { "GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH" };
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (strcmp(method, verbs[i]) == 0)

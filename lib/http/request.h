@@ -28,7 +28,8 @@ enum request_verb {
 	VERB_POST = 8,
 	VERB_DELETE = 16,
 	VERB_OPTIONS = 32,
-	VERB_OTHER = 64,
+	VERB_PATCH = 64,
+	VERB_OTHER = 128,
 };
 
 /* The kind of resource in the path. */
@@ -81,9 +82,10 @@ struct request {
 	int fault_status;       /* of the answer; 0: that of the fault */
 	const char *fault_name; /* the header or parameter; NULL: none */
 
-	const char *body;
+	const char *body; /* with a NUL behind it; NULL: none */
 	size_t body_len;
-	bool body_too_large; /* it was longer than REQUEST_BODY_MAX, and is not kept */
+	size_t body_max;     /* of the program; 0: REQUEST_BODY_MAX */
+	bool body_too_large; /* it was longer, and is not kept */
 };
 
 /* The lines that head_scan() found. */

@@ -177,4 +177,21 @@ create table deferred.__deferred_token (
 grant select (name, old_until, may, functions, queues, created_at, created_by, rotated_at,
               expires_at) on deferred.__deferred_token to deferred_viewer;
 
+-- ---------------------------------------------------------------- requests:
+-- sql/functions/api/__api.sql
+
+-- Answers of the JSON API to requests with an Idempotency-Key. An answer is stored in the
+-- transaction of what the request does.
+create table deferred.__deferred_idempotency (
+    token      text collate "C" not null,  -- Name of the token of the request.
+    key        text collate "C" not null check (key ~ '^[!-~]{1,255}$'),  -- Idempotency-Key.
+    hash       bytea not null,  -- SHA-256 of the request: deferred.__api_hash().
+    answer     text not null,  -- Body of the answer.
+    -- Until when a repeated request gets it.
+    kept_until timestamptz not null default clock_timestamp() + interval '24 hours',
+    primary key (token, key)
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
+create index __deferred_idempotency_until on deferred.__deferred_idempotency (kept_until);
+
 reset role;

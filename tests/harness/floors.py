@@ -48,7 +48,7 @@ SHARED_NAMES_MAX = {
 }
 STATIC_FUNCTION = re.compile(r"(?m)^static (?!__attribute__)[^;=\n()]*?\b((?!__)\w+)\(")
 # Each program may include all of the library; the HTTP front has floors of its own.
-HTTP = {"protocol": (), "front": ("protocol",)}
+HTTP = {"protocol": (), "front": ("protocol",), "api": ("protocol", "front")}
 
 
 def includes(path):

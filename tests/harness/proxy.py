@@ -8,6 +8,7 @@ Turns are counted over all connections from 1, the start-up packet included.
 
     proxy.drop_reply = N    turn N reaches the server; its reply does not come back, the connection is cut
     proxy.swallow = True    bytes vanish both ways while connections stay open, as in a partition
+    proxy.mute = True       what the server sends vanishes, while requests reach it
     proxy.refuse = True     new connections are closed at once
     proxy.idle_s = 1        a connection that was used and is idle for that long is cut, as firewalls do
     proxy.cut()             all connections are cut now
@@ -28,7 +29,7 @@ class Proxy:
     def __init__(self, cluster):
         self.upstream = os.path.join(cluster.folder, f".s.PGSQL.{pg.PORT}")
         self.drop_reply = None
-        self.swallow = self.refuse = False
+        self.swallow = self.mute = self.refuse = False
         self.idle_s = None
         self.turns = self.connections = self.cuts = 0
         self.last_accept = []
@@ -114,7 +115,7 @@ class Proxy:
                     data = source.recv(65536)
                     if not data:
                         return
-                    if self.swallow:
+                    if self.swallow or (self.mute and source is server):
                         continue
                     if source is client:
                         with self.lock:

@@ -134,3 +134,21 @@ def test_what_dies_in_any_queue_needs_a_grant_for_all(db, operator):
     )
     db.sql("reset session authorization")
     assert db.sql("select kind, name from deferred.__deferred_on_dead") == [("queue", "default")]
+
+
+def test_only_a_login_of_deferred_http_can_act_as_a_token(db, stranger):
+    """The attack: a producer makes the setting by which deferred_http says who acts."""
+    job = db.defer("noop")
+    forger = db.connect(user=stranger)
+    forger.autocommit = True
+    with forger.cursor() as c:
+        c.execute("set deferred.token = 'token:ci'; set deferred.token_reach = 'all'")
+        c.execute("select deferred.__actor(), deferred.__acting_token(), deferred.cancel(%s)", [job])
+        assert c.fetchall() == [(stranger, None, False)]
+        c.execute("""select deferred.defer('noop', '{}', '{"priority": 1}')""")
+    forger.close()
+    assert db.sql("select created_by from deferred.__deferred where id <> %s", job) == [(stranger,)]
+    db.sql("set deferred.token = 'token:ci'; set role deferred_producer")
+    assert db.one("select deferred.__actor()") == "token:ci", "a superuser is a member of every role"
+    db.sql("reset role; reset deferred.token")
+    assert db.one("select deferred.__actor() = session_user")

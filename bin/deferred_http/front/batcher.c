@@ -115,6 +115,7 @@ static int send_items(struct pg *pg, struct batcher_job **jobs, size_t n, struct
 		struct message_get get[BATCHER_MAX];
 		struct message_update update[BATCHER_MAX];
 		struct message_delete delete[BATCHER_MAX];
+		struct json_api_defer defer[BATCHER_MAX];
 	} items;
 	int rc = DEFERRED_EINVAL;
 
@@ -140,6 +141,9 @@ static int send_items(struct pg *pg, struct batcher_job **jobs, size_t n, struct
 		break;
 	case BATCHER_DELETE:
 		RUN(delete, store_message_delete);
+		break;
+	case BATCHER_DEFER:
+		RUN(defer, store_json_api_defer);
 		break;
 	case BATCHER_CALL:
 	case BATCHER_SLOW:
@@ -196,7 +200,7 @@ static int run_together(struct worker *w, struct batcher_job **jobs, size_t n, s
 
 static enum batcher_outcome outcome_of(int rc, const struct batcher_job *job, const struct deferred_error *err)
 {
-	static const char *const names[] = { "put", "get", "update", "delete", "call", "call" };
+	static const char *const names[] = { "put", "get", "update", "delete", "defer", "call", "call" };
 
 	switch (rc) {
 	case 0:

@@ -11,6 +11,7 @@
 #ifndef BATCHER_H
 #define BATCHER_H
 
+#include "store/json_api.h"
 #include "store/message.h"
 
 #define BATCHER_MAX 64
@@ -22,6 +23,7 @@ enum batcher_kind {
 	BATCHER_GET,
 	BATCHER_UPDATE,
 	BATCHER_DELETE,
+	BATCHER_DEFER,
 	BATCHER_CALL,
 	BATCHER_SLOW,
 	BATCHER_KINDS
@@ -42,6 +44,7 @@ struct batcher_job {
 		struct message_get get;
 		struct message_update update;
 		struct message_delete delete;
+		struct json_api_defer defer;
 		/* Of BATCHER_CALL and BATCHER_SLOW. Returns 0, BATCHER_AGAIN or an error. */
 		struct {
 			int (*f)(void *data, struct pg *pg, struct deferred_error *err);

@@ -143,6 +143,8 @@ static enum served_step begin_exchange(struct exchange *x)
 		return health_answer(x);
 	if (x->front->metrics_only)
 		return health_metrics(x);
+	if (x->is_api)
+		return x->front->api->begin(x);
 	x->accounts = account_cache_accounts(x->front->account_cache);
 	x->account = accounts_find(x->accounts, r->account);
 	if (fault != FAULT_NONE)
@@ -186,7 +188,15 @@ static void dispatch_begin(void *exchange, void *data, struct served *parts)
 
 static void dispatch_headers(void *exchange)
 {
-	address_read(&((struct exchange *)exchange)->request);
+	struct exchange *x = exchange;
+
+	x->is_api = !x->front->metrics_only && route_is_api(&x->request);
+	if (x->is_api) {
+		request_end(&x->request);
+		x->request.body_max = FRONT_API_BODY_MAX;
+	} else {
+		address_read(&x->request);
+	}
 }
 
 static bool dispatch_takes_body(const void *exchange)
@@ -204,7 +214,9 @@ static void dispatch_log(void *exchange, size_t bytes_out, bool cut)
 		.began_us = x->began_us,
 		.began_ns = x->began_ns,
 		.op = x->op ? x->op->name : NULL,
-		.account = x->account ? x->account->name : NULL,
+		.account = x->account         ? x->account->name
+			   : x->answer.who[0] ? x->answer.who
+					      : NULL,
 		.auth = x->authorized ? x->auth.scheme : NULL,
 		.status = x->reply.status,
 		.code = fault != FAULT_NONE ? fault_info(fault)->code : NULL,

@@ -93,6 +93,10 @@ static void finish_exchange(struct exchange *x)
 		   *id = request_value(&x->request, "x-ms-client-request-id");
 	const char *detail;
 
+	if (x->is_api) {
+		x->front->api->finish(x);
+		return;
+	}
 	x->now_us = text_now_us();
 	detail = reply->fault == FAULT_AuthenticationFailed ? refusal_detail(&x->auth, &x->request, x->began_us) : NULL;
 	if (detail)
@@ -175,6 +179,12 @@ void exchange_wait(void *exchange, void (*wake)(void *data), void *data)
 		account_cache_refresh(x->front->account_cache, &x->waiter);
 		return;
 	}
+	if (x->waits_for == WAIT_JOB) {
+		x->ended.wake = wake;
+		x->ended.wake_data = data;
+		waiter_add(x->front->waiter, &x->ended);
+		return;
+	}
 	x->job.wake = wake;
 	x->job.wake_data = data;
 	if (x->job.kind == BATCHER_GET) {
@@ -214,6 +224,7 @@ void exchange_end(void *exchange)
 	if (x->job.kind == BATCHER_GET)
 		message_get_clear(&x->job.get);
 	message_queues_free(x->list, x->list_len);
+	json_api_answer_clear(&x->answer);
 	accounts_release(x->accounts);
 	reply_clear(&x->reply);
 	arena_clear(&x->arena);

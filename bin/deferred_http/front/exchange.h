@@ -11,6 +11,7 @@
 #include "front/account_cache.h"
 #include "front/batcher.h"
 #include "front/request_metrics.h"
+#include "front/waiter.h"
 #include "http/access_log.h"
 #include "http/budget.h"
 #include "http/crypto.h"
@@ -19,14 +20,25 @@
 #include "http/server.h"
 #include "protocol/accounts.h"
 #include "protocol/auth.h"
-#include "protocol/operation.h"
+#include "protocol/route.h"
 
 #define MESSAGE_TEXT_MAX 65536
+#define FRONT_API_BODY_MAX (4 * 1024 * 1024)
+
+struct exchange;
+
+/* The JSON API: api/api.c. */
+struct front_api {
+	enum served_step (*begin)(struct exchange *x);
+	void (*finish)(struct exchange *x); /* adds what every answer has */
+};
 
 /* Shared by all exchanges. */
 struct front {
 	struct batcher *batcher;
 	struct account_cache *account_cache;
+	const struct front_api *api;
+	struct waiter *waiter;
 	struct request_metrics *request_metrics;
 	struct access_log *log;    /* NULL: none */
 	bool metrics_only;         /* serves metrics, and is not counted in them */
@@ -50,7 +62,7 @@ struct exchange {
 	bool awaits_body; /* set before the first step: the body comes later */
 	struct budget_hold hold;
 	enum served_step (*next)(struct exchange *x), (*after_refresh)(struct exchange *x);
-	enum { WAIT_NOTHING, WAIT_DATABASE, WAIT_ACCOUNTS } waits_for; /* after SERVED_WAIT */
+	enum { WAIT_NOTHING, WAIT_DATABASE, WAIT_ACCOUNTS, WAIT_JOB } waits_for; /* after SERVED_WAIT */
 	struct batcher_job job;
 	int (*call)(struct exchange *x, struct pg *pg, struct deferred_error *err);
 	struct account_cache_waiter waiter;
@@ -67,6 +79,13 @@ struct exchange {
 	size_t list_len;
 	int64_t number;
 	bool timed_out;
+
+	/* Of the JSON API. */
+	bool is_api;
+	const struct route *route;
+	struct json_api_request ask;
+	struct json_api_answer answer;
+	struct waiter_entry ended;
 };
 
 /* For struct server_app. */

@@ -4,6 +4,7 @@
 #include "base/advice/histogram.h"
 #include "deferred.h"
 #include "program/exposition.h"
+#include "protocol/route.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -62,7 +63,9 @@ void request_metrics_add(struct request_metrics *t, const struct operation *op, 
 
 static const char *name_of_run(int run)
 {
-	return run == OTHER ? "other" : operation_name((enum operation_run)run);
+	const char *api = route_name((enum operation_run)run);
+
+	return run == OTHER ? "other" : api ? api : operation_name((enum operation_run)run);
 }
 
 char *request_metrics_text(struct request_metrics *t, bool open)

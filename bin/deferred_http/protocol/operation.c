@@ -63,7 +63,7 @@ enum fault operation_find(const struct request *r, const struct operation **op)
 	bool is_there = false;
 
 	*op = NULL;
-	if (r->verb == VERB_OTHER)
+	if (r->verb & (VERB_PATCH | VERB_OTHER))
 		return FAULT_UnsupportedHttpVerb;
 	if (request_param_times(r, "comp") > 1 || request_param_times(r, "restype") > 1 ||
 	    request_param_times(r, "peekonly") > 1)

@@ -1,5 +1,5 @@
 -- Role that acts: the one taken by SET ROLE, else the login role. The definer of a function is not
--- it.
+-- it. A request of deferred_http with a token acts as `token:NAME`: deferred.__api_begin().
 --
 -- ANALYZE, autovacuum, REINDEX and REFRESH run what the owner of a table has put into its indexes
 -- and views, with the owner's rights. But session_user is the role that maintains the table, and
@@ -11,6 +11,12 @@ language plpgsql
 as $$
 begin
     unlisten __deferred_actor;
+    -- Apart from the expression below, which a call in it would make twice as slow.
+    if pg_catalog.current_setting('deferred.token', true) operator(pg_catalog.<>) '' then
+        if deferred.__acting_token() is not null then
+            return deferred.__acting_token();
+        end if;
+    end if;
     return case when pg_catalog.current_setting('role', true) operator(pg_catalog.<>) 'none'
                 then pg_catalog.current_setting('role', true) else session_user end;
 end

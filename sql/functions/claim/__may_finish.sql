@@ -8,8 +8,9 @@ as $$
         select from deferred.__deferred d
         where d.id = $1
           and (deferred.__may_touch(d.created_by::name)
-               or exists (select from pg_roles r where r.rolname = d.created_by
-                          and pg_has_role(deferred.__actor(), r.oid, 'member'))))
+               or exists (select from pg_roles r, pg_roles a
+                          where r.rolname = d.created_by and a.rolname = deferred.__actor()
+                            and pg_has_role(a.oid, r.oid, 'member'))))
 $$;
 comment on function deferred.__may_finish(bigint) is
     'true for who deferred a job and for members of that role, for workers, operators and '

@@ -30,8 +30,8 @@ begin
             hint = 'store the data elsewhere and pass a reference';
     end if;
     if (deferred.__may_touch(v_owner)
-        or (select pg_has_role(v_actor, r.oid, 'member') from pg_roles r
-            where r.rolname = v_owner)) is not true then
+        or (select pg_has_role(a.oid, r.oid, 'member') from pg_roles r, pg_roles a
+            where r.rolname = v_owner and a.rolname = v_actor)) is not true then
         raise exception using errcode = '42501',
             message = format('role ''%s'' may not send events to jobs of role ''%s''', v_actor,
                              v_owner),

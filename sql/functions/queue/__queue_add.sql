@@ -5,7 +5,9 @@ create or replace function deferred.__queue_add(queue text, creator name) return
 language plpgsql
 as $$
 declare
-    v_bound boolean := not pg_has_role(creator, 'deferred_owner', 'member');
+    -- A token is not a role.
+    v_bound boolean := not exists (select from pg_roles r where r.rolname = creator
+                                   and pg_has_role(r.oid, 'deferred_owner', 'member'));
     v_was text;
     v record;
 begin
