@@ -722,6 +722,8 @@ static void run_calls(struct current *const *list, size_t n)
 	/* The runner that told of the function may have loaded another file, or have other settings. */
 	if ((fn || command) && call_batch(fn, command) == 1)
 		at_once = 1;
+	if (state.start.debug)
+		stop_for_debugger(fn);
 	for (size_t i = 0; (command || fn) && i < n; i += at_once)
 		run_some(fn, command, list + i, at_once);
 	for (size_t i = 0; i < n; i++)

@@ -268,6 +268,8 @@ void catalog_load(const char *dir)
 
 	if (dir && *dir && plugin_open_dir(&catalog.plugins, dir, state.start.owner_uid, on_refused, NULL, &err) < 0)
 		send_fatal(&err);
+	if (catalog.plugins && state.below_tool && plugin_set_in_place(catalog.plugins, &err) < 0)
+		send_fatal(&err);
 	programs_start();
 	commands_sort();
 	if (state.start.isolate_job)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sysexits.h>
+#include <unistd.h>
 #include <unistd.h>
 
 void leave_board(void)
@@ -131,4 +133,15 @@ const char *memory_limit_hint(int sig)
 void keep_privileges(void)
 {
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+void stop_for_debugger(const struct plugin_function *fn)
+{
+	union sigval address = { .sival_int = 0 };
+
+	if (fn && fn->fn.run_many)
+		memcpy(&address, &fn->fn.run_many, sizeof(address));
+	else if (fn)
+		memcpy(&address, &fn->fn.run, sizeof(address));
+	sigqueue(getpid(), SIGTRAP, address);
 }

@@ -40,6 +40,7 @@ struct command {
 /* The state of the process. */
 struct runner_state {
 	pid_t pid;              /* of this process */
+	bool below_tool;        /* a tool is our parent, perhaps a debugger */
 	struct board *board;    /* NULL in the process of a call */
 	_Atomic uint32_t *stop; /* what the function being run reaches: of the board, or of the page of its process */
 	struct frame_buf in, out;
@@ -73,6 +74,9 @@ void leave_board(void);
 /* Make the end of a pair of sockets the one to talk to: what this process sends goes to the runner, not to the parent.
  * */
 void talk_to_runner(const int pair[2]);
+
+/* A debugger above us stops here. The value of the signal is the address of the function; 0: of a command. */
+void stop_for_debugger(const struct plugin_function *fn);
 
 /* Is it still what is where we have it? */
 bool socket_is_ours(void);

@@ -208,6 +208,19 @@ int plugin_load_file(struct plugin_set *set, const char *file, struct deferred_e
 			 file);
 }
 
+int plugin_set_in_place(struct plugin_set *set, struct deferred_error *err)
+{
+	char link[32], dir[PATH_MAX] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", set->dir_fd);
+	if (readlink(link, dir, sizeof(dir) - 1) < 0)
+		return error_errno(err, DEFERRED_ENOMEM, "plugin", "the path of the plugin folder is unknown");
+	for (size_t i = 0; i < set->files_len; i++)
+		if (asprintf(&set->files[i]->path, "%s/%s", dir, set->files[i]->file) < 0)
+			return error_set(err, DEFERRED_ENOMEM, "plugin", "out of memory");
+	return 0;
+}
+
 int plugin_load_one(struct plugin_set **set, const char *dir, const char *name, unsigned int owner_uid,
 		    struct deferred_error *err)
 {

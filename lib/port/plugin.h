@@ -46,6 +46,10 @@ int plugin_dir_check(const char *dir, unsigned int owner_uid, struct deferred_er
 int plugin_open_dir(struct plugin_set **set, const char *dir, unsigned int owner_uid, plugin_refused_fn *refused,
 		    void *data, struct deferred_error *err);
 
+/* The files themselves are loaded from now on, not copies: debuggers do not find the symbols of a copy. A file must not
+ * be changed while it is loaded. Returns 0 or DEFERRED_ENOMEM. */
+int plugin_set_in_place(struct plugin_set *set, struct deferred_error *err);
+
 /*
  * Load all of them, in order of names. Files that cannot be loaded, or are no plugin, or of another ABI, are
  * reported by refused() and left out. A name that two functions have is not found: plugin_each_clash() tells. Returns

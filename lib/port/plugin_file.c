@@ -144,6 +144,7 @@ void plugin_file_free(struct plugin_file *f)
 		close(f->fd);
 	free(f->functions);
 	free(f->title);
+	free(f->path);
 	free(f->name);
 	free(f->file);
 	free(f);
@@ -197,7 +198,7 @@ int plugin_file_load(struct plugin_file *f, struct deferred_error *err)
 	int rc;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
-	f->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	f->handle = dlopen(f->path ? f->path : path, RTLD_NOW | RTLD_LOCAL);
 	if (!f->handle) {
 		const char *why = dlerror();
 

@@ -19,6 +19,7 @@ struct plugin_file {
 	char *title;    /* "NAME VERSION BUILDID" */
 	char *name;     /* of the plugin */
 	int fd;         /* our copy; open while it is loaded, for glibc identifies objects by path first */
+	char *path;     /* of the file, to be loaded instead of the copy; NULL: the copy is */
 	struct stat st; /* of the file it was copied from, or of the last change that was reported */
 	void *handle;   /* NULL: not loaded yet */
 	struct plugin_function *functions;

@@ -11,6 +11,7 @@
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -44,8 +45,9 @@ static char **environment(const struct runner_setup *setup, char instance[static
 		"LSAN_OPTIONS=",
 #endif
 	};
-	static char *env[sizeof(kept) / sizeof(kept[0]) + OWN_NAMES + 3];
+	static char *env[sizeof(kept) / sizeof(kept[0]) + OWN_NAMES + 4];
 	static char own[OWN_NAMES][600]; /* of the user switched to */
+	static char term[128];
 	const char *values[OWN_NAMES] = { setup->home, setup->user, setup->shell, setup->user };
 	size_t n = 0;
 
@@ -61,6 +63,9 @@ static char **environment(const struct runner_setup *setup, char instance[static
 	env[n++] = (char *)"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 	snprintf(instance, ORPHAN_COOKIE_SIZE, "DEFERRED_INSTANCE=%s", setup->instance);
 	env[n++] = instance;
+	snprintf(term, sizeof(term), "TERM=%s", setup->tool && getenv("TERM") ? getenv("TERM") : "");
+	if (setup->tool)
+		env[n++] = term;
 	env[n] = NULL;
 	return env;
 }
@@ -82,12 +87,22 @@ static void become_user(const struct runner_setup *setup)
 		_exit(126);
 }
 
+/* A tool talks to whoever uses the terminal. As a background process it would be stopped when it reads. */
+static void take_terminal(pid_t parent)
+{
+	if (tcgetpgrp(0) != getpgid(parent))
+		return;
+	signal(SIGTTOU, SIG_IGN);
+	tcsetpgrp(0, getpid());
+	signal(SIGTTOU, SIG_DFL);
+}
+
 /* Give each end the number that the runner expects, and close all other descriptors. */
-static void place_ends(struct ends ends)
+static void place_ends(struct ends ends, bool tool)
 {
 	/* Above the final numbers first, because one end may lie on the number of another. */
-	int null_fd = fcntl(open("/dev/null", O_RDONLY), F_DUPFD, 10), sock = fcntl(ends.sock, F_DUPFD, 10),
-	    board = fcntl(ends.board, F_DUPFD, 10), output = fcntl(ends.output, F_DUPFD, 10),
+	int null_fd = fcntl(tool ? 0 : open("/dev/null", O_RDONLY), F_DUPFD, 10), sock = fcntl(ends.sock, F_DUPFD, 10),
+	    board = fcntl(ends.board, F_DUPFD, 10), output = fcntl(tool ? 2 : ends.output, F_DUPFD, 10),
 	    stop = fcntl(ends.stop, F_DUPFD, 10);
 
 	if (dup2(null_fd, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0 || dup2(sock, FRAME_SOCKET_FD) < 0 ||
@@ -100,9 +115,9 @@ static void place_ends(struct ends ends)
 static void become_runner(const struct runner_setup *setup, char **env, const char *instance, pid_t parent, int cgroup,
 			  bool namespace, struct ends ends)
 {
-	char ppid[16], build[64];
-	/* The arguments have the instance too: they can be read even of a process that nobody may look into. */
-	char *argv[] = { (char *)"deferred_runner", ppid, build, (char *)instance, NULL };
+	char ppid[16], build[64], *argv[RUNNER_TOOL_MAX + 5];
+	const char *program = setup->tool ? setup->tool[0] : setup->program;
+	size_t n = 0;
 	sigset_t none;
 	int oom;
 
@@ -126,11 +141,24 @@ static void become_runner(const struct runner_setup *setup, char **env, const ch
 	oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (oom >= 0 && write(oom, "500", 3) < 0)
 		oom = -1; /* only a wish */
-	place_ends(ends);
-	snprintf(ppid, sizeof(ppid), "%d", (int)parent);
+	if (setup->tool)
+		take_terminal(parent);
+	place_ends(ends, setup->tool);
+	snprintf(ppid, sizeof(ppid), "%d", setup->tool ? 0 : (int)parent);
 	snprintf(build, sizeof(build), FRAME_BUILD_FORMAT, FRAME_BUILD_ARGS);
-	execve(setup->program, argv, env);
-	dprintf(2, "cannot execute '%s': %s\n", setup->program, strerror(errno));
+	for (; setup->tool && setup->tool[n] && n < RUNNER_TOOL_MAX; n++)
+		argv[n] = (char *)setup->tool[n];
+	argv[n] = (char *)(n > 0 ? setup->program : "deferred_runner");
+	argv[n + 1] = ppid;
+	argv[n + 2] = build;
+	/* The arguments have the instance too: they can be read even of a process that nobody may look into. */
+	argv[n + 3] = (char *)instance;
+	argv[n + 4] = NULL;
+	if (setup->tool)
+		execvpe(program, argv, env); /* it is found as this process would find it */
+	else
+		execve(program, argv, env);
+	dprintf(2, "cannot execute '%s': %s\n", program, strerror(errno));
 	_exit(127);
 }
 

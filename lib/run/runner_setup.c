@@ -89,6 +89,7 @@ int runner_setup_send(const struct runner_setup *setup, struct frame_buf *out)
 		.files = config_int(config, "files_limit"),
 		.processes = config_int(config, "processes_limit"),
 		.probe = setup->probe,
+		.debug = setup->debug,
 		.kill_after_ms = config_int(config, "kill_after"),
 	};
 	const char *dir = setup->plugin_dir ? setup->plugin_dir : "";

@@ -11,12 +11,17 @@
 
 #include <sys/types.h>
 
+#define RUNNER_TOOL_MAX 24
 struct runner_setup {
 	const struct config *config;
 	const char *program;    /* path of deferred_runner */
 	const char *plugin_dir; /* NULL: no plugins, only commands */
 	const char *instance;   /* for DEFERRED_INSTANCE */
 	bool probe;             /* for `deferred doctor`: start all programs, and report what is wrong with them */
+	bool debug;             /* stop for a debugger before the function */
+	/* A command that runs the runner, at most RUNNER_TOOL_MAX words and NULL: a debugger, for example. It has our
+	 * terminal, and all output goes to our standard error. NULL: none. */
+	const char *const *tool;
 	bool switch_user;
 	uid_t uid; /* where switch_user */
 	gid_t gid;
