@@ -154,7 +154,10 @@ static int next_option(struct cli *cli, int argc, char **argv, const struct opti
 	}
 	if (cli->cmd->shards == SHARDS_NONE && (cli->conninfo || cli->shard || cli->all_shards)) {
 		cli_misuse(cli, "leave the option out", "option '%s' has no effect on command '%s'",
-			   cli->conninfo ? "--db" : cli->shard ? "--shard" : "--all-shards", cli->cmd->name);
+			   cli->conninfo ? "--db"
+			   : cli->shard  ? "--shard"
+					 : "--all-shards",
+			   cli->cmd->name);
 		return CLI_OPT_BAD;
 	}
 	return CLI_OPT_DONE;
@@ -385,24 +388,20 @@ int cli_fail_time(const struct cli *cli, const char *what, const char *text, con
 			     what, text, "is not a time");
 }
 
-const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc)
+static const char *cli_read_params(const struct cli *cli, FILE *in, const char *name, char **given, int *rc)
 {
 	struct deferred_error err = { 0 };
 	size_t cap = 0;
 	ssize_t len;
 
-	*given = NULL;
-	*rc = EX_OK;
-	if (!argument || strcmp(argument, "-") != 0)
-		return argument ? argument : "{}";
 	errno = 0;
-	len = getdelim(given, &cap, '\0', stdin);
+	len = getdelim(given, &cap, '\0', in);
 	if (len > 0 && !(*given)[len - 1]) {
-		error_set(&err, DEFERRED_EINVAL, "params", "standard input has a NUL byte");
-	} else if (ferror(stdin) || (len < 0 && !feof(stdin))) {
-		error_errno(&err, DEFERRED_ESYSTEM, "params", "cannot read standard input");
+		error_set(&err, DEFERRED_EINVAL, "params", "%s has a NUL byte", name);
+	} else if (ferror(in) || (len < 0 && !feof(in))) {
+		error_errno(&err, DEFERRED_ESYSTEM, "params", "cannot read %s", name);
 	} else if (len < 0) {
-		error_set(&err, DEFERRED_EINVAL, "params", "standard input is empty");
+		error_set(&err, DEFERRED_EINVAL, "params", "%s is empty", name);
 		error_hint(&err, "a call without params is deferred without '-'");
 	} else {
 		while (len > 0 && strchr("\r\n", (*given)[len - 1]))
@@ -413,6 +412,31 @@ const char *cli_params(const struct cli *cli, const char *argument, char **given
 	*given = NULL;
 	*rc = cli_fail(cli, &err);
 	return NULL;
+}
+
+const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc)
+{
+	*given = NULL;
+	*rc = EX_OK;
+	if (!argument || strcmp(argument, "-") != 0)
+		return argument ? argument : "{}";
+	return cli_read_params(cli, stdin, "standard input", given, rc);
+}
+
+const char *cli_params_of_file(const struct cli *cli, const char *path, char **given, int *rc)
+{
+	FILE *in = strcmp(path, "-") == 0 ? NULL : fopen(path, "re");
+	const char *params;
+
+	if (!in && strcmp(path, "-") != 0) {
+		*rc = cli_no_input(cli, path, "correct the path, or pass - to read standard input");
+		return NULL;
+	}
+	if (!in)
+		return cli_params(cli, path, given, rc);
+	params = cli_read_params(cli, in, "the file", given, rc);
+	fclose(in);
+	return params;
 }
 
 void cli_print_json_rows(const struct pg_result *res, size_t n)

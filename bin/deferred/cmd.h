@@ -60,8 +60,8 @@ struct cmd {
 
 extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_event, cmd_flow,
 	cmd_fold, cmd_function, cmd_functions, cmd_graph, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge,
-	cmd_queue, cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_token, cmd_top,
-	cmd_update, cmd_wait, cmd_why, cmd_schedule, cmd_shard;
+	cmd_queue, cmd_replay, cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_token,
+	cmd_top, cmd_update, cmd_wait, cmd_why, cmd_schedule, cmd_shard;
 
 /* The results of cli_getopt() besides the codes of the command's own options. */
 enum {
@@ -215,6 +215,9 @@ bool cli_tag(const struct cli *cli, const char *tag, const char **tags, size_t *
  * set, and the caller frees it. NULL: it failed and was reported, *rc is the exit code.
  */
 const char *cli_params(const struct cli *cli, const char *argument, char **given, int *rc);
+
+/* The same of a file, or with "-" of standard input. *given is NULL and *rc is EX_OK before. */
+const char *cli_params_of_file(const struct cli *cli, const char *path, char **given, int *rc);
 
 /* Print the values of a column, each JSON, as one JSON array without newline. */
 void cli_print_json_array(const struct pg_result *res);          /* of its column json */

@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 static const struct cmd *const commands[] = {
-	&cmd_migrate,   &cmd_add,    &cmd_ls,      &cmd_show,   &cmd_cancel,  &cmd_retry,    &cmd_update, &cmd_wait,
-	&cmd_run,       &cmd_rule,   &cmd_purge,   &cmd_status, &cmd_top,     &cmd_why,      &cmd_queue,  &cmd_function,
-	&cmd_functions, &cmd_doctor, &cmd_account, &cmd_fold,   &cmd_metrics, &cmd_schedule, &cmd_alert,  &cmd_flow,
-	&cmd_simulate,  &cmd_advise, &cmd_shard,   &cmd_graph,  &cmd_index,   &cmd_spans,    &cmd_event,  &cmd_token,
+	&cmd_migrate,  &cmd_add,      &cmd_ls,        &cmd_show,     &cmd_cancel,  &cmd_retry, &cmd_update,
+	&cmd_wait,     &cmd_run,      &cmd_rule,      &cmd_purge,    &cmd_status,  &cmd_top,   &cmd_why,
+	&cmd_queue,    &cmd_function, &cmd_functions, &cmd_doctor,   &cmd_account, &cmd_fold,  &cmd_metrics,
+	&cmd_schedule, &cmd_alert,    &cmd_flow,      &cmd_simulate, &cmd_advise,  &cmd_shard, &cmd_graph,
+	&cmd_index,    &cmd_spans,    &cmd_event,     &cmd_token,    &cmd_replay,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

@@ -128,6 +128,7 @@ CASES = {
     "queue pause": ["queue pause limited"],
     "queue resume": ["queue resume limited"],
     "queue set": ["queue set default --max-attempts 5"],
+    "replay": ["replay {dead}", "replay {done}"],
     "retry --dry-run": ["retry --dry-run --fn fail"],
     "rule add": ["rule add other noop 'select 1 as id' --key id"],
     "rule ls": ["rule ls"],
@@ -192,13 +193,13 @@ def full(db, tmp_path, wait_for):
     write_log(db, history(random.Random(1), 0.5, lambda rng: 4.0, 2), "mail")
     db.sql("create table public.orders as select 1 as id")
     names = {"delayed": db.defer("noop", delay="1h"), "dead": db.defer("fail", max_attempts=1)}
-    db.defer("noop", label="x", tags=["a"])
+    names["done"] = db.defer("echo", label="x", tags=["a"])
     gone = db.spawn(["check_deferred", "--loop", "--pidfile", db.pidfile + ".gone"])
     wait_for(
         lambda: db.one(
             "select count(*) from deferred.__deferred_log where job_id = any (array[%s, %s])",
             names["dead"],
-            names["dead"] + 1,
+            names["done"],
         )
         == 2
     )

@@ -44,4 +44,4 @@ as $$
 $$;
 comment on function deferred.__parents is
     'how the jobs ended that some jobs waited for, as JSON for their functions';
-grant execute on function deferred.__parents to deferred_worker;
+grant execute on function deferred.__parents to deferred_worker, deferred_reader;
