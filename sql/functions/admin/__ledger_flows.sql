@@ -65,6 +65,14 @@ as $$
                                where w.id = e.child and w.unmet is null
                                  and h.due_at = 'infinity'))) is not true
   union all
+    select 'I10: an event is awaited by a job', a.child,
+           format('event ''%s'': no edge, or no row in __deferred', a.name)
+    from deferred.__deferred_awaited a
+    where a.since >= (select u.log_from from deferred.__deferred_upkeep u)
+      and not (exists (select from deferred.__deferred d where d.id = a.child)
+               and exists (select from deferred.__deferred_edge e
+                           where e.child = a.child and e.parent = a.parent))
+  union all
     select 'I10: a closed flow ends, or knows for whose end it waits, or there is a note',
            coalesce(o.waits_for, o.flow), format('flow %s', o.flow)
     from deferred.__deferred_flow_open o

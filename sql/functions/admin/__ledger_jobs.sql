@@ -60,6 +60,11 @@ as $$
     having max(s.number) <> count(*) or max(s.number) > 1000 or sum(s.bytes) > 1048576
         or sum(s.bytes) <> sum(octet_length(s.value::text))
   union all
+    select distinct 'I11: a step belongs to a job', s.job_id, 'no row in __deferred'
+    from deferred.__deferred_step s
+    where s.saved_at >= (select u.log_from from deferred.__deferred_upkeep u)
+      and not exists (select from deferred.__deferred d where d.id = s.job_id)
+  union all
     select 'I8: a job is as deferred.defer() stores it', d.id,
            format('function ''%s'', queue ''%s''', d.fn, d.queue)
     from deferred.__deferred d
