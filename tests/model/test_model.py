@@ -1,5 +1,5 @@
-"""The models of the claim (claim_model.c) and of keys (key_model.py) keep their promises, and find each error that is
-made in them on purpose.
+"""The models of the claim (claim_model.c), of keys (key_model.py) and of events (event_model.py)
+keep their promises, and find each error that is made in them on purpose.
 
 `build/tests/model/claim_model CONFIGURATION [--broken NAME]` is the same by hand, and prints the
 way to a broken promise.
@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+import event_model
 import harness
 import key_model
 
@@ -82,3 +83,23 @@ def test_one_job_holds_a_key(kinds):
 @pytest.mark.parametrize("error", sorted(key_model.ERRORS))
 def test_an_error_about_keys_is_found(error):
     assert any(key_model.explore(kinds, error)[0] for kinds in key_model.worlds())
+
+
+SMALL = [("kept", "wait"), ("sent", "wait"), ("kept", "limit"), ("sent", "limit")]
+
+
+@pytest.mark.parametrize("kinds", SMALL, ids="-".join)
+def test_an_event_reaches_a_job(kinds):
+    wrong, way = event_model.explore(kinds)
+    assert wrong is None, "\n".join(map(str, way))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kinds", list(event_model.worlds()), ids="-".join)
+def test_events_reach_jobs(kinds):
+    test_an_event_reaches_a_job(kinds)
+
+
+@pytest.mark.parametrize("error", sorted(event_model.ERRORS))
+def test_an_error_about_events_is_found(error):
+    assert any(event_model.explore(kinds, error)[0] for kinds in [*SMALL, ("kept", "wait", "wait")])
