@@ -6,7 +6,8 @@ as $$
     select * from deferred.__ledger_jobs() union all
     select * from deferred.__ledger_attempts() union all
     select * from deferred.__ledger_lanes() union all
-    select * from deferred.__ledger_flows()
+    select * from deferred.__ledger_flows() union all
+    select * from deferred.__ledger_events()
 $$;
 comment on function deferred.check_ledger() is
     'violations of the promises kept between the tables: no rows when all is well. Reads '
