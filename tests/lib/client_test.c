@@ -148,7 +148,8 @@ static int set_up(void **state)
 	run_on(db, "truncate deferred.__deferred, deferred.__deferred_hot, deferred.__deferred_log, "
 		   "deferred.__deferred_lease, deferred.__deferred_grant, "
 		   "deferred.__deferred_edge, deferred.__deferred_wait, deferred.__deferred_ended, "
-		   "deferred.__deferred_flow, deferred.__deferred_flow_open, deferred.__deferred_member;"
+		   "deferred.__deferred_flow, deferred.__deferred_flow_open, deferred.__deferred_member, "
+		   "deferred.__deferred_awaited, deferred.__deferred_event;"
 		   "delete from deferred.__deferred_queue where name <> 'default'");
 	return 0;
 }
