@@ -82,7 +82,7 @@ $(TESTS_CHECK_DEFERRED): TEST_ARCHIVE = -Ibin/check_deferred $(filter %.o,$^) $(
 
 TESTS_PLUGIN_HTTP := $(B)/tests/lib/public_address_test $(B)/tests/lib/webhook_test
 $(TESTS_PLUGIN_HTTP): $(B)/tests/lib/%_test: $(B)/obj/lib/plugins/http/%.o
-$(TESTS_PLUGIN_HTTP): TEST_ARCHIVE = -Ilib/plugins/http $(filter %.o,$^) $(B)/obj/internal.a
+$(TESTS_PLUGIN_HTTP): TEST_ARCHIVE = $(filter %.o,$^) $(B)/obj/internal.a
 
 # The tests of deferred_http are linked with all of it except main.c.
 $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B)/obj/http.a $(B)/obj/internal.a \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which addresses the function http connects to. */
-#include "public_address.h"
+#include "plugins/http/public_address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Signatures as the published test vectors of Standard Webhooks have them. */
-#include "webhook.h"
+#include "plugins/http/webhook.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -76,7 +76,7 @@ def certificates(tmp_path_factory):
             "ca.key",
             "-CAcreateserial",
             "-days",
-            "-1" if name == "expired" else "2",
+            "0" if name == "expired" else "2",
             "-extfile",
             f"{name}.ext",
             "-out",
