@@ -194,4 +194,13 @@ create table deferred.__deferred_idempotency (
         autovacuum_vacuum_cost_delay = 0);
 create index __deferred_idempotency_until on deferred.__deferred_idempotency (kept_until);
 
+-- ---------------------------------------------------------------- workers by SQL:
+-- sql/functions/work/claim_jobs.sql
+
+alter table deferred.__deferred_worker drop constraint __deferred_worker_mode_check,
+    add constraint __deferred_worker_mode_check check (mode in ('run', 'loop', 'listen', 'sql'));
+comment on column deferred.__deferred_worker.mode is
+    'By cron: run. A service that sleeps when nothing is ready: loop. One that is woken: listen. A '
+    'program that calls deferred.claim_jobs(): sql.';
+
 reset role;

@@ -17,7 +17,8 @@ with recent as materialized (
     select x.*, split_part(x.instance, '#', 1) as name,
            greatest(x.started_at, x.seen_at, x.ended_at) as last_at
     from (select w.* from deferred.__deferred_worker w order by w.id desc limit 5000) x
-    where greatest(x.started_at, x.seen_at, x.ended_at) > clock_timestamp() - interval '1 day'),
+    where greatest(x.started_at, x.seen_at, x.ended_at) > clock_timestamp() - interval '1 day'
+      and x.mode is distinct from 'sql'),
 -- Names first, by what costs little: hardly ever one is left.
 names as materialized (
     select r.name, count(*) as starts, min(r.started_at) as first, max(r.started_at) as last,

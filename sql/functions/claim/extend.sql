@@ -16,15 +16,14 @@ begin
     v_end := clock_timestamp() + $3 * interval '1 millisecond';
     -- A call gets a second lease next to that of its batch. An insert waits for no lock on the
     -- batch.
-    select y.* into l from deferred.__deferred_hot x
-    cross join lateral deferred.__lease_of(x.id, x.xid) y
-    where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
-    if l.receipt is not null and not deferred.__may_finish($1) then
-        raise exception using errcode = '42501',
-            message = format('job %s was deferred by another role', $1),
-            hint = 'grant that role to the role of the function';
-    end if;
+    l := deferred.__work_lease($1, $2, false);
     if l.receipt is not null then
+        -- check_deferred itself ends attempts at their time limit.
+        if deferred.__work_is(l.worker) then
+            v_end := least(v_end, l.claimed_at + interval '1 millisecond'
+                                  * (select nullif(d.timeout_ms, 0)
+                                     from deferred.__call($1, $1, $1) d));
+        end if;
         if v_end > l.expires_at then
             insert into deferred.__deferred_lease (queue, worker, receipt, ids, span, snap, alone,
                                                    claimed_at, expires_at)

@@ -27,14 +27,7 @@ begin
                              $1, octet_length($3)),
             hint = 'store the result elsewhere and pass a reference';
     end if;
-    select y.* into l from deferred.__deferred_hot x
-    cross join lateral deferred.__lease_of(x.id, x.xid) y
-    where x.id = $1 and x.fn is not null and deferred.__token($1, y.receipt, y.worker) = $2;
-    if l.receipt is not null and not deferred.__may_finish($1) then
-        raise exception using errcode = '42501',
-            message = format('job %s was deferred by another role', $1),
-            hint = 'grant that role to the role of the function';
-    end if;
+    l := deferred.__work_lease($1, $2, false);
     delete from deferred.__deferred_hot x
     where x.id = $1 and (pg_visible_in_snapshot(x.xid, l.snap)
                          or (x.fn is null and x.receipt = $2 and x.visible_at > clock_timestamp()))
@@ -51,10 +44,11 @@ begin
         delete from deferred.__deferred_step s where s.job_id = $1;
     end if;
     insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, worker,
-                                         receipt, run_us, result)
+                                         receipt, wait_us, run_us, result)
     values (h.id, h.attempt + (h.fn is not null)::integer, 'ok', true, h.started_at, l.worker,
-            coalesce(l.receipt, h.receipt),
-            (extract(epoch from clock_timestamp() - h.started_at) * 1000000)::bigint, $3);
+            coalesce(l.receipt, h.receipt), deferred.__us(h.visible_at, l.claimed_at),
+            deferred.__us(h.started_at, clock_timestamp()), $3);
+    perform deferred.__work_close(l, h.id);
 end
 $$;
 comment on function deferred.finish(bigint, bigint, text) is

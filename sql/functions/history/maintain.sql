@@ -27,6 +27,7 @@ begin
         perform deferred.__repair(500, 10000);
         perform deferred.__patterns_missed();
         perform deferred.__forget_offers();
+        perform deferred.__work_forget();
         perform deferred.__forget_events(10000);
         perform deferred.__known_again(array(select o.fn from deferred.__offered o));
     end if;

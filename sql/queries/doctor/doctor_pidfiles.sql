@@ -9,7 +9,7 @@ with run as materialized (
     select split_part(w.instance, '#', 1) as name, w.id,
            row(w.queues, w.cnt, w.runners, w.mode)::text as line
     from (select x.* from deferred.__deferred_worker x order by x.id desc limit 2000) w
-    where w.started_at > now() - interval '1 day'),
+    where w.started_at > now() - interval '1 day' and w.mode is distinct from 'sql'),
 turn as (
     select r.name, r.line, lag(r.line) over (partition by r.name order by r.id) <> r.line as other
     from run r)

@@ -13,7 +13,7 @@ with tail as materialized (
 recent as materialized (
     select w.id, split_part(w.instance, '#', 1) as name
     from (select x.* from deferred.__deferred_worker x order by x.id desc limit 50) w
-    where w.ended_at is not null
+    where w.ended_at is not null and w.mode is distinct from 'sql'
       and w.started_at > clock_timestamp() - ($1::int8 + 1) * interval '1 second'
     order by w.id desc limit 10),
 made as materialized (

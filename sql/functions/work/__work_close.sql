@@ -1,0 +1,16 @@
+-- A job of a program that claims by SQL has left a lease: deletes what holds no job any more. The
+-- last job of a batch is looked at first. While it is held, the other ones need no look.
+create or replace function deferred.__work_close(l deferred.__deferred_lease, p_id bigint)
+returns void
+language sql
+as $$
+    delete from deferred.__deferred_lease x
+    where x.receipt = l.receipt and x.worker = l.worker and deferred.__work_is(l.worker)
+      and (x.ids = array[p_id]
+           or not exists (
+               select from unnest(x.ids) with ordinality i(id, n)
+               cross join lateral (
+                   select from deferred.__deferred_hot h
+                   where h.id = any (array[i.id]) and pg_visible_in_snapshot(h.xid, x.snap)) h
+               order by i.n desc limit 1))
+$$;
