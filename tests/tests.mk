@@ -43,10 +43,10 @@ PLUGIN_LIBS_running = $(B)/lib/libdeferred.a $(PKG_LIBS) -ldl -lpthread
 $(B)/tests/plugins/running.so: $(B)/lib/libdeferred.a
 PLUGIN_LIBS_borrowed = -Wl,--no-as-needed,-rpath,$(CURDIR)/$(B)/plugins -L$(B)/plugins -l:sample.so
 $(B)/tests/plugins/borrowed.so: $(B)/plugins/sample.so
-# PostgreSQL preloads it too, so the flags of the build do not apply.
-CLOCK_SHIFT := $(B)/tests/harness/clock_shift.so
-TEST_HELPERS := $(CLOCK_SHIFT) \
-	$(patsubst %.c,$(B)/%,$(filter-out %/clock_shift.c %/leak_roots.c,$(wildcard tests/harness/*.c)))
+# PostgreSQL preloads the first one too, so the flags of the build do not apply.
+PRELOADED := $(addprefix $(B)/tests/harness/,clock_shift.so kill_at.so)
+TEST_HELPERS := $(PRELOADED) $(patsubst %.c,$(B)/%,\
+	$(filter-out %/clock_shift.c %/kill_at.c %/leak_roots.c,$(wildcard tests/harness/*.c)))
 MODELS := $(patsubst %.c,$(B)/%,$(wildcard tests/model/*.c))
 
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
@@ -58,11 +58,11 @@ $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 $(MODELS): $(B)/tests/model/%: tests/model/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN_FLAGS) $(LDFLAGS) -o $@ $<
-$(CLOCK_SHIFT): tests/harness/clock_shift.c
+$(PRELOADED): $(B)/%.so: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC $(WARN) -shared -o $@ $< -ldl
 # These use only what is public, and are linked with that.
-TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call harness/oom_call demo/demo)
+TESTS_OUTSIDE := $(addprefix $(B)/tests/,lib/client_test harness/mail_call harness/spool_call harness/oom_call demo/demo)
 $(TESTS_OUTSIDE): TEST_ARCHIVE := $(B)/lib/libdeferred.a
 $(TESTS_OUTSIDE): $(B)/lib/libdeferred.a
 TEST_ARCHIVE := $(B)/obj/internal.a

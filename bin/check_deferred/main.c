@@ -22,6 +22,7 @@
 #include "probes.h"
 #include "program/program.h"
 #include "run/user.h"
+#include "store/spool/spool_drain.h"
 #include "engine/worker.h"
 
 #include <errno.h>
@@ -502,6 +503,25 @@ static int64_t alive_ms(int64_t lease_ms)
 	return watchdog_ms > 0 && watchdog_ms < own_ms ? watchdog_ms : own_ms;
 }
 
+/* A folder without entries of this user costs no connection. The next start finds entries that cannot be stored. */
+static void drain_spool(const struct config *config)
+{
+	const char *path = config_text(config, "spool");
+	struct deferred_error err = { 0 };
+	struct spool_drained done;
+
+	if (!path || !*path)
+		return;
+	if (spool_drain(path, config_text(config, "database.conninfo"), 0, false, &done, &err) < 0)
+		log_line(LOG_L_WARNING, "%s; hint: %s", err.message, err.hint);
+	if (done.stored > 0)
+		log_line(LOG_L_INFO, "stored %zu job%s of the spool", done.stored, plural((int64_t)done.stored));
+	if (done.refused > 0)
+		log_line(LOG_L_WARNING,
+			 "spool '%s': refused, and moved to the folder refused: %zu; hint: read *.reason there", path,
+			 done.refused);
+}
+
 static int run_with_pidfile(void)
 {
 	const struct config *config = run.settings->config;
@@ -575,6 +595,7 @@ static int run_with_pidfile(void)
 	/* Not earlier: until here a copy that ran may have had the address. */
 	if (config_flag(config, "loop") && probes_start(config, &run.pulse, &err) < 0)
 		return program_complain(&err, err.code == DEFERRED_ECONFIG ? EX_CONFIG : EX_OSERR);
+	drain_spool(config);
 	rc = worker_run(&run.worker, &summary, &err);
 	probes_stop();
 	cgroup_leave();

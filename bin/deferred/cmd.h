@@ -20,6 +20,9 @@
 /* The request could not be carried out: no such job, or the job is running. */
 #define CLI_NOT_DONE 1
 
+/* The job is not stored, but kept in the spool. */
+#define CLI_SPOOLED 9
+
 /* Looking at things takes no longer than that. */
 #define CLI_LOOK_MS 5000
 #define CLI_SHARD_READY_MAX 10000 /* jobs of a shard are counted up to this */
@@ -60,8 +63,8 @@ struct cmd {
 
 extern const struct cmd cmd_account, cmd_add, cmd_advise, cmd_alert, cmd_cancel, cmd_doctor, cmd_event, cmd_flow,
 	cmd_fold, cmd_function, cmd_functions, cmd_graph, cmd_index, cmd_ls, cmd_metrics, cmd_migrate, cmd_purge,
-	cmd_queue, cmd_replay, cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_status, cmd_token,
-	cmd_top, cmd_update, cmd_wait, cmd_why, cmd_schedule, cmd_shard;
+	cmd_queue, cmd_replay, cmd_retry, cmd_rule, cmd_run, cmd_show, cmd_simulate, cmd_spans, cmd_spool, cmd_status,
+	cmd_token, cmd_top, cmd_update, cmd_wait, cmd_why, cmd_schedule, cmd_shard;
 
 /* The results of cli_getopt() besides the codes of the command's own options. */
 enum {
@@ -222,6 +225,11 @@ const char *cli_params_of_file(const struct cli *cli, const char *path, char **g
 /* Print the values of a column, each JSON, as one JSON array without newline. */
 void cli_print_json_array(const struct pg_result *res);          /* of its column json */
 void cli_print_json_rows(const struct pg_result *res, size_t n); /* the same of the first n rows */
+
+/* With the setting spool, the first one stores entries of the spool of this host, and only reports errors. The other
+ * one prints how many entries there are, as a line or a member of JSON. */
+void cli_spool_drain(struct cli *cli);
+void cli_spool_status(struct cli *cli);
 
 /* Call f for each id among the arguments from optind on: cancel and retry without a filter. The options were read.
  * `done` is the JSON key and the word that says it worked. */

@@ -17,7 +17,7 @@ static const struct cmd *const commands[] = {
 	&cmd_wait,     &cmd_run,      &cmd_rule,      &cmd_purge,    &cmd_status,  &cmd_top,   &cmd_why,
 	&cmd_queue,    &cmd_function, &cmd_functions, &cmd_doctor,   &cmd_account, &cmd_fold,  &cmd_metrics,
 	&cmd_schedule, &cmd_alert,    &cmd_flow,      &cmd_simulate, &cmd_advise,  &cmd_shard, &cmd_graph,
-	&cmd_index,    &cmd_spans,    &cmd_event,     &cmd_token,    &cmd_replay,
+	&cmd_index,    &cmd_spans,    &cmd_event,     &cmd_token,    &cmd_replay,  &cmd_spool,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

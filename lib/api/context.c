@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/context.h"
 
+#include "base/clock.h"
 #include "port/config.h"
 #include "store/migrate.h"
 
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #define TRIES 3 /* how often a statement that was refused as a whole is sent */
+#define RETRY_NS NS_PER_S
 
 int context_missing(const char *where, struct deferred_error *err)
 {
@@ -47,7 +49,15 @@ static void context_close(struct deferred *d)
 	d->pg = NULL;
 }
 
-static int context_connect(struct deferred *d, struct deferred_error *err)
+/* A connection that was made and broke again is as good as none. */
+bool context_is_away(const struct deferred_error *err)
+{
+	return err->code == DEFERRED_ELOST || err->code == DEFERRED_ETIMEOUT ||
+	       (err->code == DEFERRED_EDB && error_class(err->sqlstate) == ERROR_CONNECTION) ||
+	       (err->code == DEFERRED_ECONNECT && strcmp(err->where, "connect") == 0);
+}
+
+static int connect_now(struct deferred *d, struct deferred_error *err)
 {
 	int rc = pg_open(&d->pg, d->conninfo, "libdeferred", err);
 
@@ -61,6 +71,28 @@ static int context_connect(struct deferred *d, struct deferred_error *err)
 		explain_failure(d->pg, err);
 		context_close(d);
 	}
+	return rc;
+}
+
+/* With a spool a caller does not wait for a silent server at each call. */
+static int context_connect(struct deferred *d, struct deferred_error *err)
+{
+	struct deferred_error why = { 0 };
+	int rc;
+
+	if (d->retry_ns && clock_ns() < d->retry_ns) {
+		why = d->unreachable;
+		rc = why.code;
+	} else {
+		rc = connect_now(d, &why);
+		d->retry_ns = 0;
+		if (d->spool && rc < 0 && context_is_away(&why)) {
+			d->retry_ns = clock_ns() + RETRY_NS;
+			d->unreachable = why;
+		}
+	}
+	if (rc < 0 && err)
+		*err = why;
 	return rc;
 }
 
@@ -185,6 +217,17 @@ static int choose_database(struct config *config, const char **conninfo, const c
 	return rc;
 }
 
+/* The folder that the option names, or the setting if that is "". */
+static int take_spool(struct deferred *d, const char *option, const struct config *config, struct deferred_error *err)
+{
+	const char *path = option && !*option ? config_text(config, "spool") : option;
+
+	if (!path || !*path)
+		return 0;
+	d->spool = strdup(path);
+	return d->spool ? 0 : error_set(err, DEFERRED_ENOMEM, "open", "out of memory");
+}
+
 int context_open(struct deferred **out, const char *conninfo, const struct deferred_open_opts *opts,
 		 struct deferred_error *err)
 {
@@ -207,7 +250,14 @@ int context_open(struct deferred **out, const char *conninfo, const struct defer
 		d->answer_ms = limit_ms(opts->answer_ms, config, "database.answer_timeout");
 		d->lock_ms = limit_ms(opts->lock_ms, config, "database.lock_timeout");
 		d->pid = getpid();
-		rc = d->conninfo ? context_connect(d, err) : error_set(err, DEFERRED_ENOMEM, "open", "out of memory");
+		rc = d->conninfo ? take_spool(d, opts->spool, config, err)
+				 : error_set(err, DEFERRED_ENOMEM, "open", "out of memory");
+	}
+	if (rc == 0)
+		rc = context_connect(d, err);
+	if (rc < 0 && d->retry_ns) {
+		error_clear(err);
+		rc = 0;
 	}
 	config_free(config);
 	if (rc < 0)
@@ -237,6 +287,7 @@ void deferred_close(struct deferred *d)
 	if (!d)
 		return;
 	pg_close(d->pg);
+	free(d->spool);
 	free(d->conninfo);
 	free(d);
 }

@@ -9,6 +9,7 @@
 #define CONTEXT_H
 
 #include "port/pg.h"
+#include "port/spool.h"
 
 #include <sys/types.h>
 
@@ -16,7 +17,11 @@ struct deferred {
 	struct pg *pg; /* NULL: lost, to be opened again */
 	char *conninfo;
 	int64_t params_max_bytes;
-	int answer_ms, lock_ms; /* 0: no limit */
+	int answer_ms, lock_ms;      /* 0: no limit */
+	char *spool;                 /* folder for calls while the server cannot be reached; NULL: none */
+	char spooled[SPOOL_ID_SIZE]; /* the last entry */
+	uint64_t retry_ns;           /* with a spool: no attempt to connect before this time; 0: the last one worked */
+	struct deferred_error unreachable; /* why that one did not */
 	enum context_copy { CONTEXT_COPY_UNKNOWN, CONTEXT_COPY_NO, CONTEXT_COPY_YES } may_copy;
 	pid_t pid;                  /* of the process that opened it */
 	struct deferred *inherited; /* context of a parent process, whose connection is not ours to close */
@@ -29,6 +34,9 @@ int context_open(struct deferred **d, const char *conninfo, const struct deferre
 
 /* There is no context: an error with a hint. where: the function. */
 int context_missing(const char *where, struct deferred_error *err);
+
+/* Is this what context_connect() returns while the server is away for a while? Nothing was sent then. */
+bool context_is_away(const struct deferred_error *err);
 
 typedef int context_fn(struct pg *pg, void *arg, struct deferred_error *err);
 

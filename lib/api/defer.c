@@ -2,6 +2,7 @@
 /* Deferring calls: one, many, and flows. */
 #include "api/context.h"
 #include "api/defer_check.h"
+#include "api/spool_call.h"
 #include "port/params.h"
 #include "store/enqueue.h"
 #include "store/flow.h"
@@ -13,13 +14,36 @@
 struct one {
 	struct deferred_call_spec call;
 	int64_t *id;
+	bool sent; /* it may be stored */
 };
 
 static int defer_one(struct pg *pg, void *arg, struct deferred_error *err)
 {
-	const struct one *one = arg;
+	struct one *one = arg;
+	int rc;
 
-	return store_enqueue(pg, &one->call, one->id, err);
+	one->sent = true;
+	rc = store_enqueue(pg, &one->call, one->id, err);
+	one->sent = rc != DEFERRED_EDB || error_class(err->sqlstate) == ERROR_CONNECTION;
+	return rc;
+}
+
+/* A call that may be stored never goes into the spool: it could be stored twice. */
+static int defer_or_spool(struct deferred *d, struct one *one, struct deferred_error *err)
+{
+	struct deferred_error why = { 0 };
+	int rc = context_store(d, defer_one, one, &why);
+
+	if (rc < 0 && d->spool && !one->sent && context_is_away(&why))
+		return spool_call(d->spool, d->conninfo, &one->call, d->spooled, &why, err);
+	if (rc < 0 && err)
+		*err = why;
+	return rc;
+}
+
+const char *deferred_spooled_id(const struct deferred *d)
+{
+	return d ? d->spooled : "";
 }
 
 int deferred_defer(struct deferred *d, const char *fn, const char *params, const struct deferred_opts *opts,
@@ -32,7 +56,8 @@ int deferred_defer(struct deferred *d, const char *fn, const char *params, const
 	if (!d)
 		return context_missing("defer", err);
 	rc = defer_check(&one.call, d->params_max_bytes, err);
-	return rc < 0 ? rc : context_store(d, defer_one, &one, err);
+	d->spooled[0] = '\0';
+	return rc < 0 ? rc : defer_or_spool(d, &one, err);
 }
 
 int deferred_defer_conn(struct pg_conn *conn, const char *fn, const char *params, const struct deferred_opts *opts,

@@ -227,6 +227,8 @@ const char *deferred_strerror(int code)
 	switch (code) {
 	case DEFERRED_SUCCESS:
 		return "success";
+	case DEFERRED_SPOOLED:
+		return "kept in the spool";
 #define X(name, value, text) \
 	case DEFERRED_##name: \
 		return text;

@@ -65,6 +65,7 @@ struct pg_conn;
 
 enum deferred_code {
 	DEFERRED_SUCCESS = 0,
+	DEFERRED_SPOOLED = 1, /* not stored yet, but kept in the spool: only with deferred_open_opts.spool */
 #define DEFERRED_ERROR_CODE(name, value, text) DEFERRED_##name = value,
 	DEFERRED_ERRORS(DEFERRED_ERROR_CODE)
 #undef DEFERRED_ERROR_CODE
@@ -173,7 +174,10 @@ struct deferred_open_opts {
 	int64_t lock_ms;
 	/* name of a database of the config file, with conninfo NULL; NULL: as conninfo and settings say */
 	const char *shard;
-	uint64_t reserved[5]; /* zero; room for options to come */
+	/* absolute path of a spool, a folder for calls of deferred_defer() while the server cannot be reached; "": the
+	 * setting spool; NULL: none */
+	const char *spool;
+	uint64_t reserved[4]; /* zero; room for options to come */
 };
 
 /*
@@ -187,6 +191,9 @@ struct deferred_open_opts {
  *     DEFERRED_ETIMEOUT  it is known not to have been stored;
  *     DEFERRED_ELOST     nobody knows: no answer came even then, or it is stored here, and waits for a synchronous
  *     standby. err->message tells which.
+ *
+ * With a spool, a server that cannot be reached is not an error here. deferred_defer() connects again, at most once a
+ * second. If that fails, the call goes into the spool.
  *
  * A limit of locks costs two more round trips a call, for it is set in a transaction, where a pooler may be in between.
  * Nothing is asked of the server at the start of a session.
@@ -222,8 +229,10 @@ DEFERRED_API void deferred_close(struct deferred *d);
  * id      receives the job id (> 0) on success, else left alone; may be NULL. 0: the queue is full and has
  *         been told to drop what comes then.
  *
- * Returns 0. A negative code means that no job was stored. These are DEFERRED_EINVAL (shape of an argument),
- * DEFERRED_EDB (see err->sqlstate), DEFERRED_ECONNECT (nothing was sent) and DEFERRED_ENOMEM. DEFERRED_ETIMEOUT: the
+ * Returns 0. DEFERRED_SPOOLED: the server cannot be reached, and the call is on disk in the spool. Then id is left
+ * alone, and deferred_spooled_id() has the UUID. `deferred spool drain` stores the job later. A negative code means
+ * that no job was stored. These are DEFERRED_EINVAL (shape of an argument), DEFERRED_EDB (see err->sqlstate),
+ * DEFERRED_ECONNECT (nothing was sent) and DEFERRED_ENOMEM. DEFERRED_ETIMEOUT: the
  * server took too long and stored nothing; see deferred_open_with(). After DEFERRED_ELOST the job may have been stored:
  * the connection broke, or no answer came in time. It is also the code if the wait for a synchronous standby was
  * cancelled; one server has the job then. A call with a key can be repeated safely. Source:
@@ -231,6 +240,10 @@ DEFERRED_API void deferred_close(struct deferred *d);
  */
 DEFERRED_API int deferred_defer(struct deferred *d, const char *fn, const char *params,
 				const struct deferred_opts *opts, int64_t *id, struct deferred_error *err);
+
+/* deferred_spooled_id - the UUID of the call that the last deferred_defer() of the context kept in the spool; "": it
+ * kept none. In SQL, deferred.spooled(UUID) returns the id of the job once it is stored. */
+DEFERRED_API const char *deferred_spooled_id(const struct deferred *d);
 
 /*
  * deferred_defer_conn - the same on the caller's connection: in a transaction the caller opened the job exists exactly

@@ -35,6 +35,7 @@ const struct config_setting config_settings[] = {
 	  "which of several databases (sections shard) to use; empty: conninfo" },
 	NUMBER("database.answer_timeout", MS, "30s", 0, DAY, "limit for one answer of the server; 0 disables it"),
 	NUMBER("database.lock_timeout", MS, "0", 0, DAY, "limit for a lock; 0 disables it"),
+	TEXT("spool", NULL, "folder that keeps calls while the server cannot be reached; empty: none"),
 
 	NUMBER("cnt", INT, "1", 0, 1e9, "attempts per run; 0 runs until no job is ready, with loop without end"),
 	TEXT("pidfile", NULL, "file whose kernel lock keeps one copy running; empty: /run/defer_APPLICATION"),

@@ -34,14 +34,20 @@ struct pg_result;
  * Connect and wait for it. conninfo: libpq's, "" or NULL: its environment. program: application_name. Defaults are
  * added for what conninfo does not set: connect_timeout 10 s, keepalives, tcp_user_timeout, UTF-8. Notices of the
  * server are dropped; see pg_on_notice(). Returns 0 or DEFERRED_ECONNECT. Then err->where is PG_CONNINFO if conninfo is
- * wrong, and PG_LOGIN if the server refused the password.
+ * wrong, and PG_LOGIN if the server refused the password. It is PG_REFUSED if the server refused the connection for
+ * another reason that lasts.
  */
 #define PG_CONNINFO "conninfo"
 #define PG_LOGIN "login"
+#define PG_REFUSED "refused"
 int pg_open(struct pg **pg, const char *conninfo, const char *program, struct deferred_error *err);
 
-/* The same as another user, who has to show a password: a server that lets in whoever comes is refused, with PG_TRUSTED
- * in err->where. */
+/* Host, port, database and role of a connection string, with what libpq adds: one line, to be freed. Nothing is
+ * connected. Returns 0, DEFERRED_ECONNECT (conninfo is wrong) or DEFERRED_ENOMEM. */
+int pg_place(const char *conninfo, char **place, struct deferred_error *err);
+
+/* pg_open() as another user, who has to show a password: a server that lets in whoever comes is refused, with
+ * PG_TRUSTED in err->where. */
 #define PG_TRUSTED "trusted"
 int pg_open_as(struct pg **pg, const char *conninfo, const char *program, const char *user, const char *password,
 	       struct deferred_error *err);

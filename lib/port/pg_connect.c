@@ -326,6 +326,8 @@ static int failed(const struct pg_connecting *c, const PGconn *conn, struct defe
 	const char *m = conn ? PQerrorMessage(conn) : "out of memory\n";
 	static const char begins[] = "connection to server at \"";
 	const char *state = state_in(m), *said;
+	/* A server that starts, stops or is full is away for a while. Any other refusal lasts. */
+	bool lasts = state && !is_state(state, "57P03") && !is_state(state, "53300");
 	char host[320] = "";
 
 	/* libpq names the address only, where it is given. */
@@ -343,7 +345,10 @@ static int failed(const struct pg_connecting *c, const PGconn *conn, struct defe
 	/* The cause stands in the line of the server that answered, else in the first one. */
 	for (const char *line = m; state && (line = strchr(line, '\n')) && line < state; line++)
 		m = line + 1;
-	error_set(err, DEFERRED_ECONNECT, conn && PQconnectionUsedPassword(conn) ? PG_LOGIN : "connect",
+	error_set(err, DEFERRED_ECONNECT,
+		  !lasts                           ? "connect"
+		  : PQconnectionUsedPassword(conn) ? PG_LOGIN
+						   : PG_REFUSED,
 		  "cannot connect: %s%.*s%.*s", m == said ? host : "", state ? (int)(state - m) : 0, m,
 		  (int)strcspn(state ? state + 7 : m, "\n"), state ? state + 7 : m);
 	if (state)
@@ -395,22 +400,69 @@ static int find_places(struct pg_connecting *c, const PGconn *probe, PQconninfoO
 	return rc;
 }
 
-static int ask_places(struct pg_connecting *c, const struct keywords *given_too, int limit_ms,
-		      struct deferred_error *err)
+static PGconn *begin_probe(const struct keywords *given_too)
 {
 	struct keywords k = *given_too;
-	PQconninfoOption *opts;
-	PGconn *probe;
-	int rc;
 
 	keyword(&k, "password", "-");
 	keyword(&k, "sslmode", "-");
-	probe = PQconnectStartParams(k.key, k.value, 0);
-	opts = probe ? PQconninfo(probe) : NULL;
+	return PQconnectStartParams(k.key, k.value, 0);
+}
+
+static int ask_places(struct pg_connecting *c, const struct keywords *given_too, int limit_ms,
+		      struct deferred_error *err)
+{
+	PGconn *probe = begin_probe(given_too);
+	PQconninfoOption *opts = probe ? PQconninfo(probe) : NULL;
+	int rc;
+
 	rc = opts ? find_places(c, probe, opts, limit_ms, err) : no_memory(err);
 	PQconninfoFree(opts);
 	PQfinish(probe);
 	return rc;
+}
+
+/* The database and the role, as one line. NULL: no memory. */
+static char *write_place(const PQconninfoOption *opts)
+{
+	static const char *const names[] = { "host", "hostaddr", "port", "dbname", "user", NULL };
+	char *text = NULL;
+
+	for (int pass = 0; pass < 2; pass++) {
+		size_t n = 0;
+
+		for (const PQconninfoOption *o = opts; o->keyword; o++)
+			for (const char *const *name = names; *name; name++)
+				if (o->val && *o->val && strcmp(o->keyword, *name) == 0)
+					n += put_word(text ? text + n : NULL, o->keyword, o->val);
+		if (!text && !(text = calloc(1, n + 1)))
+			return NULL;
+		text[n > 0 ? n - 1 : 0] = '\0';
+	}
+	for (char *p = text; *p; p++)
+		if ((unsigned char)*p < 0x20)
+			*p = '?';
+	return text;
+}
+
+int pg_place(const char *conninfo, char **place, struct deferred_error *err)
+{
+	PQconninfoOption *opts = NULL, *all;
+	struct keywords k;
+	PGconn *probe;
+	int rc = connect_keywords(&k, &opts, conninfo, "", err);
+
+	*place = NULL;
+	if (rc < 0)
+		return rc;
+	probe = begin_probe(&k);
+	all = probe ? PQconninfo(probe) : NULL;
+	if (all)
+		*place = write_place(all);
+	PQconninfoFree(all);
+	PQfinish(probe);
+	PQconninfoFree(opts);
+	return *place ? 0 : no_memory(err);
 }
 
 /* Where libpq is; the first place where its words do not tell, as with a host left empty. Of an address with a zone it

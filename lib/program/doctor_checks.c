@@ -10,6 +10,7 @@ const struct doctor_check doctor_checks[] = {
 	{ "clocks", doctor_clocks, DOCTOR_SCHEMA },
 	{ "user", NULL, DOCTOR_SETTINGS },
 	{ "pidfile", NULL, DOCTOR_SETTINGS },
+	{ "spool", NULL, DOCTOR_SETTINGS },
 	{ "plugins", NULL, DOCTOR_SETTINGS },
 	{ "functions", doctor_functions, DOCTOR_SCHEMA },
 	{ "workers", doctor_workers, DOCTOR_SCHEMA },

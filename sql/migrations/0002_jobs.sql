@@ -132,6 +132,22 @@ comment on table deferred.__deferred is
     'deferred.retry() locks it. The functions check what they store, and deferred.check_ledger() '
     'finds what got around them.';
 
+-- ---------------------------------------------------------------- spool:
+-- sql/functions/spool/__spool_some.sql
+
+-- Calls that a host kept in its spool while it could not reach the server, and that are stored. A
+-- row is stored in the transaction that stores the job.
+create table deferred.__deferred_spooled (
+    owner     name not null,  -- Role that stored it, so that no role can use up UUIDs of another.
+    id        uuid not null,  -- UUID of the entry, its provisional id.
+    job_id    bigint,  -- Id of the job. NULL: the queue was full, and drops what comes then.
+    -- When it was stored (database clock). The row is deleted 31 days later.
+    stored_at timestamptz not null default clock_timestamp(),
+    primary key (owner, id)
+) with (fillfactor = 80, autovacuum_vacuum_cost_delay = 0);
+create index __deferred_spooled_stored on deferred.__deferred_spooled (stored_at);
+grant select on deferred.__deferred_spooled to deferred_worker, deferred_viewer;
+
 -- ---------------------------------------------------------------- batches
 
 -- ---------------------------------------------------------------- settings of queues

@@ -96,7 +96,7 @@ CASES = {
     "account enable": ["account enable shop"],
     "account ls": ["account ls"],
     "account rotate": ["account rotate shop --key 1", "account rotate shop --key 2 --endpoint http://127.0.0.1:1"],
-    "add": ["add noop"],
+    "add": ["add noop", "--db host=/nowhere add noop"],
     "add --stdin": ["add --stdin"],
     "advise": ["advise --queue default", "advise --within 2min --line '*/2 * * * * --cnt 4'"],
     "alert": ["alert --print"],
@@ -104,6 +104,9 @@ CASES = {
     "cancel --dry-run": ["cancel --dry-run --fn noop"],
     "doctor": ["doctor"],
     "event ls": ["event ls"],
+    "spool ls": ["spool ls"],
+    "spool drain": ["spool drain"],
+    "spool retry": ["spool retry"],
     "event send": ["event send paid 1"],
     "flow add": ["flow add {file}"],
     "flow close": ["flow close {flow}"],
@@ -181,6 +184,8 @@ ALIKE = {"ls"}
 def full(db, tmp_path, wait_for):
     """A database in which each list has something in it, and the names of what is in it."""
     db.env["DEFERRED_HTTP_KEY_FILE"] = str(tmp_path / "key")
+    db.env["DEFERRED_SPOOL"] = str(tmp_path / "spool")
+    (tmp_path / "spool").mkdir(mode=0o700)
     db.config(
         f'shard "a" {{ number = 1 conninfo = "{db.conninfo}" }}\nshard "b" {{ number = 2 conninfo = "host=/nowhere" '
         f'}}\n'

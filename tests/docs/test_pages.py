@@ -70,7 +70,10 @@ class Reader:
         self.db, self.root, self.mails = db, db.dir, Smtpd(db.dir + "/mails", "--port", "0")
         languages = os.path.join(pg.TOP, "lib", "languages")
         self.names = [
-            (r"(?<![\w.])/(?=etc/deferred\b|etc/cron\.d\b|usr/local/(?:lib|share/php)\b|var/log/)", self.root + "/"),
+            (
+                r"(?<![\w.])/(?=etc/deferred\b|etc/cron\.d\b|usr/local/(?:lib|share/php)\b|var/(?:log|spool)/)",
+                self.root + "/",
+            ),
             # The library is not installed.
             ('"/usr/bin/perl"', f'"/usr/bin/env", "PERL5LIB={languages}/perl/lib", "/usr/bin/perl"'),
             ("/usr/local/bin/", harness.BUILD + "/bin/"),
@@ -85,7 +88,7 @@ class Reader:
             ('user = "deferred"', 'user = "nobody"'),
             (r"port = 2525", f"port = {self.mails.port}"),
         ]
-        for folder in ("etc/deferred", "etc/cron.d", "usr/local/lib", "var/log"):
+        for folder in ("etc/deferred", "etc/cron.d", "usr/local/lib", "var/log", "var/spool"):
             os.makedirs(os.path.join(self.root, folder), exist_ok=True)
         os.makedirs(f"{self.root}/usr/local/lib/node_modules")
         os.symlink(f"{languages}/node", f"{self.root}/usr/local/lib/node_modules/deferred-program")

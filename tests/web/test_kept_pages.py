@@ -18,7 +18,7 @@ from made_log import history, write_log
 
 pytestmark = pytest.mark.by_hand
 RIGHTS = ("vic", "rea", "opal")
-ONLY_BY_COMMAND = ["config", "connection", "user", "pidfile", "plugins", "mail", "listen", "certificates"]
+ONLY_BY_COMMAND = ["config", "connection", "user", "pidfile", "spool", "plugins", "mail", "listen", "certificates"]
 
 
 def command(db, name, web=None, who=None):

@@ -7,6 +7,7 @@
 #include "port/params.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,9 +196,13 @@ static int add_events(struct events *e, struct deferred_after *after, size_t *af
 	return rc;
 }
 
-static int open_shard(struct cli *cli, const char *name, struct deferred **d, struct deferred_error *err)
+/* spool: "" for the setting, or NULL. */
+static int open_shard(struct cli *cli, const char *name, const char *spool, struct deferred **d,
+		      struct deferred_error *err)
 {
-	const struct deferred_open_opts opts = { .answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms, .shard = name };
+	const struct deferred_open_opts opts = {
+		.answer_ms = cli->answer_ms, .lock_ms = cli->lock_ms, .shard = name, .spool = spool
+	};
 
 	return deferred_open_with(d, cli->conninfo, &opts, err);
 }
@@ -214,7 +219,9 @@ static int open_any(struct cli *cli, struct deferred **d, struct deferred_error 
 		first++;
 	for (size_t i = 0; i < len && (i == 0 ? rc == 0 : rc == DEFERRED_ECONNECT); i++)
 		if (shards[(first + i) % len].accepting)
-			rc = open_shard(cli, shards[(first + i) % len].name, d, err);
+			rc = open_shard(cli, shards[(first + i) % len].name, NULL, d, err);
+	if (rc == DEFERRED_ECONNECT && config_text(cli->config, "spool"))
+		rc = open_shard(cli, name, "", d, err);
 	return rc;
 }
 
@@ -226,7 +233,7 @@ static int open_for(struct cli *cli, const char *route, struct deferred **d, str
 	int rc = deferred_shard_for(route, name, sizeof(name), err);
 
 	if (rc == 0)
-		rc = open_shard(cli, name, d, err);
+		rc = open_shard(cli, name, "", d, err);
 	if (rc != DEFERRED_ECONNECT)
 		return rc;
 	why = *err;
@@ -239,8 +246,15 @@ static int open_for(struct cli *cli, const char *route, struct deferred **d, str
 static int open_context(struct cli *cli, const char *route, struct deferred **d, struct deferred_error *err)
 {
 	if (cli->conninfo || cli->shard || !config_by_shards(cli->config))
-		return open_shard(cli, cli->shard, d, err);
+		return open_shard(cli, cli->shard, "", d, err);
 	return route ? open_for(cli, route, d, err) : open_any(cli, d, err);
+}
+
+static int added_to_spool(const struct cli *cli, const char *id, const struct deferred_error *err)
+{
+	printf(cli->json ? "{\"spooled\": \"%s\"}\n" : "spooled %s\n", id);
+	cli_say(err->hint, "%s", err->message);
+	return CLI_SPOOLED;
 }
 
 static int add_one(struct cli *cli, const char *fn, const char *params, const struct deferred_opts *opts,
@@ -249,8 +263,9 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	struct deferred_error err = { 0 };
 	struct deferred *d = NULL;
 	int64_t id;
-	int rc;
+	int rc, code = EX_OK;
 
+	signal(SIGXFSZ, SIG_IGN); /* a spool that cannot grow is an error like others */
 	/* The library reads the settings itself. */
 	if (cli->config_path && setenv("DEFERRED_CONFIG", cli->config_path, 1) < 0)
 		return EX_OSERR;
@@ -268,6 +283,8 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 		snprintf(cli->stored, sizeof(cli->stored), "job %" PRId64 " is stored", id);
 	if (rc == 0)
 		printf(cli->json ? "{\"id\": %" PRId64 "}\n" : "%" PRId64 "\n", id);
+	else if (rc == DEFERRED_SPOOLED)
+		code = added_to_spool(cli, deferred_spooled_id(d), &err);
 	deferred_close(d);
 	if (rc < 0 && opts->run_at && strncmp(err.message, "option 'run_at'", 15) == 0)
 		return cli_bad_value(cli, "write a time such as '2026-01-31 14:30', or use --delay 5min", "--run-at",
@@ -278,7 +295,11 @@ static int add_one(struct cli *cli, const char *fn, const char *params, const st
 	if (rc == 0 && isatty(STDERR_FILENO) && (cli->conninfo || !config_by_shards(cli->config)) &&
 	    cli_connect(cli, false) == 0)
 		cli_warn_unoffered(cli, fn);
-	return rc < 0 ? cli_fail(cli, &err) : EX_OK;
+	if (rc == 0)
+		cli_spool_drain(cli);
+	if (rc < 0)
+		code = cli_fail(cli, &err);
+	return rc == DEFERRED_ESYSTEM ? EX_CANTCREAT : code;
 }
 
 static int cmd_add_run(struct cli *cli, int argc, char **argv)

@@ -284,6 +284,7 @@ static int status_print(struct cli *cli)
 		printf(",\n \"alerts\": ");
 		cli_print_json_array(alerts);
 		printf(",\n \"durability\": \"%s\", \"standbys\": %s", d.class, d.standbys ? d.standbys : "[]");
+		cli_spool_status(cli);
 		puts("}");
 	} else {
 		printf("schema version %" PRId64 ", live workers: %" PRId64 "\n", r.version, r.workers);
@@ -296,6 +297,7 @@ static int status_print(struct cli *cli)
 		print_outcomes(outcomes);
 		status_print_unknown(unknown);
 		print_alerts(alerts);
+		cli_spool_status(cli);
 	}
 	pg_result_free(all);
 	pg_result_free(queues);

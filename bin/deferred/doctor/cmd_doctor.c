@@ -17,6 +17,7 @@ static const struct {
 	{ "role", doctor_role },
 	{ "user", doctor_user },
 	{ "pidfile", doctor_pidfile },
+	{ "spool", doctor_spool },
 	{ "plugins", doctor_plugins },
 	{ "mail", doctor_mail },
 	{ "interval", doctor_intervals },

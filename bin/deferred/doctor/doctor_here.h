@@ -4,7 +4,7 @@
  * in program/doctor.h. All are in the table of cmd_doctor.c.
  *
  *     doctor_session.c   who is connected, and through what
- *     doctor_host.c      this host: user, pidfile, certificates
+ *     doctor_host.c      this host: user, pidfile, spool, certificates
  *     doctor_plugins.c   plugins and commands here
  *     doctor_programs.c  programs here: one runner starts them all
  *     doctor_mail.c      the mail server
@@ -44,6 +44,7 @@ void doctor_mail(struct doctor *d);
 void doctor_intervals(struct doctor *d); /* doctor_superseded(), and what the limits of functions say */
 void doctor_user(struct doctor *d);
 void doctor_pidfile(struct doctor *d);
+void doctor_spool(struct doctor *d);
 void doctor_certificates(struct doctor *d);
 void doctor_listen(struct doctor *d);
 void doctor_zone(struct doctor *d);

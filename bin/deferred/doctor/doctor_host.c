@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "doctor_here.h"
 
+#include "port/spool.h"
 #include "program/certificate.h"
 #include "rows/doctor.h"
 #include "table.h"
@@ -93,6 +94,36 @@ void doctor_pidfile(struct doctor *d)
 	doctor_why(d, "check_deferred does not start because it cannot see whether another copy runs");
 	doctor_do(d, "run this as the user of the crontab line; else chown or remove the file, or set pidfile "
 		     "to a folder of that user");
+}
+
+/* ---- the spool ---------------------------------------------------------------------------------------- */
+
+#define SPOOL_OLD_S 600
+
+void doctor_spool(struct doctor *d)
+{
+	const char *path = config_text(d->host->cli->config, "spool");
+	struct deferred_error err = { 0 };
+	struct spool_figures f;
+	char age[TABLE_AGE_SIZE];
+
+	if (!path || !*path)
+		return;
+	if (spool_look(path, &f, &err) < 0) {
+		doctor_fail(d, "%s", err.message);
+		doctor_why(d, "no call is kept while the server cannot be reached");
+		doctor_do(d, "%s", err.hint);
+	} else if (f.refused > 0) {
+		doctor_warn(d, "spool '%s': the database refused %zu entr%s", path, f.refused,
+			    f.refused == 1 ? "y" : "ies");
+		doctor_why(d, "these calls are not run");
+		doctor_do(d, "read %s/refused/*.reason; then deferred spool retry, or remove the files", path);
+	} else if (f.oldest_s > SPOOL_OLD_S) {
+		doctor_warn(d, "spool '%s': %zu entr%s, the oldest for %s", path, f.entries,
+			    f.entries == 1 ? "y" : "ies", table_age(age, f.oldest_s));
+		doctor_why(d, "the entries of a user are stored when a program of that user drains them");
+		doctor_do(d, "as the owner of the files: deferred spool drain");
+	}
 }
 
 /* ---- certificates --------------------------------------------------------------------------------------- */

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/spool_call.h"
+
+#include "port/params.h"
+#include "port/pg.h"
+#include "store/enqueue.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void spool_text(struct params_text *t, const char *key, const char *value)
+{
+	if (value)
+		params_string(t, key, value);
+}
+
+static void spool_ms(struct params_text *t, const char *key, int64_t ms)
+{
+	char text[32];
+
+	if (!ms)
+		return;
+	snprintf(text, sizeof(text), "%" PRId64 "ms", ms);
+	params_string(t, key, text);
+}
+
+static void spool_number(struct params_text *t, const char *key, double value)
+{
+	if (value < 0 || value > 0)
+		params_number(t, key, value);
+}
+
+/* A time that is written wins over one that is counted from now. */
+static void spool_time(struct params_text *t, const char *key, const char *written, int64_t after_ms)
+{
+	char text[64], date[40];
+	struct timespec now;
+	struct tm tm;
+	time_t s;
+
+	if (written || !after_ms) {
+		spool_text(t, key, written);
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &now);
+	after_ms += now.tv_nsec / 1000000;
+	s = now.tv_sec + after_ms / 1000;
+	if (!gmtime_r(&s, &tm))
+		return;
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text, sizeof(text), "%s.%03dZ", date, (int)(after_ms % 1000));
+	params_string(t, key, text);
+}
+
+static void spool_options(struct params_text *t, const struct deferred_opts *o)
+{
+	static const char *const duplicate[] = { NULL, "error", "replace", "update" };
+
+	spool_text(t, "queue", o->queue);
+	spool_text(t, "label", o->label);
+	spool_number(t, "priority", o->priority);
+	spool_time(t, "run_at", o->run_at, o->delay_ms);
+	spool_time(t, "expires_at", o->expires_at, o->expires_ms);
+	spool_text(t, "key", o->key);
+	if (o->key)
+		spool_text(t, "on_duplicate", duplicate[o->on_duplicate]);
+	if (o->more && o->more->key_until_ms == DEFERRED_KEY_UNTIL_START)
+		params_string(t, "key_until", "start");
+	else if (o->more)
+		spool_ms(t, "key_until", o->more->key_until_ms);
+	spool_number(t, "max_attempts", o->max_attempts);
+	spool_ms(t, "timeout", o->timeout_ms);
+	spool_ms(t, "backoff_floor", o->backoff_floor_ms);
+	spool_ms(t, "backoff_ceiling", o->backoff_ceiling_ms);
+	spool_number(t, "backoff_exponent", o->backoff_exponent);
+	spool_text(t, "concurrency_key", o->concurrency_key);
+	spool_number(t, "concurrency", o->concurrency);
+	spool_text(t, "traceparent", o->traceparent);
+	if (!store_has_tags(o))
+		return;
+	params_open(t, "tags", '[');
+	for (size_t i = 0; o->tags[i]; i++)
+		params_string(t, NULL, o->tags[i]);
+	params_close(t, ']');
+}
+
+static int call_json(const struct deferred_call_spec *call, char **json, struct deferred_error *err)
+{
+	struct params_text t = { 0 };
+
+	params_open(&t, NULL, '{');
+	spool_text(&t, "fn", call->fn);
+	params_json(&t, "params", store_params_of(call));
+	spool_options(&t, store_opts_of(call));
+	params_close(&t, '}');
+	return params_take(&t, json, err);
+}
+
+/* "tomorrow" would be another day when the entry is stored. */
+static bool is_date(const char *text)
+{
+	return !text || (strspn(text, "0123456789") == 4 && text[4] == '-' && strspn(text + 5, "0123456789") == 2 &&
+			 text[7] == '-');
+}
+
+/* NULL: it can be kept. */
+static const char *needs_database(const struct deferred_opts *o)
+{
+	return o->after_len ? "a job that waits for others or for events cannot be kept in the spool"
+	       : o->flow    ? "a job of a flow cannot be kept in the spool"
+	       : !is_date(o->run_at)
+		       ? "a job whose 'run_at' does not begin with a date (2026-01-31) cannot be kept in the spool"
+	       : !is_date(o->expires_at)
+		       ? "a job whose 'expires_at' does not begin with a date (2026-01-31) cannot be kept in the spool"
+		       : NULL;
+}
+
+int spool_call(const char *path, const char *conninfo, const struct deferred_call_spec *call, char id[SPOOL_ID_SIZE],
+	       const struct deferred_error *unreachable, struct deferred_error *err)
+{
+	const char *needs = needs_database(store_opts_of(call));
+	char *json = NULL, *place = NULL;
+	struct spool s = { .fd = -1 };
+	int rc;
+
+	if (needs) {
+		error_set(err, unreachable->code, unreachable->where, "%s: %s", needs, unreachable->message);
+		error_hint(err, "%s", unreachable->hint);
+		return unreachable->code;
+	}
+	rc = call_json(call, &json, err);
+	if (rc == 0)
+		rc = pg_place(conninfo, &place, err);
+	if (rc == 0)
+		rc = spool_open(&s, path, err);
+	if (rc == 0)
+		rc = spool_append(&s, place, json, id, err);
+	if (rc == DEFERRED_ESYSTEM)
+		error_prefix(err, "not stored: the server cannot be reached");
+	spool_close(&s);
+	free(json);
+	free(place);
+	return rc < 0 ? rc
+		      : error_set(err, DEFERRED_SPOOLED, "spool",
+				  "%s; the job is in the spool\nrun deferred spool drain when the server is back",
+				  unreachable->message);
+}
