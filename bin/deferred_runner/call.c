@@ -560,6 +560,8 @@ static void run_forked(struct current *c, const struct plugin_function *fn, cons
 /* Does each call run in a process of its own? fn is NULL for a command. */
 static bool call_is_forked(const struct plugin_function *fn)
 {
+	if (state.start.debug == FRAME_DEBUG_HERE)
+		return false;
 	return state.start.isolate_job || state.start.cpu_ms > 0 ||
 	       (fn && ((fn->fn.flags & DEFERRED_ISOLATE_JOB) || fn->fn.cpu_ms || fn->fn.memory_bytes || fn->fn.files));
 }
@@ -722,7 +724,7 @@ static void run_calls(struct current *const *list, size_t n)
 	/* The runner that told of the function may have loaded another file, or have other settings. */
 	if ((fn || command) && call_batch(fn, command) == 1)
 		at_once = 1;
-	if (state.start.debug)
+	if (state.start.debug == FRAME_DEBUG_STOP)
 		stop_for_debugger(fn);
 	for (size_t i = 0; (command || fn) && i < n; i += at_once)
 		run_some(fn, command, list + i, at_once);

@@ -73,8 +73,10 @@ struct frame_head {
 struct frame_start {
 	uint32_t owner_uid;
 	uint16_t isolate_job;
-	uint8_t probe; /* start all programs; a clash of the name of a program says what is wrong with it */
-	uint8_t debug; /* stop by SIGTRAP, whose value is the function, before it is called */
+	uint8_t probe;     /* start all programs; a clash of the name of a program says what is wrong with it */
+	uint8_t debug;     /* one of these: */
+#define FRAME_DEBUG_STOP 1 /* stop by SIGTRAP, whose value is the function, before it is called */
+#define FRAME_DEBUG_HERE 2 /* call it in the runner, not in a process of its own with its limits */
 	int64_t cpu_ms, memory_bytes, files, processes; /* limits; 0: none */
 	int64_t kill_after_ms;
 };

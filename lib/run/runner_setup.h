@@ -18,7 +18,7 @@ struct runner_setup {
 	const char *plugin_dir; /* NULL: no plugins, only commands */
 	const char *instance;   /* for DEFERRED_INSTANCE */
 	bool probe;             /* for `deferred doctor`: start all programs, and report what is wrong with them */
-	bool debug;             /* stop for a debugger before the function */
+	uint8_t debug;          /* FRAME_DEBUG_STOP, FRAME_DEBUG_HERE or 0 */
 	/* A command that runs the runner, at most RUNNER_TOOL_MAX words and NULL: a debugger, for example. It has our
 	 * terminal, and all output goes to our standard error. NULL: none. */
 	const char *const *tool;

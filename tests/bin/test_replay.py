@@ -409,17 +409,26 @@ def test_a_debugger_has_the_terminal(replayed):
 
 
 @pytest.mark.skipif(SAN, reason="valgrind cannot run what the sanitizers are in")
-def test_valgrind_reports_an_invalid_read(replayed):
+@pytest.mark.parametrize("isolate", ["child", "job"])
+def test_valgrind_reports_an_invalid_read(replayed, isolate):
     db = replayed
-    db.config('memory_limit = "2g"\n')
-    job = db.defer("wild")
+    db.config(f'memory_limit = "2g"\ncpu_limit = "1min"\nisolate = "{isolate}"\n')
+    job, good, limited = db.defer("wild"), db.defer("outer"), db.defer("outer_apart")
     work(db)
-    done = replay(db, job, "--valgrind")
-    assert re.search(r"== Invalid read of size 1\n==\d+== +at 0x\w+: wild \(replayed.c:\d+\)", done.stderr), done.stderr
-    job = db.defer("outer")
+    said = replay(db, job, "--valgrind").stderr
+    assert re.search(r"== Invalid read of size 1\n==\d+== +at 0x\w+: wild \(replayed.c:\d+\)", said), said
+    for job in (good, limited):
+        done = replay(db, job, "--valgrind")
+        assert "ERROR SUMMARY: 0 errors" in done.stderr and done.stdout == "the result\n", done.stderr
+
+
+def test_valgrind_is_refused_for_a_command(replayed):
+    db = replayed
+    db.config('function "shell" { command = {"/bin/cat"} }\n')
+    job = db.defer("shell")
     work(db)
-    done = replay(db, job, "--valgrind")
-    assert "ERROR SUMMARY: 0 errors" in done.stderr and done.stdout == "the result\n"
+    said = replay(db, job, "--valgrind", code=DATA).stderr
+    assert "function 'shell' is not in a plugin, and --valgrind is for plugins\nhint: put valgrind" in said
 
 
 def test_any_command_can_be_in_front(replayed):
@@ -435,6 +444,18 @@ def test_any_command_can_be_in_front(replayed):
     with open(path, "w") as f:
         f.write('{"do": "crash"}')
     assert "outer crashed" in replay(db, job, "--exec", "env", "--params", path, code=CRASHED).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_tool_runs_as_the_user_of_functions(replayed):
+    db = replayed
+    os.chmod(db.dir, 0o711)
+    db.config('user = "nobody"\n')
+    job = db.defer("outer")
+    work(db)
+    done = replay(db, job, "--exec", "sh -c 'id -un >&2; exec \"$@\"' x")
+    assert done.stdout == "the result\n" and done.stderr == "nobody\nit prints this\n"
+    assert "outer_part (call" in replay(db, job, "--gdb", input=SCRIPT).stderr
 
 
 # ---- what is refused

@@ -3,6 +3,7 @@
 #include "local.h"
 
 #include "port/params.h"
+#include "run/frame.h"
 #include "rows/job.h"
 #include "store/admin.h"
 
@@ -30,12 +31,7 @@ struct replay {
 #define GDB_END "-ex", "continue", "-ex", "set follow-fork-mode parent", "--args", NULL
 static const char *const gdb_plugin[] = { GDB, GDB_FUNCTION, "tbreak *$deferred_function", GDB_END };
 static const char *const gdb_command[] = { GDB, "tcatch exec", GDB_END };
-static const char *const valgrind[] = {
-	"valgrind",
-	"--trace-children=yes",
-	"--trace-children-skip=*/deferred_backtrace",
-	NULL,
-};
+static const char *const valgrind[] = { "valgrind", NULL };
 
 static bool is_command(const struct config *config, const char *fn)
 {
@@ -54,7 +50,9 @@ static int replay_run(struct cli *cli, const struct replay *r, const char *plugi
 {
 	struct local local = { .unsaved = "this being a replay",
 			       .plugin = plugin,
-			       .debug = r->tool == TOOL_GDB,
+			       .debug = r->tool == TOOL_GDB        ? FRAME_DEBUG_STOP
+					: r->tool == TOOL_VALGRIND ? FRAME_DEBUG_HERE
+								   : 0,
 			       .failed = REPLAY_FAILED,
 			       .crashed = REPLAY_CRASHED,
 			       .timeout = REPLAY_TIMEOUT };
@@ -71,6 +69,11 @@ static int replay_run(struct cli *cli, const struct replay *r, const char *plugi
 		     : r->tool == TOOL_NONE             ? NULL
 		     : is_command(cli->config, job->fn) ? gdb_command
 							: gdb_plugin;
+	if (rc == 0 && r->tool == TOOL_VALGRIND && is_command(cli->config, job->fn)) {
+		rc = error_set(&err, DEFERRED_EINVAL, "replay",
+			       "function '%s' is not in a plugin, and --valgrind is for plugins", job->fn);
+		error_hint(&err, "put valgrind in front of its command in the config file");
+	}
 	if (rc == 0 && (r->tool == TOOL_GDB || r->tool == TOOL_VALGRIND))
 		rc = config_override(cli->config, "cpu_limit", "0", cli->cmd->name, &err);
 	if (rc == 0 && r->tool == TOOL_VALGRIND)

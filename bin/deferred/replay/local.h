@@ -7,11 +7,10 @@
 #include "cmd.h"
 
 struct local {
-	const char *unsaved; /* why nothing is recorded */
-	const char
-		*plugin; /* what ran it when it was recorded. A warning is printed if it is another one. "": unknown */
+	const char *unsaved;          /* why nothing is recorded */
+	const char *plugin;           /* what ran it once: a warning is printed if it is another one now. "": unknown */
 	const char *const *tool;      /* see struct runner_setup; there is no time limit below it. NULL: none */
-	bool debug;                   /* see struct runner_setup */
+	uint8_t debug;                /* the same */
 	bool removes;                 /* files that the function wants removed after its success */
 	int failed, crashed, timeout; /* exit codes */
 };
