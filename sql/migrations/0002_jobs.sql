@@ -150,6 +150,16 @@ grant select on deferred.__deferred_spooled to deferred_worker, deferred_viewer;
 
 -- ---------------------------------------------------------------- batches
 
+-- ---------------------------------------------------------------- limits of keys
+
+-- The arrays key_queues and key_hashes have one element for each key. key_at says which of them a
+-- job of key_tids has. job_keys says the same of the jobs that were chosen. It is NULL without a
+-- key. In limits the keys come first. An element is NULL while somebody else has locked that limit.
+alter type deferred.__limited
+    drop attribute key_jobs, drop attribute key_fns, drop attribute wanted, drop attribute hashes,
+    add attribute key_tids tid[], add attribute key_at integer[], add attribute limit_tids tid[],
+    add attribute job_keys integer[];
+
 -- ---------------------------------------------------------------- settings of queues
 
 -- Settings of queues that have none of their own, by the beginning of their name.

@@ -333,6 +333,49 @@ def test_a_limit_that_an_open_claim_has_locked_gives_nothing_to_others(db, worke
     assert ids(b.take()) == [jobs[1]]
 
 
+def test_a_key_that_an_open_claim_has_locked_gives_no_other_job(db, worker):
+    late = db.connect()
+    with late.cursor() as cursor:
+        cursor.execute("select deferred.defer('f', '{}', '{\"concurrency_key\": \"k\"}')")
+    jobs = many(db, 2, concurrency_key="k")
+    a, b = worker("a"), worker("b")
+    a.done(*a.limited(1))
+    a.commit()
+    assert ids(a.limited(1)) == [jobs[1]]
+    late.commit()
+    late.close()
+    assert b.take() == [] and b.seen > 0
+    a.commit()
+    assert b.take() == []
+
+
+def limits_read(w):
+    with w.connection.cursor() as cursor:
+        cursor.execute(
+            "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = '__deferred_limit'"
+        )
+        return cursor.fetchone()[0]
+
+
+@pytest.mark.parametrize("n", [50, 500])
+def test_a_claim_of_keys_reads_the_limits_of_these_keys_only(db, worker, n):
+    """Though the statistics are of a time when there were none."""
+    db.sql("alter table deferred.__deferred_limit set (autovacuum_enabled = off)")
+    db.sql("vacuum analyze deferred.__deferred_limit")
+    db.sql(
+        "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f', 'concurrency_key', "
+        "'key ' || i % 2000)) from generate_series(1, 6000) i))"
+    )
+    w = worker()
+    for seed in range(8):
+        jobs = w.take(500, seed=seed)
+        w.done(*jobs)
+    before = limits_read(w)
+    taken = w.limited(n, seed=9)
+    read = limits_read(w) - before
+    assert len(taken) == n and read < 4 * n + 50, read
+
+
 def test_two_sessions_at_one_key_never_have_both_a_job(db, worker):
     jobs = many(db, 200, concurrency_key="k")
     workers = [worker(str(i)) for i in range(3)]

@@ -9,18 +9,17 @@ returns deferred.__limited
 language plpgsql
 as $$
 begin
-    with lim as materialized (
+    with lim as materialized (  -- besides those of keys, which are found by their place
         select l.* from rows from (unnest(w.limits), unnest(w.rooms), unnest(w.limit_rates),
                                    unnest(w.broken))
-            l(kind, queue, name, running, tokens, tokens_at, used_at, room, rate, broken)),
+            l(kind, queue, name, running, tokens, tokens_at, used_at, room, rate, broken)
+        where l.kind <> 'key'),
     -- Arrays, because the session has no hash joins. With 450 functions that have limits, nested
     -- loops would take a fifth of the claim.
     fn_lim as materialized (
         select array_agg(l.name) as names, array_agg(l.room) as rooms, array_agg(l.rate) as rates,
                array_agg(l.broken) as broken
         from lim l where l.kind = 'function'),
-    key_lim as materialized (
-        select l.queue, l.name, cardinality(l.running) as running from lim l where l.kind = 'key'),
     -- A limit that is in force but not ours closes what it is about.
     open_queue as materialized (
         select u.name, l.room, l.rate, q.visibility_timeout_ms, q.max_attempts,
@@ -40,7 +39,7 @@ begin
         join open_queue q on q.name = g.queue
         where f.rooms[g.at] is not null or g.fn <> all (w.fns)),
     cand as (
-        select x.tid, x.id, x.priority, g.queue, g.fn, null as hash, g.rate, g.fn_room
+        select x.tid, x.id, x.priority, g.queue, g.fn, null::integer as at, g.rate, g.fn_room
         from open_lane g
         cross join lateral (
             select y.ctid as tid, y.id, y.priority from deferred.__deferred_hot y
@@ -55,40 +54,41 @@ begin
         cross join lateral deferred.__limited_trial(g.queue, g.fn, g.room, p_seed) x
         where g.broken and g.room > 0
         union all
-        select k.tid, k.id, k.priority, k.queue, k.fn, k.hash, least(q.rate, f.rates[k.at]),
-               f.rooms[k.at]
+        select k.tid, k.id, k.priority, k.queue, k.fn, k.key_at,
+               least(q.rate, f.rates[k.at]), f.rooms[k.at]
         from fn_lim f
         cross join lateral (
-              select h.ctid as tid, h.id, h.priority, h.queue, h.fn, j.hash,
+              select h.ctid as tid, h.id, h.priority, h.queue, h.fn, j.key_at,
                      array_position(f.names, h.fn) as at,
-                     coalesce(h.concurrency, 1) - l.running as free,
-                     row_number() over (partition by h.queue, j.hash order by h.id) as turn
-              from unnest(w.key_jobs, w.key_hashes) j(id, hash)
-              join deferred.__deferred_hot h on h.id = any (array[j.id])
-              join key_lim l on l.name = j.hash and l.queue = h.queue
-              where h.due_at is null and h.receipt is null) k
+                     least(coalesce(h.concurrency, 1) - cardinality((w.limits[j.key_at]).running),
+                           w.rooms[j.key_at]) as free,
+                     row_number() over (partition by j.key_at order by h.id) as turn
+              from unnest(w.key_tids, w.key_at) j(tid, key_at)
+              join deferred.__deferred_hot h on h.ctid = j.tid
+              where h.due_at is null and h.receipt is null
+                and h.queue = w.key_queues[j.key_at] and w.rooms[j.key_at] is not null) k
         join open_queue q on q.name = k.queue
         where k.turn <= k.free and (f.rooms[k.at] is not null or k.fn <> all (w.fns))),
     by_fn as (
         select c.*, row_number() over (partition by c.fn order by c.priority desc, c.id) as turn
         from cand c),
     by_queue as (
-        select c.tid, c.id, c.queue, c.hash, c.rate,
+        select c.tid, c.id, c.queue, c.at, c.rate,
                row_number() over (partition by c.queue order by c.priority desc, c.id) as turn
         from by_fn c where c.turn <= coalesce(c.fn_room, 2147483647)),
     shared as (
-        select c.tid, c.id, c.hash, c.rate, q.visibility_timeout_ms, q.max_attempts,
+        select c.tid, c.id, c.at, c.rate, q.visibility_timeout_ms, q.max_attempts,
                (c.turn - 1 + q.start) / q.weight as turn
         from by_queue c join open_queue q on q.name = c.queue
         where c.turn <= coalesce(q.room, p_n))
-    select array_agg(p.tid), array_agg(p.hash), array_agg(p.rate),
+    select array_agg(p.tid), array_agg(p.at), array_agg(p.rate),
            array_agg(p.visibility_timeout_ms), array_agg(p.max_attempts),
            count(*) + w.busy::integer
-    into w.tids, w.hashes, w.rates, w.lease_ms, w.max_attempts, w.seen
+    into w.tids, w.job_keys, w.rates, w.lease_ms, w.max_attempts, w.seen
     from (select s.* from (
               select x.*, row_number() over (partition by x.rate is null
-                                             order by x.turn, x.id) as at from shared x) s
-          where s.rate is null or s.at <= p_rated
+                                             order by x.turn, x.id) as nth from shared x) s
+          where s.rate is null or s.nth <= p_rated
           order by s.turn, s.id limit p_n) p;
     return w;
 end

@@ -8,8 +8,11 @@ as $$
 declare
     v_snap constant pg_snapshot := pg_current_snapshot();
     v_limits constant deferred.__deferred_limit[] := w.limits;
-    v_names  constant text[] := array(select m.kind || ' ' || m.queue || ' ' || m.name
-                                      from unnest(w.limits) m);
+    -- By place, because a join would compare each limit with each that the jobs have. Those of keys
+    -- come first.
+    v_keys   constant integer := cardinality(w.key_hashes);
+    v_names  constant text[] := array(select m.kind || ' ' || m.queue || m.name
+                                      from unnest(w.limits[v_keys + 1:]) m);
     v_said text;
 begin
     if w.expired is not null then
@@ -32,21 +35,19 @@ begin
             t(queue, receipt, id, single, lease_ms)
         group by t.queue, t.receipt, t.single, t.lease_ms),
     new as materialized (
-        select u.kind, u.queue, u.name, array_agg(t.id) as ids
-        from unnest(w.ids, w.job_queues, w.job_fns, w.hashes) t(id, queue, fn, hash)
-        cross join lateral (values ('queue', t.queue, ''), ('function', '', t.fn),
-                                   ('key', t.queue, t.hash)) u(kind, queue, name)
-        where u.name is not null
-        group by u.kind, u.queue, u.name),
+        select u.at, array_agg(t.id) as ids
+        from unnest(w.ids, w.job_queues, w.job_fns, w.job_keys) t(id, queue, fn, key)
+        cross join lateral (
+            values (t.key), (v_keys + array_position(v_names, 'queue ' || t.queue)),
+                   (v_keys + array_position(v_names, 'function ' || t.fn))) u(at)
+        where u.at is not null
+        group by u.at),
     stand as (
         update deferred.__deferred_limit l
-        set running = (v_limits[a.at]).running || a.ids,
-            tokens = (v_limits[a.at]).tokens - cardinality(a.ids), tokens_at = w.now,
-            used_at = w.now
-        -- By position: a join would compare each limit with each that the jobs have.
-        from (select n.*, array_position(v_names, n.kind || ' ' || n.queue || ' ' || n.name) as at
-              from new n offset 0) a
-        where a.at is not null and l.kind = a.kind and l.queue = a.queue and l.name = a.name)
+        set running = a.running || a.ids, tokens = a.tokens - cardinality(a.ids),
+            tokens_at = w.now, used_at = w.now
+        from (select (v_limits[n.at]).*, w.limit_tids[n.at] as tid, n.ids from new n offset 0) a
+        where l.ctid = a.tid)
     select array_agg(t.tid order by t.n) into w.tids from taken t;
     return w;
 end

@@ -14,21 +14,22 @@ declare
 begin
     with row as materialized (
         select h.ctid as tid, h.id, h.attempt, h.attempt_base, h.visible_at, h.watched, h.priority,
-               h.queue, h.fn, p.hash, p.rate, coalesce(p.lease_ms, p_lease_ms) as lease_ms, p.n,
+               h.queue, h.fn, p.at, p.rate, coalesce(p.lease_ms, p_lease_ms) as lease_ms, p.n,
                coalesce(h.params_bytes, 1024) as bytes,
                coalesce(h.expires_at <= now(), false) as expired,
                coalesce(h.suspect, false)
                    or coalesce(h.max_attempts, p.max_attempts, p_max_attempts) = 1 as single
-        from unnest(w.tids, w.hashes, w.rates, w.lease_ms, w.max_attempts)
-            with ordinality p(tid, hash, rate, lease_ms, max_attempts, n)
+        from unnest(w.tids, w.job_keys, w.rates, w.lease_ms, w.max_attempts)
+            with ordinality p(tid, at, rate, lease_ms, max_attempts, n)
         join deferred.__deferred_hot h on h.ctid = p.tid
         -- One that was claimed without limits while these were being set is held, though its row
-        -- does not say so.
+        -- does not say so. Jobs with a key are claimed under limits only.
         where h.due_at is null and h.receipt is null
           and pg_visible_in_snapshot(h.xid, pg_current_snapshot())
-          and not exists (select from deferred.__deferred_lease l
-                          where l.span @> h.id and h.id = any (l.ids)
-                            and pg_visible_in_snapshot(h.xid, l.snap))
+          and (h.concurrency_key is not null
+               or not exists (select from deferred.__deferred_lease l
+                              where l.span @> h.id and h.id = any (l.ids)
+                                and pg_visible_in_snapshot(h.xid, l.snap)))
         for update of h skip locked)
     select array_agg(y.tid) filter (where y.taken), array_agg(y.id) filter (where y.taken),
            array_agg(y.attempt) filter (where y.taken),
@@ -37,7 +38,7 @@ begin
            array_agg(y.watched is not null) filter (where y.taken),
            array_agg(y.priority) filter (where y.taken),
            array_agg(y.queue) filter (where y.taken), array_agg(y.fn) filter (where y.taken),
-           array_agg(y.hash) filter (where y.taken), array_agg(y.rate) filter (where y.taken),
+           array_agg(y.at) filter (where y.taken), array_agg(y.rate) filter (where y.taken),
            array_agg(y.lease_ms) filter (where y.taken),
            array_agg(y.single) filter (where y.taken),
            array_agg(case when y.single then deferred.__random()
@@ -47,7 +48,7 @@ begin
            array_agg(y.id) filter (where y.expired),
            count(*) filter (where y.fits and not y.taken)
     into w.tids, w.ids, w.attempts, w.attempt_bases, w.ready_since, w.parents, w.priorities,
-        w.job_queues, w.job_fns, w.hashes, w.rates, w.lease_ms, w.singles, w.receipts,
+        w.job_queues, w.job_fns, w.job_keys, w.rates, w.lease_ms, w.singles, w.receipts,
         w.first, w.last, w.expired, v_waiting
     from (select f.*, f.fits and (not f.single or f.singles <= p_singles) as taken
           from (select u.*, not u.expired and (u.upto = u.bytes or u.upto <= p_max_bytes) as fits

@@ -1,68 +1,71 @@
 -- Adds the jobs of a queue whose key lets them run next to what a claim under limits looks at. The
 -- search begins at a random key. Of each key the first job counts, or the first jobs if the key
 -- allows more than one. A job that was deferred with a delay has not arrived yet. One that waits
--- for its next attempt has.
+-- for its next attempt has. One statement walks from key to key: a statement for each key would
+-- take three times as long.
 create or replace function deferred.__limited_keys(
     w deferred.__limited, p_queue text, p_n integer, p_known text[], p_seed bigint)
 returns deferred.__limited
 language plpgsql
 as $$
 declare
-    v_looked_most constant integer := 300;             -- keys looked at in a queue, and
-    v_found_most  constant integer := least(p_n, 100); -- jobs found: then the search ends
+    -- Keys that are found, or looked at, in a queue. Then the search ends.
+    v_found_most  constant integer := least(p_n, 500);
+    v_looked_most constant integer := greatest(300, 2 * v_found_most);
+    v_lowest      constant bigint := -9223372036854775808;
+    v_highest     constant bigint := 9223372036854775807;
     v_pivot       constant bigint := hashint8extended(p_seed, 0);
-    v_key         bigint := v_pivot;
     v_looked      integer := 0;
-    v_jobs        bigint[] := '{}';
-    v_hashes      text[] := '{}';
-    v_fns         text[] := w.key_fns;
-    v_id          bigint;   -- the first job of a key
-    v_fn          text;
-    v_concurrency integer;
-    v_hash        bigint;
-    v_free        boolean;
+    v_found       integer := 0;
+    v_base        constant integer := cardinality(w.key_hashes);
+    v             record;
 begin
     for lap in 0..1 loop
-        while v_looked < v_looked_most and cardinality(v_jobs) < v_found_most loop
-            select x.id, x.fn, x.concurrency, hashtextextended(x.concurrency_key, 0),
-                   x.due_at is null and x.receipt is null
-                       and (p_known is null or x.fn = any (p_known))
-            into v_id, v_fn, v_concurrency, v_hash, v_free
-            from deferred.__deferred_hot x
-            where x.queue = p_queue and x.concurrency_key is not null
-              and hashtextextended(x.concurrency_key, 0) >= v_key
-              and x.fn is not null and (x.due_at is null or x.attempt > coalesce(x.attempt_base, 0))
-            order by x.queue, hashtextextended(x.concurrency_key, 0), x.id limit 1;
-            exit when not found or (lap = 1 and v_hash >= v_pivot);
-            v_looked := v_looked + 1;
-            if v_concurrency > 1 then
-                select v_jobs || array_agg(y.id), v_hashes || array_agg(v_hash::text),
-                       v_fns || array_agg(y.fn::text)
-                into v_jobs, v_hashes, v_fns
-                from (select x.id, x.fn from deferred.__deferred_hot x
-                      where x.queue = p_queue and x.concurrency_key is not null
-                        and hashtextextended(x.concurrency_key, 0) = v_hash and x.concurrency > 1
-                        and x.due_at is null and x.receipt is null and x.fn is not null
-                        and (p_known is null or x.fn = any (p_known))
-                      order by x.queue, hashtextextended(x.concurrency_key, 0), x.id
-                      limit least(p_n, v_concurrency)) y;
-            elsif v_free then
-                v_jobs := v_jobs || v_id;
-                v_hashes := v_hashes || v_hash::text;
-                if v_fn <> all (v_fns) then
-                    v_fns := v_fns || v_fn;
-                end if;
-            end if;
-            exit when v_hash = 9223372036854775807;
-            v_key := v_hash + 1;
-        end loop;
-        v_key := -9223372036854775808;
+        with recursive walk as (
+            select v_looked as looked, v_found as found,
+                   case lap when 0 then v_pivot else v_lowest end as hash, 0::bigint as id,
+                   '{}'::tid[] as tids
+            union all
+            select k.looked + 1, k.found + (cardinality(y.tids) > 0)::integer, x.hash, v_highest,
+                   y.tids
+            from walk k
+            cross join lateral (
+                select h.ctid as tid, h.concurrency, hashtextextended(h.concurrency_key, 0) as hash,
+                       h.due_at is null and h.receipt is null
+                           and (p_known is null or h.fn = any (p_known)) as free
+                from deferred.__deferred_hot h
+                where h.queue = p_queue and h.concurrency_key is not null
+                  and (hashtextextended(h.concurrency_key, 0), h.id) > (k.hash, k.id)
+                  and (lap = 0 or hashtextextended(h.concurrency_key, 0) < v_pivot)
+                  and h.fn is not null
+                  and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
+                order by h.queue, hashtextextended(h.concurrency_key, 0), h.id limit 1) x
+            cross join lateral (
+                select case when x.concurrency > 1 then array(
+                    select h.ctid from deferred.__deferred_hot h
+                    where h.queue = p_queue and h.concurrency_key is not null
+                      and hashtextextended(h.concurrency_key, 0) = x.hash and h.concurrency > 1
+                      and h.due_at is null and h.receipt is null and h.fn is not null
+                      and (p_known is null or h.fn = any (p_known))
+                    order by h.queue, hashtextextended(h.concurrency_key, 0), h.id
+                    limit least(p_n, x.concurrency))
+                    when x.free then array[x.tid] else '{}' end as tids
+                offset 0) y
+            where k.looked < v_looked_most and k.found < v_found_most)
+        select max(k.looked) as looked, max(k.found) as found,
+               array_agg(k.hash::text) filter (where cardinality(k.tids) > 0) as hashes,
+               array(select t from walk x cross join lateral unnest(x.tids) t) as tids,
+               array(select v_base + x.found
+                     from walk x cross join lateral unnest(x.tids)) as ats
+        into v from walk k;
+        v_looked := v.looked;
+        v_found := v.found;
+        w.key_tids := w.key_tids || v.tids;
+        w.key_at := w.key_at || v.ats;
+        w.key_hashes := w.key_hashes || v.hashes;
     end loop;
     w.steps := w.steps + v_looked;
-    w.key_jobs := w.key_jobs || v_jobs;
-    w.key_hashes := w.key_hashes || v_hashes;
-    w.key_queues := w.key_queues || array_fill(p_queue, array[cardinality(v_jobs)]);
-    w.key_fns := v_fns;
+    w.key_queues := w.key_queues || array_fill(p_queue, array[v_found]);
     return w;
 end
 $$;

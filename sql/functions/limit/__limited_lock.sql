@@ -14,50 +14,56 @@ declare
     v_queues text[];
     v_names  text[];
 begin
-    select array_agg(u.kind), array_agg(u.queue), array_agg(u.name), count(*),
+    select array_agg(u.kind), array_agg(u.queue), array_agg(u.name),
            coalesce(array_agg(u.queue) filter (where u.kind = 'queue'), '{}'),
            coalesce(array_agg(u.name) filter (where u.kind = 'function'), '{}')
-    into v_kinds, v_queues, v_names, w.wanted, w.queues, w.fns
+    into v_kinds, v_queues, v_names, w.queues, w.fns
     from (select 'queue' as kind, q.name as queue, '' as name from deferred.__deferred_queue q
           where coalesce(q.max_running, q.rate) is not null
             and q.name = any (w.lane_queues || w.key_queues)
           union all
           select 'function', '', f.name from deferred.__deferred_function f
-          where f.name = any (w.lane_fns || w.key_fns)
-          union all
-          (select distinct 'key', k.queue, k.hash
-           from unnest(w.key_queues, w.key_hashes) k(queue, hash))) u;
-    w.limits := array(
-        select l from unnest(v_kinds, v_queues, v_names) u(kind, queue, name)
-        join deferred.__deferred_limit l
-          on l.kind = u.kind and l.queue = u.queue and l.name = u.name
-        for update of l skip locked);
-    if cardinality(w.limits) < w.wanted then
+          where f.name = any (w.lane_fns) or f.name in (
+              select h.fn from unnest(w.key_tids) j(tid)
+              join deferred.__deferred_hot h on h.ctid = j.tid)) u;
+    -- Keys come first, so that w.key_at is the place of their limit.
+    v_kinds := array_fill('key'::text, array[cardinality(w.key_hashes)]) || v_kinds;
+    v_queues := w.key_queues || v_queues;
+    v_names := w.key_hashes || v_names;
+    for v_turn in 1..2 loop
+        -- A join may walk over all limits, if the statistics say that they are few. A subquery that
+        -- locks is never made a join.
+        select array_agg(x.l), array_agg(x.tid), coalesce(bool_or(x.tid is null), false)
+        into w.limits, w.limit_tids, w.busy
+        from unnest(v_kinds, v_queues, v_names) u(kind, queue, name)
+        left join lateral (
+            select l, l.ctid as tid from deferred.__deferred_limit l
+            where l.kind = u.kind and l.queue = u.queue and l.name = u.name
+            for update skip locked) x on true;
+        exit when not w.busy or v_turn = 2;
         -- Without the guard an insert would wait for another claim that is adding the same row.
         with missing as materialized (
             select u.kind, u.queue, u.name,
                    (hashtextextended(u.kind || ' ' || u.queue || ' ' || u.name, 0) & 1023)::integer
                        as n
             from unnest(v_kinds, v_queues, v_names) u(kind, queue, name)
-            where not exists (select from deferred.__deferred_limit l
-                              where l.kind = u.kind and l.queue = u.queue and l.name = u.name)),
+            where (select true from deferred.__deferred_limit l
+                   where l.kind = u.kind and l.queue = u.queue and l.name = u.name) is null),
         guard as materialized (
             select g.n from deferred.__deferred_limit_guard g
-            where g.n = any (array(select m.n from missing m)) for update skip locked),
-        added as (
-            insert into deferred.__deferred_limit as l (kind, queue, name)
-            select m.kind, m.queue, m.name from missing m
-            where m.n = any (array(select g.n from guard g))
-            on conflict do nothing
-            returning l)
-        select w.limits || array_agg(a.l) into w.limits from added a;
-    end if;
-    w.busy := cardinality(w.limits) < w.wanted;
+            where g.n = any (array(select m.n from missing m)) for update skip locked)
+        insert into deferred.__deferred_limit (kind, queue, name)
+        select m.kind, m.queue, m.name from missing m
+        where m.n = any (array(select g.n from guard g))
+        on conflict do nothing;
+        exit when not found;
+    end loop;
     w.now := clock_timestamp();  -- later than any holder before us looked at the clock
     select array_agg(row(l.kind, l.queue, l.name, r.still, t.tokens, w.now, w.now)
                          ::deferred.__deferred_limit),
-           array_agg(greatest(0, least(1000000000, s.max_running - cardinality(r.still),
-                                       floor(t.tokens)))::integer),
+           array_agg(case when l.kind is not null then
+               greatest(0, least(1000000000, s.max_running - cardinality(r.still),
+                                 floor(t.tokens)))::integer end),
            array_agg(s.rate), array_agg(s.broken),
            case when bool_or(t.tokens < 1)
                then greatest(1, ceil(min((1 - t.tokens) / s.rate) * 1000)) end

@@ -25,10 +25,10 @@ begin
     w.steps := 0;
     w.lane_queues := '{}';
     w.lane_fns := '{}';
-    w.key_jobs := '{}';
+    w.key_tids := '{}';
     w.key_queues := '{}';
     w.key_hashes := '{}';
-    w.key_fns := '{}';
+    w.key_at := '{}';
     if p_queues is null then
         v_at := coalesce(split_part(p_round, '/', 1),
                          deferred.__any_queue(hashint8extended(p_seed, 0)));
@@ -77,7 +77,7 @@ begin
     end if;
     w.more := v_from is not null;
     w.round := v_at || case when w.more then '/' || v_from else '' end;
-    w.idle := w.lane_fns = '{}' and w.key_jobs = '{}';
+    w.idle := w.lane_fns = '{}' and w.key_tids = '{}';
     return w;
 end
 $$;
