@@ -149,7 +149,7 @@ struct cause_job {
 	int64_t worker, worker_pid, worker_unseen_s, lease_left_s, claimed_s;
 	const char *worker_host;
 	const char *progress;
-	const char *steps; /* how many it has saved; NULL: none */
+	const char *steps;  /* how many it has saved; NULL: none */
 	double usual_run_s; /* of its function, 99 % take no longer */
 
 	const char *waits_for;  /* the first of the jobs it waits for, for people; NULL: none is known */
@@ -183,9 +183,9 @@ struct cause_job {
 	const char *pattern; /* that gives the queue its limits; NULL: they are its own */
 	const char *running_ids;
 	double rate, rate_wait_s; /* a second; time to the next token */
-	bool fn_rate;
-	int64_t key_before; /* jobs of its concurrency key that come first */
-	int64_t key_first;  /* the first of them */
+	bool fn_rate, key_rate;   /* whose rate it is; neither: the queue's */
+	int64_t key_before;       /* jobs of its concurrency key that come first */
+	int64_t key_first;        /* the first of them */
 	const char *key_first_state, *key;
 	int64_t key_running, key_max;
 	const char *own_key_state; /* who holds its key, which is not its concurrency key; NULL: it has none */

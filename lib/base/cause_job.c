@@ -213,11 +213,13 @@ static void job_add_limits(struct cause_list *list, const struct cause_job *j)
 	}
 	if (j->rate > 0 && j->rate_wait_s > 0) {
 		c = cause_add(list, CAUSE_RATE);
-		SAY(why, "%s %s starts no more than %s", j->fn_rate ? "function" : "queue",
-		    j->fn_rate ? j->fn : of.queue, cause_rate_text(rate, sizeof(rate), j->rate));
+		SAY(why, "%s %s starts no more than %s%s", j->fn_rate ? "function" : "queue",
+		    j->fn_rate ? j->fn : of.queue, cause_rate_text(rate, sizeof(rate), j->rate),
+		    j->key_rate ? " of each concurrency key" : "");
 		SAY(figure, "the next one may start in %s", cause_duration_text(more, sizeof(more), j->rate_wait_s));
-		SAY(remedy, "deferred %s set %s --rate %s", j->fn_rate ? "function" : "queue",
-		    j->fn_rate ? j->fn : of.target, cause_rate_text(rate, sizeof(rate), 2 * j->rate));
+		SAY(remedy, "deferred %s set %s --%srate %s", j->fn_rate ? "function" : "queue",
+		    j->fn_rate ? j->fn : of.target, j->key_rate ? "key-" : "",
+		    cause_rate_text(rate, sizeof(rate), 2 * j->rate));
 	}
 	if (j->key && (j->key_max <= 1 ? j->key_before > 0 : j->key_running >= j->key_max)) {
 		c = cause_add(list, CAUSE_KEY);

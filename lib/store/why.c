@@ -305,6 +305,7 @@ static void take_rate(struct cause_job *j, bool of_fn, double rate, double wait_
 	j->rate = rate;
 	j->rate_wait_s = wait_s;
 	j->fn_rate = of_fn;
+	j->key_rate = false;
 }
 
 /* Of queue and function the one that holds it back; where both do, the function's, which is asked for less often. */
@@ -334,6 +335,10 @@ static void ask_limits(struct pg *pg, struct store_why *why)
 	if (r.has_paused_s)
 		j->broken_s = r.paused_s;
 	if (j->key) {
+		if (r.has_key_rate && r.key_wait_s > j->rate_wait_s) {
+			take_rate(j, false, r.key_rate, r.key_wait_s);
+			j->key_rate = true;
+		}
 		j->key_before = r.key_ahead;
 		j->key_first = r.key_first;
 		j->key_first_state = r.key_state;

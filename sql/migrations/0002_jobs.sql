@@ -152,9 +152,10 @@ grant select on deferred.__deferred_spooled to deferred_worker, deferred_viewer;
 
 -- ---------------------------------------------------------------- limits of keys
 
--- The arrays key_queues and key_hashes have one element for each key. key_at says which of them a
--- job of key_tids has. job_keys says the same of the jobs that were chosen. It is NULL without a
--- key. In limits the keys come first. An element is NULL while somebody else has locked that limit.
+-- The arrays key_queues and key_hashes have one element for each key. The array key_at says which
+-- of them a job of key_tids has. The array job_keys says the same of the jobs that were chosen,
+-- where NULL means no key. In limits the keys come first. The kind of a limit is NULL while
+-- somebody else has locked it.
 alter type deferred.__limited
     drop attribute key_jobs, drop attribute key_fns, drop attribute wanted, drop attribute hashes,
     add attribute key_tids tid[], add attribute key_at integer[], add attribute limit_tids tid[],
@@ -171,6 +172,13 @@ create table deferred.__deferred_pattern (
 grant select on deferred.__deferred_pattern to deferred_viewer, deferred_worker;
 
 alter table deferred.__deferred_queue add column pattern text collate "C";
+alter table deferred.__deferred_queue
+    add column key_rate double precision check (key_rate between 1e-7 and 1e6),
+    add column key_burst integer check (key_burst between 1 and 1000000);
+comment on column deferred.__deferred_queue.key_rate is
+    'attempts of each concurrency key that may start per second; NULL: any number';
+comment on column deferred.__deferred_queue.key_burst is
+    'attempts of a concurrency key that may start at once after a pause; NULL: 1';
 alter table deferred.__deferred_queue
     add column age_ms bigint check (age_ms between 1000 and 31536000000);
 comment on column deferred.__deferred_queue.age_ms is

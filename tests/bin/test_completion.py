@@ -43,7 +43,7 @@ ZSH = r"""
 zmodload zsh/zpty
 zpty -b shell zsh -f -i
 said() { local line; zpty -r -m shell line "*$1*" }
-zpty -w shell 'PS1= PS2= RPS1=; unsetopt zle_bracketed_paste;' \
+zpty -w shell 'PS1= PS2= RPS1= LISTMAX=1000; unsetopt zle_bracketed_paste;' \
     'fpath=(%(fpath)s ${(M)fpath:#*/Completion(|/Base|/Unix|/Zsh)})'
 zpty -w shell 'autoload -U compinit; compinit -D -u'
 zpty -w shell 'compadd() { local -a found; builtin compadd -A found "$@" 2>/dev/null;' \

@@ -137,6 +137,30 @@ def test_a_rate_is_exceeded_in_no_window_by_four_processes(db, rate, burst, jobs
     assert made[-1][1] - made[0][1] < (20 if SAN else 3) * jobs / a_second + 5  # and it is used
 
 
+@pytest.mark.parametrize("rate,burst", [("10/s", 1), ("5/s", 4)])
+def test_a_key_rate_is_exceeded_in_no_window_of_a_key_by_processes_that_come_and_go(db, rate, burst):
+    queue(db, "set", "tenant.*", "--key-rate", rate, "--key-burst", burst)
+    for key in "abc":
+        many(db, 15, queue="tenant.1", concurrency_key=key)
+    many(db, 200)
+    drain(db, 4, "--runners", "2")
+    for key in "abc":
+        made = attempts(db, f"d.queue = 'tenant.1' and d.concurrency_key = '{key}'")
+        assert len(made) == 15
+        assert worst_excess(made, float(rate[:-2]), burst) <= 1
+
+
+def test_why_names_the_rate_of_a_key(db):
+    queue(db, "set", "q", "--create", "--key-rate", "1/h")
+    jobs = many(db, 2, queue="q", concurrency_key="k")
+    assert db.run(["check_deferred", "--cnt", "1"]).returncode == OK
+    said = ok(db.run(["deferred", "why", str(jobs[1])]))
+    assert "queue q starts no more than 1/h of each concurrency key" in said
+    assert "deferred queue set q --key-rate 2/h" in said
+    refused = db.run(["deferred", "queue", "set", "default", "--key-burst", "3"])
+    fails(refused, DATA, "a key_burst of 3 but no key_rate", "hint: ")
+
+
 def test_a_run_without_end_waits_for_the_rate_and_serves_others_meanwhile(db):
     queue(db, "set", "q", "--create", "--rate", "2/s")
     jobs = many(db, 5, queue="q")
@@ -377,6 +401,8 @@ def test_every_setting_is_set_shown_and_taken_back(db):
         "params-max-bytes": ("2000", "params_max_bytes", 2000),
         "on-dead": ("mourn", "on_dead", "mourn"),
         "age": ("10min", "age_ms", 600000),
+        "key-rate": ("5/s", "key_rate", 5.0),
+        "key-burst": ("20", "key_burst", 20),
     }
     args = [a for name, (value, _, _) in options.items() for a in ("--" + name, value)]
     assert queue(db, "set", "q", "--create", *args) == ""
@@ -388,16 +414,16 @@ def test_every_setting_is_set_shown_and_taken_back(db):
     assert (
         line.split()
         == 'q 0 of 10 1/min burst 5 1000 drop 30s 2d 7 3 send_mail 200ms 90min 1.5 2000 {"owner": "me"}'.split()
-        + ["mourn", "10min"]
+        + ["mourn", "10min", "5/s", "burst", "20"]
     )
     plain = db.sql(
         "select to_jsonb(q) - array['name', 'created_at'] from deferred.__deferred_queue q where name = 'default'"
     )
     for i, name in enumerate(options):
-        if name == "burst":
+        if name in ("burst", "key-burst"):
             continue  # goes first: it needs the rate
-        if name == "rate":
-            queue(db, "set", "q", "--burst", "", "--rate", "")
+        if name in ("rate", "key-rate"):
+            queue(db, "set", "q", "--" + name.replace("rate", "burst"), "", "--" + name, "")
         elif i % 2:
             queue(db, "set", "q", "--unset", name)
         else:

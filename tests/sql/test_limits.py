@@ -424,6 +424,79 @@ def test_what_is_kept_of_keys_goes_when_they_are_not_used(db, worker):
     assert ids(w.take()) == kept[1:] and job < kept[0]
 
 
+def test_a_key_rate_is_a_bucket_for_each_key(db, worker):
+    setq(db, key_rate=0.5, key_burst=2)
+    first, second = many(db, 5, queue="q", concurrency_key="a"), many(db, 5, queue="q", concurrency_key="b")
+    other = many(db, 3, queue="other", concurrency_key="a")
+    w = worker()
+    for i in range(2):
+        jobs = w.take()
+        assert sorted(ids(jobs)) == [first[i], second[i], other[i]]
+        w.done(*jobs)
+    jobs = w.take()
+    assert ids(jobs) == other[2:]
+    w.done(*jobs)
+    assert w.take() == [] and 0 < w.wait_ms <= 2000
+    back = (
+        "update deferred.__deferred_limit set tokens_at = tokens_at - interval '2 s' where kind = 'key' and name = %s"
+    )
+    db.sql(back, str(db.one("select hashtextextended(concurrency_key, 0) from deferred.__deferred_hot limit 1")))
+    jobs = w.take()
+    assert ids(jobs) in (first[2:3], second[2:3])  # the key of the row that was found first
+    w.done(*jobs)
+    assert w.take() == []
+    setq(db, key_rate=None, key_burst=None)
+    assert len(w.take()) == 2
+    assert w.take() == [] and w.wait_ms is None
+
+
+def test_a_key_that_allows_more_at_once_keeps_to_its_rate(db, worker):
+    setq(db, key_rate=0.001, key_burst=3)
+    jobs = many(db, 9, queue="q", concurrency_key="k", concurrency=5)
+    w = worker()
+    assert ids(w.take()) == jobs[:3]
+    assert w.take() == [] and w.wait_ms > 900000
+
+
+def test_of_a_key_rate_only_as_many_are_taken_as_can_start(db, worker):
+    setq(db, key_rate=100)
+    for i in range(20):
+        db.defer("f", queue="q", concurrency_key=str(i))
+    assert len(worker().take(100, rated=4)) == 4
+
+
+def test_many_keys_at_their_rate_hide_no_other_key(db, worker):
+    setq(db, key_rate=0.001)
+    for n in (400, 401):  # the second job of each key waits for its rate
+        db.sql(
+            "select count(*) from deferred.defer_many((select json_agg(json_build_object('fn', 'f', 'queue', 'q', "
+            "'concurrency_key', 'key ' || i)) from generate_series(1, %s) i))",
+            n,
+        )
+        w = worker(str(n))
+        got = []
+        for seed in range(40):
+            jobs = w.take(100, seed=seed)
+            w.done(*jobs)
+            got += ids(jobs)
+        assert len(got) == (400 if n == 400 else 1)
+
+
+def test_what_is_kept_of_a_key_stays_until_its_tokens_are_all_there(db, worker):
+    setq(db, key_rate=0.001, key_burst=2)
+    w = worker()
+    db.defer("f", queue="q", concurrency_key="k")
+    w.done(*w.take())
+    keys = "select count(*) from deferred.__deferred_limit where kind = 'key'"
+    for back, left in (("5 min", 1), ("20 min", 0)):
+        db.sql(
+            "update deferred.__deferred_limit set used_at = now() - interval '2 min', tokens_at = now() - %s::interval",
+            back,
+        )
+        db.sql("select deferred.maintain()")
+        assert db.one(keys) == left
+
+
 # ---- limits that come and go
 
 

@@ -24,6 +24,8 @@ SETTINGS = {
     "on_full": "drop",
     "weight": 0.5,
     "age_ms": 5000,
+    "key_rate": 2.5,
+    "key_burst": 4,
 }
 
 

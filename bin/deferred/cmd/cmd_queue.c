@@ -23,6 +23,17 @@ static void cell_span(struct table *t, bool known, int64_t ms)
 	table_cell(t, "%s", known ? settings_span(span, ms) : "");
 }
 
+static const char *queue_rate_text(char text[SETTINGS_RATE_SIZE], double a_second, bool has_burst, int64_t burst)
+{
+	size_t len;
+
+	settings_rate(text, a_second);
+	len = strlen(text);
+	if (has_burst)
+		snprintf(text + len, SETTINGS_RATE_SIZE - len, " burst %" PRId64, burst);
+	return text;
+}
+
 /* The running jobs with their maximum, and the rate with its burst. */
 static void cells_limits(struct table *t, const struct admin_queue_ls_row *r)
 {
@@ -32,15 +43,12 @@ static void cells_limits(struct table *t, const struct admin_queue_ls_row *r)
 		table_cell(t, "%" PRId64 " of %" PRId64, r->running, r->max_running);
 	else
 		table_number(t, r->has_running, r->running);
-	if (r->has_rate && r->has_burst)
-		table_cell(t, "%s burst %" PRId64, settings_rate(rate, r->rate), r->burst);
-	else
-		table_cell(t, "%s", r->has_rate ? settings_rate(rate, r->rate) : "");
+	table_cell(t, "%s", r->has_rate ? queue_rate_text(rate, r->rate, r->has_burst, r->burst) : "");
 }
 
 /* Settings that few queues have: a column each where one has. */
-static const char *const rare[] = { ">MIN BACK-OFF", ">MAX BACK-OFF", ">EXPONENT", ">MAX DEQUEUE",
-				    ">MAX PARAMS",   "METADATA",      "ON DEAD",   ">AGE",          "PATTERN" };
+static const char *const rare[] = { ">MIN BACK-OFF", ">MAX BACK-OFF", ">EXPONENT", ">MAX DEQUEUE", ">MAX PARAMS",
+				    "METADATA",      "ON DEAD",       ">AGE",      ">KEY RATE",    "PATTERN" };
 #define RARE (sizeof(rare) / sizeof(rare[0]))
 
 static const char *queue_number_text(char text[SETTINGS_RATE_SIZE], int64_t n)
@@ -72,6 +80,8 @@ static const char *rare_text(char text[SETTINGS_RATE_SIZE], const struct admin_q
 		return r->on_dead;
 	case 7:
 		return r->has_age_ms ? settings_span(text, r->age_ms) : NULL;
+	case 8:
+		return r->has_key_rate ? queue_rate_text(text, r->key_rate, r->has_key_burst, r->key_burst) : NULL;
 	default:
 		return r->pattern;
 	}

@@ -66,7 +66,7 @@ begin
         left join lateral deferred.__call(j.id, w.first, w.last) d on true
         left join deferred.__deferred_queue q on q.name = j.queue
         order by j.n;
-    elsif w.more or not w.idle then
+    elsif w.more or not w.idle or w.wait_ms is not null then
         seen := coalesce(w.seen, 0);
         wait_ms := w.wait_ms;
         round := w.round;

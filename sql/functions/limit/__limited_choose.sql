@@ -55,7 +55,7 @@ begin
         where g.broken and g.room > 0
         union all
         select k.tid, k.id, k.priority, k.queue, k.fn, k.key_at,
-               least(q.rate, f.rates[k.at]), f.rooms[k.at]
+               least(q.rate, f.rates[k.at], w.limit_rates[k.key_at]), f.rooms[k.at]
         from fn_lim f
         cross join lateral (
               select h.ctid as tid, h.id, h.priority, h.queue, h.fn, j.key_at,

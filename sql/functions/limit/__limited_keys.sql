@@ -17,22 +17,33 @@ declare
     v_pivot       constant bigint := hashint8extended(p_seed, 0);
     v_looked      integer := 0;
     v_found       integer := 0;
+    v_rate        double precision;  -- of each key of the queue
+    v_burst       integer;
+    v_now         constant timestamptz := clock_timestamp();
     v_base        constant integer := cardinality(w.key_hashes);
     v             record;
 begin
+    select q.key_rate, coalesce(q.key_burst, 1) into v_rate, v_burst
+    from deferred.__deferred_queue q where q.name = p_queue;
     for lap in 0..1 loop
         with recursive walk as (
             select v_looked as looked, v_found as found,
                    case lap when 0 then v_pivot else v_lowest end as hash, 0::bigint as id,
-                   '{}'::tid[] as tids
+                   '{}'::tid[] as tids, null::double precision as tokens
             union all
             select k.looked + 1, k.found + (cardinality(y.tids) > 0)::integer, x.hash, v_highest,
-                   y.tids
+                   y.tids, x.tokens
             from walk k
             cross join lateral (
                 select h.ctid as tid, h.concurrency, hashtextextended(h.concurrency_key, 0) as hash,
                        h.due_at is null and h.receipt is null
-                           and (p_known is null or h.fn = any (p_known)) as free
+                           and (p_known is null or h.fn = any (p_known)) as free,
+                       case when v_rate is not null then (
+                           select deferred.__tokens(l.tokens, l.tokens_at, v_rate, v_burst, v_now)
+                           from deferred.__deferred_limit l
+                           where l.kind = 'key' and l.queue = p_queue
+                             and l.name = hashtextextended(h.concurrency_key, 0)::text) end
+                           as tokens
                 from deferred.__deferred_hot h
                 where h.queue = p_queue and h.concurrency_key is not null
                   and (hashtextextended(h.concurrency_key, 0), h.id) > (k.hash, k.id)
@@ -41,7 +52,7 @@ begin
                   and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
                 order by h.queue, hashtextextended(h.concurrency_key, 0), h.id limit 1) x
             cross join lateral (
-                select case when x.concurrency > 1 then array(
+                select case when x.tokens < 1 then '{}' when x.concurrency > 1 then array(
                     select h.ctid from deferred.__deferred_hot h
                     where h.queue = p_queue and h.concurrency_key is not null
                       and hashtextextended(h.concurrency_key, 0) = x.hash and h.concurrency > 1
@@ -56,10 +67,13 @@ begin
                array_agg(k.hash::text) filter (where cardinality(k.tids) > 0) as hashes,
                array(select t from walk x cross join lateral unnest(x.tids) t) as tids,
                array(select v_base + x.found
-                     from walk x cross join lateral unnest(x.tids)) as ats
+                     from walk x cross join lateral unnest(x.tids)) as ats,
+               case when bool_or(k.tokens < 1)
+                   then greatest(1, ceil(min((1 - k.tokens) / v_rate) * 1000)) end as wait_ms
         into v from walk k;
         v_looked := v.looked;
         v_found := v.found;
+        w.wait_ms := least(w.wait_ms, v.wait_ms);
         w.key_tids := w.key_tids || v.tids;
         w.key_at := w.key_at || v.ats;
         w.key_hashes := w.key_hashes || v.hashes;

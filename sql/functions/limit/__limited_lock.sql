@@ -13,6 +13,9 @@ declare
     v_kinds  text[];
     v_queues text[];
     v_names  text[];
+    v_rated  constant boolean := exists (select from deferred.__deferred_queue q
+                                         where q.name = any (w.key_queues)
+                                           and q.key_rate is not null);
 begin
     select array_agg(u.kind), array_agg(u.queue), array_agg(u.name),
            coalesce(array_agg(u.queue) filter (where u.kind = 'queue'), '{}'),
@@ -65,8 +68,8 @@ begin
                greatest(0, least(1000000000, s.max_running - cardinality(r.still),
                                  floor(t.tokens)))::integer end),
            array_agg(s.rate), array_agg(s.broken),
-           case when bool_or(t.tokens < 1)
-               then greatest(1, ceil(min((1 - t.tokens) / s.rate) * 1000)) end
+           least(w.wait_ms, case when bool_or(t.tokens < 1)
+               then greatest(1, ceil(min((1 - t.tokens) / s.rate) * 1000)) end)
     into w.limits, w.rooms, w.limit_rates, w.broken, w.wait_ms
     from unnest(w.limits) l
     cross join lateral (
@@ -78,6 +81,10 @@ begin
         select q.max_running, q.rate, coalesce(q.burst, 1) as burst, false as broken
         from deferred.__deferred_queue q
         where l.kind = 'queue' and q.name = l.queue
+        union all
+        select null, q.key_rate, coalesce(q.key_burst, 1), false
+        from deferred.__deferred_queue q
+        where v_rated and l.kind = 'key' and q.name = l.queue
         union all
         select f.max_running, f.rate, coalesce(f.burst, 1), f.broken_at is not null
         from deferred.__deferred_function f

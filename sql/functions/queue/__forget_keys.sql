@@ -22,7 +22,13 @@ begin
         select from deferred.__deferred_hot h
         where h.queue = l.queue and h.concurrency_key is not null
           and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
-          and hashtextextended(h.concurrency_key, 0) = l.name::bigint);
+          and hashtextextended(h.concurrency_key, 0) = l.name::bigint)
+      -- A key that comes back has all its tokens. So it may go when it would have them now.
+      and not exists (
+        select from deferred.__deferred_queue q
+        where q.name = l.queue and deferred.__tokens(
+            l.tokens, l.tokens_at, q.key_rate, coalesce(q.key_burst, 1), clock_timestamp())
+            < coalesce(q.key_burst, 1));
     get diagnostics v_rows = row_count;
     update deferred.__deferred_limit l set used_at = clock_timestamp()
     where l.ctid = any (v_locked);

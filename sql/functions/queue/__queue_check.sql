@@ -13,6 +13,12 @@ begin
             message = format('queue ''%s'' has a burst of %s but no rate', q.name, q.burst),
             hint = 'set the rate too, or unset the burst';
     end if;
+    if q.key_burst is not null and q.key_rate is null then
+        raise exception using errcode = '22023',
+            message = format('queue ''%s'' has a key_burst of %s but no key_rate', q.name,
+                             q.key_burst),
+            hint = 'set the key rate too, or unset the key burst';
+    end if;
     if q.max_dequeue is not null and length(q.name) > 81 then
         raise exception using errcode = '22023',
             message = format('queue ''%s'': the name is too long for max_dequeue', q.name),

@@ -32,5 +32,5 @@ comment on function deferred.__queue_follow() is
 create or replace trigger __deferred_follow
     before insert or update of removed_at, pattern, params_max_bytes, visibility_timeout_ms, ttl_ms,
         max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, max_running, rate,
-        burst, max_length, on_full, weight, age_ms
+        burst, max_length, on_full, weight, age_ms, key_rate, key_burst
     on deferred.__deferred_queue for each row execute function deferred.__queue_follow();

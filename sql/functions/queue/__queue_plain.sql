@@ -6,7 +6,8 @@ as $$
     select jsonb_object_agg(k, null)
            || '{"params_max_bytes": 1048576, "on_full": "error", "weight": 1}'
     from unnest('{visibility_timeout_ms,ttl_ms,max_attempts,backoff_floor_ms,backoff_ceiling_ms,
-                  backoff_exponent,max_running,rate,burst,max_length,age_ms}'::text[]) k
+                  backoff_exponent,max_running,rate,burst,max_length,age_ms,
+                  key_rate,key_burst}'::text[]) k
 $$;
 comment on function deferred.__queue_plain() is
     'settings of a queue that a pattern can give, with their defaults';

@@ -28,7 +28,7 @@ begin
           and (q.paused, q.params_max_bytes, q.weight) = (false, 1048576, 1)
           and num_nonnulls(q.visibility_timeout_ms, q.ttl_ms, q.max_attempts, q.backoff_floor_ms,
                            q.backoff_ceiling_ms, q.backoff_exponent, q.max_running, q.rate,
-                           q.max_length) = 0;
+                           q.max_length, q.key_rate) = 0;
         execute v_count into v_n using $1, quota;
     end if;
     allowed := v_n < quota;

@@ -22,9 +22,9 @@ begin
     set (paused, paused_at, paused_by, paused_until, params_max_bytes, visibility_timeout_ms,
          ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, max_running,
          rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, acl, age_ms,
-         removed_at)
+         key_rate, key_burst, removed_at)
       = (false, null, null, null, 1048576, null, null, null, null, null, null, null, null, null,
-         null, 'error', null, null, 1, null, null, null, clock_timestamp())
+         null, 'error', null, null, 1, null, null, null, null, null, clock_timestamp())
     where q.name = $1 and q.removed_at is null;
     if not found then
         raise exception using errcode = '42704',

@@ -25,7 +25,7 @@ begin
     perform deferred.__settings_check(format('queue ''%s''', left($1, 200)), settings,
         '{paused,paused_until,params_max_bytes,visibility_timeout_ms,ttl_ms,max_attempts,'
         'backoff_floor_ms,backoff_ceiling_ms,backoff_exponent,max_running,rate,burst,max_length,'
-        'on_full,fn,metadata,weight,max_dequeue,on_dead,age_ms}');
+        'on_full,fn,metadata,weight,max_dequeue,on_dead,age_ms,key_rate,key_burst}');
     if $3 then
         perform deferred.__name_check('queue', $1);
         insert into deferred.__deferred_queue (name) values ($1) on conflict do nothing;
@@ -64,12 +64,14 @@ begin
     update deferred.__deferred_queue q
     set (paused, paused_at, paused_by, paused_until, params_max_bytes, visibility_timeout_ms,
          ttl_ms, max_attempts, backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, max_running,
-         rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, age_ms)
+         rate, burst, max_length, on_full, fn, metadata, weight, max_dequeue, age_ms, key_rate,
+         key_burst)
       = (v_new.paused, v_new.paused_at, v_new.paused_by, v_new.paused_until,
          v_new.params_max_bytes, v_new.visibility_timeout_ms, v_new.ttl_ms, v_new.max_attempts,
          v_new.backoff_floor_ms, v_new.backoff_ceiling_ms, v_new.backoff_exponent,
          v_new.max_running, v_new.rate, v_new.burst, v_new.max_length, v_new.on_full, v_new.fn,
-         v_new.metadata, v_new.weight, v_new.max_dequeue, v_new.age_ms)
+         v_new.metadata, v_new.weight, v_new.max_dequeue, v_new.age_ms,
+         v_new.key_rate, v_new.key_burst)
     where q.name = $1;
     if settings::jsonb ? 'on_dead' then
         perform deferred.__on_dead_set('queue', $1, settings->>'on_dead');

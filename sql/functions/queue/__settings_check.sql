@@ -17,7 +17,8 @@ begin
     select s.name, s.value, r.whole, r.low, r.high, n.is_number into v_bad
     from json_each_text(settings) s(name, value)
     join (values ('max_running', true, 1, 2147483647), ('rate', false, 1e-7, 1e6),
-                 ('burst', true, 1, 1000000), ('max_length', true, 1, 2147483647),
+                 ('burst', true, 1, 1000000), ('key_rate', false, 1e-7, 1e6),
+                 ('key_burst', true, 1, 1000000), ('max_length', true, 1, 2147483647),
                  ('max_attempts', true, 1, 2147483647), ('weight', false, 0.001, 1000),
                  ('params_max_bytes', true, 1, 2147483647),
                  ('visibility_timeout_ms', true, 1000, 86400000),

@@ -5,7 +5,7 @@
 --   weight float8?, fn text, json text, backoff_floor_ms int8?, backoff_ceiling_ms int8?,
 --   backoff_exponent float8?, max_dequeue int4?, params_max_bytes int4?, metadata text?,
 --   on_dead text?, paused_by text, paused_s int8?, paused_until text?, pattern text?,
---   age_ms int8?
+--   age_ms int8?, key_rate float8?, key_burst int4?
 -- $1 NULL: all
 -- Rows: one for each queue. If running is NULL it was not counted, because there is no limit.
 --   Column pattern: where its settings come from; NULL: they are its own
@@ -24,12 +24,13 @@ select q.name, deferred.__is_paused(q) as paused, r.running, q.max_running, q.ra
            'max_length', q.max_length, 'on_full', q.on_full, 'fn', q.fn, 'max_dequeue',
            q.max_dequeue, 'metadata', q.metadata, 'weight', q.weight,
            'params_max_bytes', q.params_max_bytes, 'on_dead', o.fn, 'age_ms', q.age_ms,
-           'pattern', q.pattern,
+           'key_rate', q.key_rate, 'key_burst', q.key_burst, 'pattern', q.pattern,
            'created_at', q.created_at)::text as json,
        q.backoff_floor_ms, q.backoff_ceiling_ms, q.backoff_exponent, q.max_dequeue,
        nullif(q.params_max_bytes, 1048576) as params_max_bytes, q.metadata::text, o.fn as on_dead,
        q.paused_by, deferred.__age_s(q.paused_at) as paused_s,
-       to_char(q.paused_until, 'YYYY-MM-DD HH24:MI:SSOF') as paused_until, q.pattern, q.age_ms
+       to_char(q.paused_until, 'YYYY-MM-DD HH24:MI:SSOF') as paused_until, q.pattern, q.age_ms,
+       q.key_rate, q.key_burst
 from deferred.__deferred_queue q
 left join deferred.__deferred_on_dead o on o.kind = 'queue' and o.name = q.name
 -- Asked only where there is a limit, however many queues have none.

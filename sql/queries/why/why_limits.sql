@@ -4,7 +4,7 @@
 -- returns: queue_max_running int8?, queue_running int8, queue_ids text?, queue_rate float8?,
 --   queue_wait_s float8, fn_max_running int8?, fn_running int8, fn_ids text?, fn_rate float8?,
 --   fn_wait_s float8, key_ahead int8, key_first int8, key_state text?, key_running int8,
---   paused_s int8?, pattern text?
+--   paused_s int8?, pattern text?, key_rate float8?, key_wait_s float8
 -- Rows: one row. NULL: there is no such limit. Column wait_s: seconds to the next token. Columns
 --   key_*: jobs of the same concurrency key: before it, the first of them, running. Column
 --   paused_s: since the breaker paused the function. Column pattern: where the limits of the queue
@@ -54,9 +54,16 @@ select q.max_running as queue_max_running, q.running as queue_running, q.ids as 
                 when b.id is not null then 'ready' end as key_state,
        (select count(*) from of_key k where k.worker is not null) as key_running,
        (select deferred.__age_s(x.broken_at)
-        from deferred.__deferred_function x where x.name = $2) as paused_s, p.pattern
+        from deferred.__deferred_function x where x.name = $2) as paused_s, p.pattern,
+       p.key_rate,
+       greatest(0, (1 - deferred.__tokens(l.tokens, l.tokens_at, p.key_rate, p.key_burst,
+                                          clock_timestamp())) / p.key_rate) as key_wait_s
 from (select) one
 left join stand q on q.kind = 'queue'
-left join deferred.__deferred_queue p on p.name = $1
+left join (select x.name, x.pattern, x.key_rate, coalesce(x.key_burst, 1) as key_burst
+           from deferred.__deferred_queue x) p on p.name = $1
+left join mine m on m.key is not null
+left join deferred.__deferred_limit l on l.kind = 'key' and l.queue = m.queue
+    and l.name = m.hash::text
 left join stand f on f.kind = 'function'
 left join lateral (select k.* from of_key k where k.id <> $3 order by k.id limit 1) b on true
