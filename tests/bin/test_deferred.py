@@ -1410,6 +1410,15 @@ def test_status_shows_queues_workers_and_the_last_hour(db):
     assert status["last_hour"] == [{"outcome": "ok", "attempts": 1, "dead": 0, "more": False}]
 
 
+def test_status_names_limits_only_where_they_may_hold_a_job(db):
+    ok(db.run(["deferred", "queue", "set", "few", "--create", "--max-running", "1"]))
+    assert re.search(r"^few +0 +0 +0 *$", ok(db.run(["deferred", "status"])), re.M)
+    db.defer("noop", queue="few", delay="1h")
+    assert re.search(r"^few +0 +1 +0 *$", ok(db.run(["deferred", "status"])), re.M)
+    db.defer("noop", queue="few")
+    assert re.search(r"^few +1 +1 +0 +\d+s  limits$", ok(db.run(["deferred", "status"])), re.M)
+
+
 def test_status_tells_the_dead_from_those_to_be_tried_again(db):
     for outcome, final in (
         ("failed", False),

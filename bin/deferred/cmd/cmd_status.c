@@ -42,7 +42,7 @@ static void status_print_queues(const struct pg_result *res)
 		if (r.paused && r.has_paused_s)
 			table_cell(&t, "paused by %s %s ago", r.paused_by, table_age(age, r.paused_s));
 		else
-			table_cell(&t, "%s", r.paused ? "paused" : r.limited ? "limits" : "");
+			table_cell(&t, "%s", r.paused ? "paused" : r.limited && r.ready > 0 ? "limits" : "");
 	}
 	table_end(&t);
 }
