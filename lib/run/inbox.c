@@ -90,10 +90,14 @@ static int refuse_plugin(const struct frame_head *head, const char *payload, str
 
 	if (!b)
 		return -1;
+	if (head->type == FRAME_REFUSED && head->slot) {
+		/* The lines after the first are the output of the program, which the log has too, at level info. */
+		log_line(LOG_L_WARNING, "functions of program '%s' are not offered: %.*s", a,
+			 (int)(log_enabled(LOG_L_INFO) ? strcspn(b, "\n") : strlen(b)), b);
+		return 0;
+	}
 	if (head->type == FRAME_REFUSED) {
-		log_line(LOG_L_WARNING,
-			 head->slot ? "functions of program '%s' are not offered: %s" : "plugin '%s' not loaded: %s", a,
-			 b);
+		log_line(LOG_L_WARNING, "plugin '%s' not loaded: %s", a, b);
 		return 0;
 	}
 	error_set(err, code, "plugin", "%s", a);

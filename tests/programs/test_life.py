@@ -401,9 +401,21 @@ def test_deferred_run_points_to_a_program_that_did_not_start(db):
     done = db.run(["deferred", "run", "act"])
     assert done.returncode == 69
     *before, error, hint = done.stderr.splitlines()
-    assert re.search("functions of program 'shop' are not offered: .*no such module", "\n".join(before))
+    assert "\n".join(before).count("no such module") == 1
+    assert re.search("functions of program 'shop' are not offered: .*exit status 1.$", before[-1]), before
     assert error.startswith("deferred: function 'act' is not in ")
     assert hint.endswith("; a warning above names each program that did not start")
+
+
+@pytest.mark.parametrize("level", ["info", "warning"])
+def test_the_log_has_the_output_of_a_failed_start_once(db, level):
+    """The warning contains it where the level hides the lines of programs."""
+    db.config(program(db, declared=False, before="sys.exit('no such module')"))
+    act(db)
+    said = drain(db, "--log-level", level)
+    assert said.count("no such module") == 1, said
+    warned = "no such module" in re.search("program 'shop' are not offered: (.*)", said)[1]
+    assert warned == (level == "warning"), said
 
 
 def test_a_new_version_of_an_announced_program_is_recorded(db):
