@@ -98,7 +98,11 @@ PUBLIC_HEADERS := $(wildcard lib/include/*.h)
 # The plugin sample is for trials in the tree and for tests. Its function append writes files, so it
 # is not installed.
 INSTALLED_PLUGINS := $(filter-out %/sample.so,$(PLUGINS))
-DOCS := README.md CHANGELOG.md LICENSE $(wildcard docs/*.md docs/*/*.md)
+# The files to which documents link are installed too. Links to samples get the name of their
+# folder.
+DOCS := $(wildcard *.md) LICENSE $(wildcard docs/*.md docs/*/*.md docs/examples/*/*) \
+	$(addprefix tests/demo/pictures/,overview.webp job.webp)
+DOC_LINKS = -e 's|](\([./]*\)cron/|](\1examples/|g'
 SAMPLES := $(filter-out %.1 %.5 %.8 %/debian %/container %.mk,$(wildcard cron/*)) \
 	cron/container/Containerfile $(wildcard cron/container/*.* cron/container/*/*.yaml)
 # Samples and man pages name the folders of the default prefix.
@@ -153,6 +157,7 @@ install: all
 	$(foreach file,$(SAMPLES:cron/%=%),$(INSTALL_DATA) cron/$(file) $(DESTDIR)$(docdir)/examples/$(dir $(file)) &&) :
 	sed -i $(NAME_PLACES) $(SAMPLES:cron/%=$(DESTDIR)$(docdir)/examples/%)
 	$(foreach file,$(DOCS),$(INSTALL_DATA) $(file) $(DESTDIR)$(docdir)/$(dir $(file)) &&) :
+	sed -i $(DOC_LINKS) $(addprefix $(DESTDIR)$(docdir)/,$(filter %.md,$(DOCS)))
 	$(INSTALL_DATA) $(PYTHON_FILES) $(DESTDIR)$(pythondir)/deferred
 	$(INSTALL_DATA) $(PHP_FILES) $(DESTDIR)$(phpdir)/Deferred
 	$(INSTALL_DATA) $(PERL_FILES) $(DESTDIR)$(perldir)/Deferred

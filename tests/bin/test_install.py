@@ -9,6 +9,7 @@ import pytest
 
 import harness
 import pg
+from documents import dead_links
 
 
 def make(*args, **how):
@@ -92,6 +93,11 @@ if not harness.SAN:  # one build of them is enough, and make may not build while
         assert done.returncode == 0 and done.stderr == ""
         left = [os.path.join(d, f) for d, _, files in os.walk(installed) for f in files]
         assert left == []
+
+    def test_links_of_installed_documents_lead_to_installed_files(installed):
+        folder = os.path.join(installed, "usr/local/share/doc/deferred")
+        assert os.path.isfile(os.path.join(folder, "docs/how-to/containers.md"))
+        assert dead_links(folder) == []
 
     def test_the_installed_libraries_of_python_and_php_are_found(installed):
         """Python looks in the folder of each prefix by itself. PHP gets the path."""

@@ -13,6 +13,18 @@ def read(*path):
         return f.read()
 
 
+def dead_links(folder):
+    """Links of the Markdown files below a folder that lead to no file."""
+    dead = []
+    for place, _, files in os.walk(folder):
+        for name in files:
+            if name.endswith(".md"):
+                with open(os.path.join(place, name), encoding="utf-8") as f:
+                    links = re.findall(r"\]\((?!\w+:)([^)#]+)|<img src=\"((?!\w+:)[^\"]+)", f.read())
+                dead += [(name, a or b) for a, b in links if not os.path.exists(os.path.join(place, a or b))]
+    return dead
+
+
 def fenced(text):
     """The bodies of the fenced blocks of a Markdown text."""
     return re.findall(r"(?ms)^```\w*\n(.*?)^```$", text)

@@ -22,6 +22,7 @@ import pytest
 
 import harness
 import pg
+from documents import dead_links
 
 sys.path.append(os.path.join(pg.TOP, "tests/upgrade"))
 import releases  # noqa: E402
@@ -218,6 +219,13 @@ def test_programs_and_libraries_are_hardened(packages, tmp_path):
         assert not re.search(r"GNU_STACK.*RWE", said) and "RPATH" not in said and "RUNPATH" not in said, path
     library = glob.glob(f"{tmp_path}/usr/lib/*/libdeferred.so.1")
     assert "Library soname: [libdeferred.so.1]" in call(["readelf", "-d", *library])
+
+
+def test_links_of_packaged_documents_lead_to_files(packages, tmp_path):
+    """The examples of deferred_http are in its package, and no page links to them."""
+    call(["dpkg-deb", "-x", packages["deferred"], tmp_path])
+    folder = tmp_path / "usr/share/doc/deferred"
+    assert (folder / "docs/how-to/containers.md").exists() and dead_links(folder) == []
 
 
 def test_a_second_build_elsewhere_gives_the_same_packages(builder, packages):
