@@ -6,6 +6,7 @@
 #   dist             make a source tarball and SHA256SUMS, signed if SIGN_KEY names a key of gpg
 #   release-steps    note migrations as released, which are then never edited
 #   deb              make Debian packages in build/deb
+#   deb-source       prepare the source of these packages in build/deb
 #   repo             add them to an apt repository in build/repo, signed with the key SIGN_KEY of gpg
 #   check-packages   build, install, upgrade and purge the packages in Debian 12 and 13, or in SUITES
 
@@ -57,14 +58,24 @@ release-steps:
 
 # Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked
 # tarball. DEB_PLACE names another folder than build/deb. DEB_ARGS goes to dpkg-buildpackage.
+# Packages for Debian 12 are older than those for Debian 13, so that apt replaces them with the
+# system. The changelog has an entry for each. DEBEMAIL and DEBFULLNAME name the maintainer.
 DEB_PLACE ?= build/deb
 DEB_VERSION := $(subst -,~,$(VERSION))
-deb: deps-deb dist
+DEB_RELEASE := $(shell . /etc/os-release && echo $$VERSION_ID)
+DEB_ENTRY = -e '1s/(.*)/($(DEB_VERSION)-1~deb$(DEB_RELEASE)u1)/p' \
+	-e '/^ -- /{s/^/\n  * Build for Debian $(DEB_RELEASE).\n\n/;s/$$/\n/p;q}'
+.PHONY: deb-source
+deb-source: dist
 	@rm -rf $(DEB_PLACE) && mkdir -p $(DEB_PLACE)
 	@cp $(DIST_PLACE)/$(NAME_VERSION).tar.xz $(DEB_PLACE)/deferred_$(DEB_VERSION).orig.tar.xz
 	@tar -C $(DEB_PLACE) -xf $(DIST_PLACE)/$(NAME_VERSION).tar.xz
 	@cp -r cron/debian $(DEB_PLACE)/$(NAME_VERSION)/debian
-	@sed -i '1s/(.*)/($(DEB_VERSION)-1)/' $(DEB_PLACE)/$(NAME_VERSION)/debian/changelog
+	@cd $(DEB_PLACE)/$(NAME_VERSION)/debian && sed -i -e '1s/(.*)/($(DEB_VERSION)-1)/' \
+		$(if $(DEBEMAIL),-e 's/^\(Maintainer:\| --\) .*>/\1 $(or $(DEBFULLNAME),deferred) <$(DEBEMAIL)>/') \
+		changelog control && \
+		$(if $(DEB_RELEASE),sed -n $(DEB_ENTRY) changelog > entry && cat changelog >> entry && mv entry changelog,:)
+deb: deps-deb deb-source
 	@cd $(DEB_PLACE)/$(NAME_VERSION) && \
 		env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS dpkg-buildpackage -us -uc $(DEB_ARGS) > ../build.log 2>&1 || \
 		{ tail -40 ../build.log; exit 1; }

@@ -28,6 +28,7 @@ sys.path.append(os.path.join(pg.TOP, "tests/upgrade"))
 import releases  # noqa: E402
 
 SUITES = os.environ.get("SUITES", "bookworm trixie").split()
+RELEASES = {"bookworm": 12, "trixie": 13}
 LANGUAGES = ["python", "perl", "node", "php"]
 PROGRAMS = ["python3-deferred-program", "libdeferred-program-perl", "node-deferred-program", "php-deferred-program"]
 NAMES = ["libdeferred1", "libdeferred-dev", "deferred", "deferred-http", *PROGRAMS]
@@ -307,7 +308,7 @@ def next_version(packages, place):
         with open(control) as f:
             text = f.read()
         with open(control, "w") as f:
-            f.write(text.replace(f"{own_version()}-1", f"{own_version()}-2"))
+            f.write(re.sub(rf"{re.escape(own_version())}-1~deb\d+u1", f"{own_version()}-2", text))
         if name == "deferred":
             with open(os.path.join(tree, "etc/deferred/deferred.conf"), "a") as f:
                 f.write("# of the next version\n")
@@ -615,7 +616,8 @@ class Feed(threading.Thread):
 
 def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repository, packages):
     before = build(builder, unpack_release(builder, "/srv/before"), DEB_BUILD_OPTIONS="nocheck parallel=2")
-    old, new = field(before["deferred"], "Version").removesuffix("-1"), own_version()
+    old, new = field(before["deferred"], "Version").rpartition("-")[0], own_version()
+    assert field(packages["deferred"], "Version") == f"{new}-1~deb{RELEASES[fresh.suite]}u1"
     repository.add(before)
     repository.trust()
     fresh.run("apt-get", "-q", "update")
@@ -673,7 +675,7 @@ def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repos
     # apt knows that both come from the repository. Removal stops the service.
     repository.add(packages)
     fresh.run("apt-get", "-q", "update")
-    assert f"Candidate: {new}-1" in fresh.run("apt-cache", "policy", "deferred")
+    assert f"Candidate: {new}-1~deb{RELEASES[fresh.suite]}u1" in fresh.run("apt-cache", "policy", "deferred")
     apt(fresh, "remove", *NAMES)
     service.join(60)
     assert not service.is_alive() and service.codes[-1] == 0, service.output

@@ -98,6 +98,27 @@ def test_a_tarball_with_a_file_missing_is_not_made(tmp_path):
     assert not glob.glob(f"{tmp_path}/build/*.xz")
 
 
+@pytest.mark.parametrize("given", [{}, {"DEBEMAIL": "ann@shop.example"}])
+def test_packages_name_the_release_of_debian_and_the_maintainer(tmp_path, given):
+    version = make("--eval", "say: ; @echo $(VERSION)", "say").strip()
+    with open("/etc/os-release") as f:
+        debian = re.search(r'(?m)^VERSION_ID="?(\d+)', f.read())[1]
+    make(
+        "deb-source",
+        f"DEB_PLACE={tmp_path}/deb",
+        f"DIST_PLACE={tmp_path}/dist",
+        "DIST_XZ=-0",
+        DEBFULLNAME="Ann",
+        **given,
+    )
+    changelog = read(tmp_path, f"deb/deferred-{version}/debian/changelog")
+    control = read(tmp_path, f"deb/deferred-{version}/debian/control")
+    assert changelog.startswith(f"deferred ({version}-1~deb{debian}u1) "), changelog
+    maintainer = "Ann <ann@shop.example>" if given else "The deferred maintainers <deferred@example.org>"
+    assert f"\nMaintainer: {maintainer}\n" in control
+    assert re.findall(r"(?m)^ -- (.*)  \w", changelog)[0] == maintainer, changelog
+
+
 def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs():
     names = ["COMMANDS", "HELPERS", "MAN_PAGES", "DEPS_BUILD", "VERSION", "SONAME"]
     said = make("--eval", "say: ; @" + "; ".join(f"echo $({name})" for name in names), "say").splitlines()
