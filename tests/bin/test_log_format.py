@@ -6,12 +6,15 @@ import re
 
 import pytest
 
+import harness
+
 PAIR = r'(\w+)=(?:([\w./:-]+)|"((?:[^"\\]|\\["\\])*)")'
 WAYS = {
     "noop": {},
     "fail": {},
     "segv": {},
-    "exit0": {},
+    # exit() has LeakSanitizer look for leaks. When that fails on a busy machine, it prints lines.
+    **({} if harness.SAN else {"exit0": {}}),
     "hang": {"timeout": "100ms"},
     "log_bytes": {},
     "no_such": {},
