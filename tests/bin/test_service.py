@@ -132,12 +132,6 @@ def cpu_s(pid):
         return sum(int(v) for v in f.read().rpartition(")")[2].split()[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
-def cpu_ns(pid):
-    """On the processor so far, by the scheduler's own count."""
-    with open(f"/proc/{pid}/schedstat") as f:
-        return int(f.read().split()[0])
-
-
 # ---- polling
 
 
@@ -295,9 +289,9 @@ def test_an_idle_service_costs_next_to_nothing(db):
     time.sleep(1)
     pids = [run.pid] + db.orphans()
     assert len(pids) == 2
-    before = sum(map(cpu_ns, pids))
+    before = sum(map(pg.cpu_ns, pids))
     time.sleep(6)
-    share = (sum(map(cpu_ns, pids)) - before) / 6e9
+    share = (sum(map(pg.cpu_ns, pids)) - before) / 6e9
     print(f"idle: {share * 100:.4f} % of a core")
     assert share < (0.02 if SAN else 0.002)
     stop(run)
@@ -865,11 +859,11 @@ def test_a_storm_of_notifications_costs_little_and_delays_no_job(db):
     run = listener(db)
     done(db, db.defer("noop"))
     armed(db)
-    before, began, n = cpu_ns(run.pid), time.monotonic(), 0
+    before, began, n = pg.cpu_ns(run.pid), time.monotonic(), 0
     while time.monotonic() < began + 2:
         db.sql("select pg_notify('deferred', 'default')")
         n += 1
-    share = (cpu_ns(run.pid) - before) / (time.monotonic() - began) / 1e9
+    share = (pg.cpu_ns(run.pid) - before) / (time.monotonic() - began) / 1e9
     print(f"{n} notifications: {share * 100:.1f} % of a core")
     assert share < (0.6 if SAN else 0.25)
     job = db.defer("noop")
@@ -937,9 +931,9 @@ def test_an_idle_listener_costs_next_to_nothing(db):
     done(db, db.defer("noop"))
     time.sleep(1)
     pids = [run.pid] + db.orphans()
-    before = sum(map(cpu_ns, pids))
+    before = sum(map(pg.cpu_ns, pids))
     time.sleep(5)
-    share = (sum(map(cpu_ns, pids)) - before) / 5e9
+    share = (sum(map(pg.cpu_ns, pids)) - before) / 5e9
     print(f"idle: {share * 100:.4f} % of a core")
     assert share < (0.02 if SAN else 0.002)
     stop(run)

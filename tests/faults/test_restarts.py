@@ -72,10 +72,10 @@ def test_a_server_away_for_longer_than_the_limit_of_a_run_is_waited_for_and_not_
     db.config(SETTINGS + 'reconnect = "500ms"\n')
     run = service(db)
     db.stop()
-    before = cpu_ns(run.pid)
+    before = pg.cpu_ns(run.pid)
     time.sleep(3)
     assert run.alive()
-    assert (cpu_ns(run.pid) - before) / 3e9 < 0.05
+    assert (pg.cpu_ns(run.pid) - before) / 3e9 < 0.05
     db.start()
     job = db.defer("noop")
     wait_for(lambda: db.log(job) == [(1, "ok")], 20)
@@ -96,11 +96,6 @@ def test_a_server_that_stays_away_is_told_of_at_once_and_once_a_minute(own_serve
     db.start()
     wait_for(lambda: "connected again" in run.output())
     stop(run)
-
-
-def cpu_ns(pid):
-    with open(f"/proc/{pid}/schedstat") as f:
-        return int(f.read().split()[0])
 
 
 @pytest.mark.slow
@@ -266,9 +261,9 @@ def test_one_that_is_to_stop_sleeps_while_its_job_ends(db):
     wait_for(lambda: "asked to stop" in run.output())
     terminate_workers(db)  # housekeeping is due at once after a reconnection
     wait_for(lambda: "connected again" in run.output())
-    before = cpu_ns(run.pid)
+    before = pg.cpu_ns(run.pid)
     time.sleep(1)
-    assert (cpu_ns(run.pid) - before) / 1e9 < 0.1
+    assert (pg.cpu_ns(run.pid) - before) / 1e9 < 0.1
     stop(run)  # asked twice
     ledger(db)
 

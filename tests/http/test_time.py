@@ -9,6 +9,7 @@ import pytest
 
 import front
 import harness
+import pg
 from front import XML
 
 
@@ -60,15 +61,15 @@ def test_a_thousand_idle_connections_cost_little_and_slow_nobody_down(db):
     c = f.client()
     c.create("mail")
 
-    def median():
-        took = []
+    def cost_of_a_put():
+        """In processor time, which does not depend on what else the machine does."""
+        began = pg.cpu_ns(f.program.pid)
         for _ in range(50):
-            began = time.monotonic()
             c.put("mail")
-            took.append(time.monotonic() - began)
-        return sorted(took)[25]
+        return (pg.cpu_ns(f.program.pid) - began) / 50 / 10**6
 
-    alone = median()
+    cost_of_a_put()  # opens a session
+    alone = cost_of_a_put()
     before = rss(f.program.pid)
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(contextlib.closing(f.connect())) for _ in range(1000)]
@@ -83,11 +84,10 @@ def test_a_thousand_idle_connections_cost_little_and_slow_nobody_down(db):
             harness.wait_for(
                 lambda: rss(f.program.pid) - before < 64 * 2**20, 20, "what their requests took to be given back"
             )
-        cost, beside = rss(f.program.pid) - before, median()
+        cost, beside = rss(f.program.pid) - before, cost_of_a_put()
         print(
-            f"1,000 idle connections: {cost / 2**20:.1f} MiB; a put {alone * 1000:.2f} ms alone, {beside * 1000:.2f} "
-            f"ms beside them"
+            f"1,000 idle connections: {cost / 2**20:.1f} MiB; a put {alone:.3f} ms alone, {beside:.3f} ms beside them"
         )
         if not harness.SAN:
             assert cost < 64 * 2**20
-        assert beside < alone * 3 + 0.005
+        assert beside < alone * 3
