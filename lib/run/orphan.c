@@ -110,19 +110,19 @@ static pid_t parent_of(pid_t pid)
 	return end && sscanf(end, ") %*c %d", &ppid) == 1 ? (pid_t)ppid : 0;
 }
 
-/* The descriptor pins the process: what is looked at and what is stopped are the same. */
-static void stop(pid_t pid, pid_t parent)
+/* The descriptor pins the process: what is looked at and what gets the signal are the same. */
+static void signal_child(pid_t pid, pid_t parent, int sig)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	if (fd >= 0 && parent_of(pid) == parent)
-		syscall(SYS_pidfd_send_signal, fd, SIGSTOP, NULL, 0);
+		syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
 	if (fd >= 0)
 		close(fd);
 }
 
 struct family {
-	pid_t pid[4096];
+	pid_t pid[4096], parent[4096];
 	size_t len;
 };
 
@@ -138,21 +138,23 @@ static void stop_children(struct family *f, pid_t parent, pid_t thread)
 	for (size_t i = 0; i < n && f->len < sizeof(f->pid) / sizeof(f->pid[0]); i++) {
 		if (is_known(found[i], f->pid, f->len))
 			continue;
-		stop(found[i], parent);
+		signal_child(found[i], parent, SIGSTOP);
+		f->parent[f->len] = parent;
 		f->pid[f->len++] = found[i];
 	}
 }
 
 /*
  * A process that keeps forking could replace each child that is killed. A stopped process has no more children. All
- * descendants of our child are therefore stopped first, until no new one is found.
+ * descendants of our child are therefore stopped first, until no new one is found. They are killed before their
+ * parents: on a busy machine a parent dies late, and its children would live until a later sweep finds them.
  */
-static void stop_family(pid_t child)
+static void kill_family(pid_t child)
 {
-	struct family f = { .pid = { child }, .len = 1 };
+	struct family f = { .pid = { child }, .parent = { getpid() }, .len = 1 };
 	size_t before;
 
-	stop(child, getpid());
+	signal_child(child, getpid(), SIGSTOP);
 	do {
 		before = f.len;
 		for (size_t i = 0; i < f.len; i++) {
@@ -169,6 +171,8 @@ static void stop_family(pid_t child)
 				closedir(threads);
 		}
 	} while (f.len > before);
+	while (--f.len > 0)
+		signal_child(f.pid[f.len], f.parent[f.len], SIGKILL);
 }
 
 void orphan_sweep(const pid_t *known, size_t known_len)
@@ -185,7 +189,7 @@ void orphan_sweep(const pid_t *known, size_t known_len)
 		for (size_t i = 0; i < n; i++) {
 			if (is_known(pids[i], known, known_len) || is_known(pids[i], inherited, inherited_len))
 				continue;
-			stop_family(pids[i]);
+			kill_family(pids[i]);
 			kill(pids[i], SIGKILL); /* a child of ours: its pid is not reused before we reap it */
 			killed += reap(pids[i], &patience_ms);
 		}
