@@ -585,8 +585,11 @@ def it_hears_a_stop_in_a_job(language):
 @case
 def it_raises_stop_at_sigterm(language):
     def terminated(fn):
-        """Signals that come before the function has begun, or when it has ended, do nothing."""
+        """Signals that come before the function has begun, or when it has ended, do nothing.
+        The function 'sleep' catches Stop once it has reported that it has begun."""
         job = program.begin(fn, {"ms": 60000})
+        if fn == "sleep":
+            assert program.read().type == "progress"
         while not select.select([program.answers], [], [], 0.1)[0]:
             os.kill(program.pid, signal.SIGTERM)
         return program.finish(job)

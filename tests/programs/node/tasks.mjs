@@ -94,7 +94,10 @@ define("stopped", limits, async ({ ms }, job) => {
 	await sleep(ms, null, { signal: job.signal }).catch(() => job.signal.throwIfAborted());
 	return "slept";
 });
-define("sleep", limits, ({ ms }, job) => sleep(ms, "slept", { signal: job.signal }).catch(() => "stopped"));
+define("sleep", limits, ({ ms }, job) => {
+	ignore(job.progress(0, 1, "begun"));
+	return sleep(ms, "slept", { signal: job.signal }).catch(() => "stopped");
+});
 define("last", limits, (params, job) => (job.last(), "last"));
 define("children", limits, () => String(spawnSync("readlink", ["/proc/self/fd/3", "/proc/self/fd/4"]).stdout));
 define("left_behind", limits, () => {

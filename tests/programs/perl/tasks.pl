@@ -70,8 +70,8 @@ function print    => @limits, sub {
 function stop_asked => @limits, sub { sleep 0.01 until $_[1]->stop_asked; 'asked' };
 function stopped    => @limits, sub { nap($_[0]{ms}) };
 function sleep      => @limits, sub {
-    my ($params) = @_;
-    my $end = eval { nap($params->{ms}) };
+    my ($params, $job) = @_;
+    my $end = eval { $job->progress(0, 1, 'begun'); nap($params->{ms}) };
     return $end // (ref $@ && $@->isa('Deferred::Stop') ? 'stopped' : die $@);
 };
 function last     => @limits, sub { $_[1]->last; 'last' };

@@ -93,8 +93,9 @@ $functions = [
         }
         return 'asked';
     },
-    'sleep' => function (array $params): string {
+    'sleep' => function (array $params, Job $job): string {
         try {
+            $job->progress(0, 1, 'begun');
             nap($params['ms']);
         } catch (Stop) {
             return 'stopped';

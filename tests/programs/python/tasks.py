@@ -170,6 +170,7 @@ def stop_asked(params, job):
 @define
 def sleep(params, job):
     try:
+        job.progress(0, 1, "begun")
         time.sleep(params["ms"] / 1000)
     except deferred.Stop:
         return "stopped"
