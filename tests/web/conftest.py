@@ -52,11 +52,12 @@ class Web:
         answer = self.connection.getresponse()
         return answer.status, answer.headers, answer.read().decode()
 
-    def page(self, path, who="opal"):
+    def patient(self, path, who="opal"):
         """A busy server has no time for a page now and then. Its reader asks again."""
-        status, _, text = harness.wait_for(
-            lambda: (lambda answer: answer[0] != 503 and answer)(self.ask(path, who)), 60, path
-        )
+        return harness.wait_for(lambda: (lambda answer: answer[0] != 503 and answer)(self.ask(path, who)), 60, path)
+
+    def page(self, path, who="opal"):
+        status, _, text = self.patient(path, who)
         assert status == 200, (path, status, text)
         return text
 
