@@ -1,5 +1,6 @@
 """Ageing: jobs that wait in a queue with age_ms rise to the highest priority that waits there."""
 
+import contextlib
 import json
 import random
 import threading
@@ -27,7 +28,12 @@ def wait(db, spans, *jobs):
 
 
 def raised(db, most=1000):
-    return db.one("select deferred.__age_jobs(%s)", most)
+    """In a session as those of workers, which choose their isolation."""
+    with contextlib.closing(db.connect()) as session:
+        session.autocommit = True
+        with session.cursor() as cursor:
+            cursor.execute("select deferred.__age_jobs(%s)", (most,))
+            return cursor.fetchone()[0]
 
 
 def priorities(db):
