@@ -228,5 +228,6 @@ int main(void)
 		cmocka_unit_test(a_list_that_is_wrong_is_refused_with_its_part),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("public_address", tests, NULL, NULL);
 }

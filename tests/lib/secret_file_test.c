@@ -6,7 +6,9 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -31,6 +33,27 @@ static void the_group_may_read_a_file_of_root_and_no_more(void **state)
 	assert_true(ok(0, 0600) && ok(0, 0640) && ok(0, 0440));
 	for (mode_t bit = 1; bit <= 020; bit *= 2)
 		assert_false(ok(0, 0640 | bit));
+}
+
+static void a_file_is_opened_only_if_few_can_read_it(void **state)
+{
+	char path[] = "/tmp/secret_file_test.XXXXXX", why[200];
+	int fd = mkstemp(path);
+	FILE *f;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_non_null(f = secret_file_open(path, "mail.password_file", why, sizeof(why)));
+	fclose(f);
+	assert_int_equal(fchmod(fd, 0604), 0);
+	assert_null(secret_file_open(path, "mail.password_file", why, sizeof(why)));
+	assert_non_null(strstr(why, "mail.password_file '/tmp/secret_file_test."));
+	assert_non_null(strstr(why, "' is open to others (mode 0604); hint: chmod 600 it"));
+	assert_int_equal(unlink(path), 0);
+	close(fd);
+	assert_null(secret_file_open(path, "http.secrets", why, sizeof(why)));
+	assert_memory_equal(why, "cannot read http.secrets '", strlen("cannot read http.secrets '"));
+	assert_non_null(strstr(why, "No such file or directory; hint: let the user of functions read it"));
 }
 
 static const char *const with_password[] = {
@@ -103,6 +126,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nobody_but_the_owner_may_do_anything_with_a_users_file),
 		cmocka_unit_test(the_group_may_read_a_file_of_root_and_no_more),
+		cmocka_unit_test(a_file_is_opened_only_if_few_can_read_it),
 		cmocka_unit_test(a_password_is_found_in_either_form_of_a_connection_string),
 		cmocka_unit_test(an_argument_with_a_password_is_overwritten_whole_and_no_other),
 	};

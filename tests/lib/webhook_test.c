@@ -90,5 +90,6 @@ int main(void)
 		cmocka_unit_test(secrets_have_the_form_of_the_specification),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("webhook", tests, NULL, NULL);
 }
