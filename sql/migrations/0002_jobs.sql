@@ -1,4 +1,5 @@
 -- 0002 jobs: what version 0.2.0 adds to the tables.
+-- oldest: 1
 
 set local role deferred_owner;
 
