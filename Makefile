@@ -96,6 +96,7 @@ $(DEFERRED_OBJ): OUR_CFLAGS += -Ibin/deferred
 HTTP_PURE_OBJ := $(call objects,bin/deferred_http/protocol)
 HTTP_OBJ := $(call objects,bin/deferred_http)
 $(HTTP_OBJ): OUR_CFLAGS += -Ibin/deferred_http
+$(B)/obj/bin/deferred_http/api/openapi.o: bin/deferred_http/api/openapi.json
 WEB_OBJ := $(call objects,bin/deferred_web)
 $(WEB_OBJ): OUR_CFLAGS += -Ibin/deferred_web -DASSETS_FOLDER='"$(B)/gen/web/"'
 $(WEB_OBJ): $(B)/gen/web_assets.h
@@ -129,8 +130,7 @@ endif
 .PHONY: all
 all: $(LIBS) $(PROGRAMS) $(PLUGINS) $(COMPLETIONS)
 
-# Changes when the compiler, its flags or the prefix change. Then everything is built again. -Werror
-# changes no object.
+# Changes with compiler, flags and prefix. Then all is built again. -Werror changes no object.
 FLAGS_NOW = $(filter-out -Werror,$(COMPILE)) $(LINK) $(PKG_LIBS)
 .PHONY: FORCE
 FORCE:

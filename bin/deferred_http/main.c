@@ -177,8 +177,8 @@ static int start_http_servers(struct run *run, struct deferred_error *err)
 		}
 		if (!s->tls && !sockets_is_local(s))
 			log_line(LOG_L_WARNING,
-				 "%s speaks HTTP beyond this machine: signatures are safe, messages can be read on the "
-				 "way",
+				 "%s speaks HTTP beyond this machine: signatures are safe, messages and tokens can be "
+				 "read on the way",
 				 s->name);
 		setup.data = metrics ? &run->metrics : &run->front;
 		if (server_listen(&run->server, &setup, s, err) < 0)

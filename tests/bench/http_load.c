@@ -5,9 +5,11 @@
  *     http_load create|remove PORT QUEUE
  *     http_load put    PORT QUEUE CONNECTIONS SECONDS MOST
  *     http_load turn   PORT QUEUE CONNECTIONS SECONDS MOST
+ *     http_load defer  PORT QUEUE CONNECTIONS SECONDS MOST
  *
  * on 127.0.0.1, path style, by the account ACCOUNT with the key KEY of the environment. put puts messages of 100 bytes;
- * turn takes one and deletes it, which counts as one, and ends early when there are none. CONNECTIONS have a request
+ * turn takes one and deletes it, which counts as one, and ends early when there are none. defer stores jobs with params
+ * of 100 bytes over the JSON API, with the token TOKEN of the environment. CONNECTIONS have a request
  * under way all the time, at most MOST are made. Prints what was done as JSON, its times in us.
  * Any answer but the one that is due ends it with status 1.
  */
@@ -38,7 +40,7 @@ struct connection {
 	char answer[8192]; /* of one message of 100 bytes */
 };
 
-static const char *account, *queue;
+static const char *account, *queue, *token; /* token NULL: of the queue protocol */
 static unsigned char key[128];
 static int key_len, port;
 static char text[101], date[40];
@@ -119,10 +121,28 @@ static int connect_one(void)
 	return fd;
 }
 
+static void defer(struct connection *c)
+{
+	char body[256], head[1024];
+	int body_len = snprintf(body, sizeof(body), "{\"fn\":\"noop\",\"params\":\"%.98s\"}", text);
+	int len = snprintf(head, sizeof(head),
+			   "POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+			   "Content-Length: %d\r\nAuthorization: Bearer %s\r\n\r\n%s",
+			   port, body_len, token, body);
+
+	c->doing = PUT;
+	if (len >= (int)sizeof(head) || send(c->fd, head, (size_t)len, MSG_NOSIGNAL) != len)
+		die("cannot send: %s", strerror(errno));
+}
+
 static void put(struct connection *c)
 {
 	char body[256];
 
+	if (token) {
+		defer(c);
+		return;
+	}
 	snprintf(body, sizeof(body),
 		 "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessage><MessageText>%s</MessageText></QueueMessage>",
 		 text);
@@ -289,7 +309,8 @@ int main(int argc, char **argv)
 
 	account = getenv("ACCOUNT");
 	if (argc < 4 || !account || !key_text || strlen(key_text) > 160)
-		die("http_load create|remove|put|turn PORT QUEUE [CONNECTIONS SECONDS MOST], ACCOUNT and KEY in the "
+		die("http_load create|remove|put|turn|defer PORT QUEUE [CONNECTIONS SECONDS MOST], ACCOUNT and KEY in "
+		    "the "
 		    "environment");
 	key_len = EVP_DecodeBlock(key, (const unsigned char *)key_text, (int)strlen(key_text));
 	for (size_t i = strlen(key_text); key_len > 0 && key_text[--i] == '=';)
@@ -308,8 +329,10 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc != 7 || atoi(argv[4]) < 1 || atoi(argv[4]) > CONNECTIONS_MAX ||
-	    (strcmp(argv[1], "put") != 0 && strcmp(argv[1], "turn") != 0))
+	    (strcmp(argv[1], "put") != 0 && strcmp(argv[1], "turn") != 0 && strcmp(argv[1], "defer") != 0))
 		die("usage: see the head of http_load.c");
-	load(strcmp(argv[1], "put") == 0, atoi(argv[4]), atof(argv[5]), atol(argv[6]));
+	if (strcmp(argv[1], "defer") == 0 && !(token = getenv("TOKEN")))
+		die("TOKEN is not set");
+	load(strcmp(argv[1], "turn") != 0, atoi(argv[4]), atof(argv[5]), atol(argv[6]));
 	return 0;
 }

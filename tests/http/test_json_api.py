@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+import harness
 from api_client import Api, add_token
 
 
@@ -211,9 +212,11 @@ def test_a_client_waits_for_the_end_of_a_job(f, api, db):
     problem(api.call("GET", f"/v1/jobs/{job}?wait=x"), 422, "is not a time span")
 
 
-def test_a_front_that_ends_answers_clients_that_wait(f, api):
+def test_a_front_that_ends_answers_clients_that_wait(f, api, db):
     job = api.defer()
     api.send("GET", f"/v1/jobs/{job}?wait=60s")
+    looked = "select from pg_stat_activity where datname = current_database() and query like '%from deferred.__api_e%'"
+    harness.wait_for(lambda: len(db.sql(looked)) == 2, what="a look for the end of the job, next to this one")
     f.program.signal(signal.SIGTERM)
     assert api.answer().json["state"] == "ready"
     assert f.program.wait(30) == 0

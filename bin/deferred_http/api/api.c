@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "api/api.h"
 
+#include "api/openapi.h"
 #include "base/clock.h"
 #include "http/text.h"
 
@@ -255,6 +256,8 @@ static enum served_step api_begin(struct exchange *x)
 		return answer_problem(x, 405, "Method Not Allowed", "the path has no such method", NULL);
 	}
 	x->op = &x->route->op;
+	if (!x->route->call)
+		return openapi_answer(x);
 	if (!read_bearer(x))
 		return answer_unauthorized(x);
 	if (!read_api_query(x))

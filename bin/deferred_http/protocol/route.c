@@ -19,6 +19,16 @@ static const struct route table[] = {
 	{ { "ListJobQueues", READ, .run = OP_LIST_JOB_QUEUES }, "queues", "queues", true },
 	{ { "GetJobQueue", READ, .run = OP_GET_JOB_QUEUE }, "queues/*", "queue", true },
 	{ { "SendEvent", VERB_POST, .takes_body = true, .run = OP_SEND_EVENT }, "events/*", "event" },
+	{ { "ClaimJobs", VERB_POST, .takes_body = true, .run = OP_CLAIM_JOBS }, "claim", "claim" },
+	{ { "FinishJob", VERB_POST, .takes_body = true, .run = OP_FINISH_JOB }, "jobs/*/finish", "finish" },
+	{ { "FailJob", VERB_POST, .takes_body = true, .run = OP_FAIL_JOB }, "jobs/*/fail", "fail" },
+	{ { "SnoozeJob", VERB_POST, .takes_body = true, .run = OP_SNOOZE_JOB }, "jobs/*/snooze", "snooze" },
+	{ { "ExtendJob", VERB_POST, .takes_body = true, .run = OP_EXTEND_JOB }, "jobs/*/extend", "extend" },
+	{ { "ReportProgress", VERB_POST, .takes_body = true, .run = OP_REPORT_PROGRESS },
+	  "jobs/*/progress",
+	  "progress" },
+	{ { "SaveStep", VERB_POST, .takes_body = true, .run = OP_SAVE_STEP }, "jobs/*/step", "step" },
+	{ { "GetOpenApi", READ, .run = OP_GET_OPENAPI }, "openapi.json" },
 };
 
 bool route_is_api(const struct request *r)

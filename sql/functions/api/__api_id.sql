@@ -6,7 +6,7 @@ as $$
 declare
     v_job     json := deferred.__api_object($2, '{fn,params}' || deferred.__job_options());
     v_params  json := coalesce(v_job->'params', '{}');
-    v_options jsonb := v_job::jsonb - array['fn', 'params'];
+    v_options jsonb := deferred.__api_plain(v_job)::jsonb - 'fn';
 begin
     perform deferred.__api_may(t, array[v_job->>'fn'], array[v_job->>'queue']);
     return deferred.__api_stored(case when v_options - 'queue' = '{}'

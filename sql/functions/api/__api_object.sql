@@ -12,7 +12,9 @@ begin
             message = format('body must be a JSON object, but a JSON %s was given',
                              json_typeof(v_body));
     end if;
-    perform deferred.__json_check('body', v_body);
+    -- Params and the like are stored as text, so only their escapes are checked.
+    perform deferred.__json_check('body', json_build_array(v_body));
+    perform deferred.__json_check('body', deferred.__api_plain(v_body));
     select left(k, 200) into v_bad from json_object_keys(v_body) k where k <> all (known) limit 1;
     if found then
         raise exception using errcode = '22023',

@@ -26,6 +26,10 @@ begin
         when 'queues' then deferred.__api_queues(t, null)
         when 'queue' then deferred.__api_queues(t, arg)
         when 'event' then deferred.__api_event(t, arg, body)
-        else deferred.__api_act(t, op, arg, body) end;
+        when 'claim' then deferred.__api_claim(t, body)
+        when 'update' then deferred.__api_act(t, op, arg, body)
+        when 'cancel' then deferred.__api_act(t, op, arg, body)
+        when 'retry' then deferred.__api_act(t, op, arg, body)
+        else deferred.__api_held(t, op, arg, body) end;
 end
 $$;

@@ -157,6 +157,15 @@ class Front(Server):
         )
         if done.returncode != 0:
             raise Failed(f"deferred account add: {done.stderr}")
+        done = subprocess.run(
+            [os.path.join(pg.BUILD, "bin", "deferred"), "token", "add", "bench", "--json"],
+            env=env,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise Failed(f"deferred token add: {done.stderr}")
+        ENV["TOKEN"] = json.loads(done.stdout)["secret"]
         super().__init__(
             [os.path.join(pg.BUILD, "bin", "deferred_http"), "--listen", "127.0.0.1:0"],
             r"listening on \S+:(\d+), HTTP$",
@@ -284,6 +293,21 @@ def beside_idle(b, front, seconds):
     b.report.row(f"resident memory that {IDLE:,} idle connections cost", cost, "MiB", value_most=64)
 
 
+def jobs_by_json(b, front, connections, seconds):
+    """Jobs over the JSON API, in turns with messages over the queue protocol."""
+    rates = {"put": [], "defer": []}
+    for i in range(b.rounds):
+        for verb in ("put", "defer") if i % 2 else ("defer", "put"):
+            front.fresh()
+            got = with_cpu(front, "c", verb, connections, seconds, 10**9)
+            rates[verb].append(got["done"] / got["seconds"])
+            if front.db.one("select count(*) from deferred.__deferred_hot") != got["done"]:
+                raise Failed(f"{got['done']} of {verb} were answered, and the database holds another number")
+    put, defer = (statistics.median(rates[verb]) for verb in ("put", "defer"))
+    b.report.row(f"C, {connections}: message by the queue protocol", put, "/s")
+    b.report.row(f"C, {connections}: job by JSON", defer, "/s", put, least=1)
+
+
 def run(b):
     seconds = 1 if b.quick else 3
     packages = node.install("node", os.path.join(pg.TOP, "tests", "http", "node"))
@@ -313,6 +337,8 @@ def run(b):
                         "us",
                         measured["C", connections, verb, "azurite"]["cpu_us"] if name == "deferred_http" else None,
                     )
+        for connections in CONNECTIONS:
+            jobs_by_json(b, servers["deferred_http"], connections, seconds)
         beside_idle(b, servers["deferred_http"], seconds)
     b.report.fact("rounds_of", {", ".join(map(str, key)): rounds for key, rounds in measured.rounds.items()})
     for verb in ("put", "get+delete"):

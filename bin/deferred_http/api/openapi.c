@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#include "api/openapi.h"
+
+__asm__(".section .rodata\n.global openapi_text\n.hidden openapi_text\nopenapi_text:\n"
+	".incbin \"bin/deferred_http/api/openapi.json\"\n"
+	".global openapi_end\n.hidden openapi_end\nopenapi_end:\n.byte 0\n.previous\n");
+extern const char openapi_text[], openapi_end[];
+
+enum served_step openapi_answer(struct exchange *x)
+{
+	buf_add(&x->reply.body, openapi_text, (size_t)(openapi_end - openapi_text));
+	return SERVED_ANSWER;
+}

@@ -1,0 +1,7 @@
+-- The members of a body that are not values of the client's own.
+create or replace function deferred.__api_plain(body json) returns json
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(json_object_agg(e.key, e.value), '{}')
+    from json_each($1) e where e.key <> all ('{params,payload,value,result}')
+$$;
