@@ -59,12 +59,12 @@ release-steps:
 # Debian's maintainers want a tarball without debian/, so the rule adds that folder to the unpacked
 # tarball. DEB_PLACE names another folder than build/deb. DEB_ARGS goes to dpkg-buildpackage.
 # Packages for Debian 12 are older than those for Debian 13, so that apt replaces them with the
-# system. The changelog has an entry for each. DEBEMAIL and DEBFULLNAME name the maintainer.
+# system. The changelog has a later entry for each. DEBEMAIL and DEBFULLNAME name the maintainer.
 DEB_PLACE ?= build/deb
 DEB_VERSION := $(subst -,~,$(VERSION))
 DEB_RELEASE := $(shell . /etc/os-release && echo $$VERSION_ID)
 DEB_ENTRY = -e '1s/(.*)/($(DEB_VERSION)-1~deb$(DEB_RELEASE)u1)/p' \
-	-e '/^ -- /{s/^/\n  * Build for Debian $(DEB_RELEASE).\n\n/;s/$$/\n/p;q}'
+	-e '/^ -- /{s/:[0-9]* +/:59 +/;s/^/\n  * Build for Debian $(DEB_RELEASE).\n\n/;s/$$/\n/p;q}'
 .PHONY: deb-source
 deb-source: dist
 	@rm -rf $(DEB_PLACE) && mkdir -p $(DEB_PLACE)

@@ -1,5 +1,6 @@
 """What the packages and the tarball are made of, without making packages: packages.py does that."""
 
+import email.utils
 import glob
 import hashlib
 import os
@@ -116,7 +117,10 @@ def test_packages_name_the_release_of_debian_and_the_maintainer(tmp_path, given)
     assert changelog.startswith(f"deferred ({version}-1~deb{debian}u1) "), changelog
     maintainer = "Ann <ann@shop.example>" if given else "The deferred maintainers <deferred@example.org>"
     assert f"\nMaintainer: {maintainer}\n" in control
-    assert re.findall(r"(?m)^ -- (.*)  \w", changelog)[0] == maintainer, changelog
+    trailers = re.findall(r"(?m)^ -- (.*)  (\w.*)", changelog)
+    assert trailers[0][0] == maintainer, changelog
+    dates = [email.utils.parsedate_to_datetime(date) for _, date in trailers]
+    assert dates[0] > dates[1] > dates[2], "lintian wants each entry to be later than the one before"
 
 
 def test_the_packages_take_all_that_is_installed_and_ask_for_what_a_build_needs():
