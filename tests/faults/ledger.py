@@ -85,6 +85,7 @@ class Ledger:
             f"overlapping {total['overlapping']}, "
             f"orphans {total['orphans']}, stuck {total['stuck']}, contradictions {total['contradictions']}"
         )
+        self.say(f"{mode}: refused with a named error: {dict(storm.named)}")
         for violation in verdict.violations:
             self.say(f"{mode}: {violation}")
         if verdict.wrong():

@@ -1,6 +1,7 @@
 """A campaign with kills: producers defer every kind of job, to a plugin and to a resident program.
 Workers run as cron or systemd starts them, and clients exchange messages over HTTP. All of it is drawn from a seed."""
 
+import collections
 import contextlib
 import json
 import os
@@ -31,6 +32,10 @@ KINDS = {
     "once": (4, 5, {"max_attempts": 1}),
 }
 LONG_MAX = 400
+# The share of calls that use what only some jobs use, see Storm.more().
+MORE_SHARE = 0.4
+# Answers that name why a job is not there twice, or cannot be changed.
+NAMED = ("23505", "55006")
 # The share of jobs of each kind that run in a resident program.
 PROGRAM_SHARE = 0.3
 MODULE = "storm_tasks"
@@ -41,7 +46,10 @@ PROGRAM = f"""program "storm" {{
 }}
 """
 # Cron's lines start the program at its first job, services before they are ready.
-DECLARED = {"cron": 'function "record_python" { program = "storm" }\n', "service": ""}
+DECLARED = {
+    "cron": 'function "record_python" { program = "storm" }\nfunction "record_many" { program = "storm" }\n',
+    "service": "",
+}
 QUEUES = ["busy", "long", "two --max-running 2", "rated --rate 400/s --burst 400"]
 
 # Of cron's lines the seconds from start to start; a service is started again when it has ended.
@@ -192,6 +200,8 @@ class Consumer:
 
 
 class Storm:
+    mixes = True  # keys, events, edits and batches too, which releases before 0.2.0 lack
+
     def __init__(self, db, rng, mode, jobs, kills, say):
         self.db, self.rng, self.mode, self.jobs, self.kills, self.say = db, rng, mode, jobs, kills, say
         self.record = os.path.join(db.dir, "record")
@@ -199,7 +209,8 @@ class Storm:
         self.ended, self.read_to = 0, 0
         self.long_left = LONG_MAX
         self.produced = threading.Event()
-        self.deferred = 0
+        self.deferred, self.named, self.wrong = 0, collections.Counter(), []
+        self.sessions = threading.local()
 
     # ---- jobs
 
@@ -224,6 +235,9 @@ class Storm:
             if self.deferred - self.ended > max(200, self.jobs // 50):
                 time.sleep(0.02)  # a queue of bounded length
                 continue
+            if self.mixes and rng.random() < MORE_SHARE:
+                rng.choice([self.unique, self.event, self.edit, self.batch])(rng)
+                continue
             kind, key, calls = self.calls(rng)
             try:
                 if connection is None or connection.closed:
@@ -240,6 +254,81 @@ class Storm:
                 time.sleep(0.05)
         if connection is not None:
             connection.close()
+
+    # ---- what only some jobs use
+
+    def ask(self, query, *values):
+        """The answer, in a transaction of its own. None: nobody knows what became of it. Or an SQLSTATE of NAMED."""
+        session = getattr(self.sessions, "one", None)
+        try:
+            if session is None or session.closed:
+                session = self.sessions.one = self.db.connect(application_name="producer", connect_timeout=5)
+            with session, session.cursor() as cursor:
+                cursor.execute(query, values)
+                return cursor.fetchone()[0]
+        except psycopg2.Error as error:
+            if error.pgcode in NAMED:
+                self.named[error.pgcode] += 1
+                return error.pgcode
+            if (error.pgcode or "57")[:2] not in ("57", "08", "55", "40"):
+                self.wrong.append(str(error))
+            self.journal.doubt()
+            if session is not None:
+                session.close()
+            time.sleep(0.05)
+            return None
+
+    def one(self, rng, kind, excludes=None, fn=None, **opts):
+        params = json.dumps({"file": self.record, "ms": rng.randrange(5)})
+        fn = fn or rng.choice(["record", "record_python"])
+        job = self.ask("select deferred.defer(%s, %s, %s)", fn, params, json.dumps(opts))
+        if isinstance(job, int):
+            self.deferred += job not in self.journal.jobs
+            self.journal.add([job], kind, excludes)
+        return job
+
+    def unique(self, rng):
+        """Jobs with one of a few keys. Those that hold it to their end or longer exclude each other."""
+        until = rng.choice(["end", "start", "100ms"])
+        n = rng.randrange(10)
+        key, fn = f"{'start' if until == 'start' else 'held'} {n}", ("record", "record_python")[n % 2]
+        opts = {"key": key, "key_until": until, "on_duplicate": rng.choice(["skip", "error", "replace", "update"])}
+        self.one(rng, "unique", None if until == "start" else key, fn, **opts)
+
+    def event(self, rng):
+        """An event that is sent before its job is deferred, behind it, with it, or not in time."""
+        name, when = f"event {rng.random()}", rng.choice(["before", "behind", "with", "never"])
+        send = "deferred.send_event(%s, '1')"
+
+        def sure():
+            while self.ask(f"select {send}", name) is None and not self.wrong:
+                pass
+
+        if when == "before":
+            sure()
+        if when == "with":
+            params = json.dumps({"file": self.record, "ms": 0})
+            opts = json.dumps({"wait_for": {"event": name, "within": "1s", "on_timeout": "run"}})
+            job = self.ask(f"select deferred.defer('record', %s, %s), {send}", params, opts, name)
+            if job is not None:
+                self.deferred += 1
+                self.journal.add([job], "event")
+            return
+        late = {"within": "500ms", "on_timeout": rng.choice(["cancel", "fail", "run"])} if when == "never" else {}
+        self.one(rng, "event", wait_for={"event": name, **late})
+        if when == "behind":
+            sure()
+
+    def edit(self, rng):
+        """A job that waits is changed while workers claim."""
+        job = self.one(rng, "edited", delay=rng.choice(["0", "50ms", "1s"]))
+        change = rng.choice([{"priority": rng.randrange(3)}, {"delay": "0"}, {"delay": "300ms"}, {"queue": "busy"}])
+        if isinstance(job, int):
+            self.ask("select deferred.update(%s, %s)", job, json.dumps(change))
+
+    def batch(self, rng):
+        for _ in range(rng.randrange(1, 8)):
+            self.one(rng, "batch", fn="record_many")
 
     def rule(self):
         """Twenty more rows become jobs; those of a run that says it is done are acknowledged."""
@@ -362,6 +451,7 @@ class Storm:
         try:
             while any(t.is_alive() for t in producers) or not self.over():
                 now = time.monotonic()
+                assert not self.wrong, self.wrong[0]
                 self.tick()
                 if (
                     len(self.faults) < self.kills

@@ -25,3 +25,12 @@ def record(params, job):
     append(job, params["file"], "end")
     if "fail" in params:
         raise ValueError("the params say so")
+
+
+@deferred.function("record_many", batch=5, batch_wait="20ms")
+def record_many(jobs):
+    for job in jobs:
+        append(job, job.params["file"], "start")
+    time.sleep(max(job.params["ms"] for job in jobs) / 1000)
+    for job in jobs:
+        append(job, job.params["file"], "end")

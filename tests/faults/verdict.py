@@ -10,7 +10,7 @@ import time
 from harness import read_times, wait_for
 
 # The functions that journal their executions: of the test plugin, and of the program in storm_tasks.py.
-RECORDING = ("record", "record_python")
+RECORDING = ("record", "record_python", "record_many")
 COUNTS = ("lost", "never run", "accepted twice", "overlapping", "orphans", "stuck", "contradictions")
 
 

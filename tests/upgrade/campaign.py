@@ -65,6 +65,8 @@ class VersionedLine(Line):
 class Upgrade(Storm):
     """plan(self) is a generator. Each step of it is under load, and yields until it is done."""
 
+    mixes = False  # releases before 0.2.0 know none of it
+
     def __init__(self, db, rng, plan, jobs, kills, say):
         super().__init__(db, rng, "cron", jobs, kills, say)
         self.plan, self.planned = plan(self), True
