@@ -2,7 +2,7 @@
 -- the end of the transaction, or until another request begins. Refuses what the token may not do.
 create or replace function deferred.__api_begin(token text,
                                                 op text) returns deferred.__deferred_token
-language plpgsql set search_path = pg_catalog, pg_temp
+language plpgsql
 as $$
 declare
     v_needs text[] := case when $2 in ('defer', 'batch') then '{defer}'

@@ -2,7 +2,7 @@
 create or replace function deferred.__api_together(tokens text[], bodies text[], keys text[])
 returns table (item integer, status integer, answer text, location text, replayed boolean,
                retry_after integer, who text)
-language plpgsql set search_path = pg_catalog, pg_temp
+language plpgsql
 as $$
 #variable_conflict use_column
 declare
