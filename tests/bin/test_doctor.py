@@ -75,7 +75,7 @@ def test_all_is_well(durable):
     assert (
         {c[0] for c in checks} == {"ok"}
         and {" ".join(c[1:3]) for c in checks if len(c) > 2} <= {"durability (local:", "user (functions"}
-        and len(checks) == 23
+        and len(checks) == 24
     ), done.stdout
 
 
