@@ -666,7 +666,7 @@ def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repos
     harness.wait_for(lambda: done() > already + 20, 60)
     feed.stop()
     harness.wait_for(
-        lambda: fresh.db.one("select count(*) from deferred.__deferred_hot") == 0, 60, "all jobs have ended"
+        lambda: fresh.db.one("select count(*) from deferred.__deferred_hot") == 0, 600, "all jobs have ended"
     )
     states = dict(fresh.db.sql("select state, count(*) from deferred.job group by 1"))
     assert states == {"done": len(feed.jobs)}, states
