@@ -161,7 +161,7 @@ class Podman:
         return call([*self.args, *args], env=self.env)
 
     def code(self, *args):
-        return subprocess.run([*self.args, *args], env=self.env, capture_output=True, timeout=60).returncode
+        return subprocess.run([*self.args, *args], env=self.env, capture_output=True, timeout=600).returncode
 
     def build(self, tag, file, context, *args):
         """Without cached layers, which vfs stores as whole copies."""
