@@ -232,6 +232,48 @@ def test_a_claim_does_not_make_other_writes_of_its_transaction_less_durable(db, 
     p.ask("commit")
 
 
+def own(db, program):
+    """In a transaction whose number is below one that has ended."""
+    program.ask("begin")
+    program.ask("select pg_current_xact_id()")
+    db.sql("create table if not exists other (); drop table other")
+
+
+def test_a_job_that_the_transaction_of_a_claim_makes_ready_is_not_passed_over(db, program, ledger):
+    first = db.defer("f")
+    p, q = program(), program("second")
+    own(db, p)
+    (got,) = p.claim(10)
+    (new,) = p.ask("select deferred.defer('f')")[0]
+    got.call("fail", "x", 0)
+    p.ask("commit")
+    assert sorted(j.id for j in q.claim(10)) == [first, new]
+    # The same with a limit.
+    job = db.defer("g", concurrency_key="k")
+    own(db, p)
+    (got,) = p.soon(10, ["g"])
+    got.call("fail", "x", 0)
+    p.ask("commit")
+    (again,) = q.soon(10, ["g"])
+    assert (again.id, again.attempt) == (job, 2)
+    ledger(db)
+
+
+def test_an_end_in_the_transaction_of_a_claim_is_not_passed_over(db, program, ledger):
+    parent = db.defer("f")
+    child = db.defer("g", after=[parent])
+    p = program()
+    for _ in range(3):
+        assert p.claim(10, ["nosuch"]) == []
+    (held,) = p.soon(1)
+    own(db, p)
+    p.claim(10)
+    held.call("finish", None)
+    p.ask("commit")
+    assert [j.id for j in p.soon(10, ["g"])] == [child]
+    ledger(db)
+
+
 # ---- attempts
 
 

@@ -24,7 +24,7 @@ begin
     v_begins := w.xid is null;
     if v_begins then
         w.done := w.cur;
-        w.cur := pg_current_snapshot();
+        w.cur := deferred.__snapshot();
         w.xid := '0';
         w.id := 0;
         w.fresh := true;

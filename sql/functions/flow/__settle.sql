@@ -52,7 +52,7 @@ begin
     foreach v_late in array array[false, true] loop
         v_cursor := deferred.__settle_cursor(v_late);
         v_cursors := v_cursors || v_cursor;
-        v_by := v_by || pg_current_snapshot();
+        v_by := v_by || deferred.__snapshot();
         if v_late then w.budget := greatest(w.budget, most / 4, 1); end if;
         w := deferred.__settle_notes(w, v_cursor, most);
     end loop;

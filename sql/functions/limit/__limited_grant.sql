@@ -6,7 +6,7 @@ returns deferred.__limited
 language plpgsql
 as $$
 declare
-    v_snap constant pg_snapshot := pg_current_snapshot();
+    v_snap constant pg_snapshot := deferred.__snapshot();
     v_limits constant deferred.__deferred_limit[] := w.limits;
     -- By place, because a join would compare each limit with each that the jobs have. Those of keys
     -- come first.

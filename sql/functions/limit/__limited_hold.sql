@@ -9,6 +9,7 @@ returns deferred.__limited
 language plpgsql
 as $$
 declare
+    v_snap    pg_snapshot := deferred.__snapshot();
     v_waiting integer;
     v_receipt bigint := deferred.__random();  -- with the hash of what leases differ in
 begin
@@ -25,7 +26,7 @@ begin
         -- One that was claimed without limits while these were being set is held, though its row
         -- does not say so. Jobs with a key are claimed under limits only.
         where h.due_at is null and h.receipt is null
-          and pg_visible_in_snapshot(h.xid, pg_current_snapshot())
+          and pg_visible_in_snapshot(h.xid, v_snap)
           and (h.concurrency_key is not null
                or not exists (select from deferred.__deferred_lease l
                               where l.span @> h.id and h.id = any (l.ids)
