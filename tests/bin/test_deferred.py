@@ -197,8 +197,8 @@ def test_an_unreachable_server_ends_with_69(db, args):
 @pytest.mark.parametrize("args", [["add", "noop"], ["ls"], ["purge", "--older-than", "1d"]])
 def test_a_schema_this_program_does_not_know_ends_with_78(db, args):
     db.sql(
-        "update deferred.__deferred_migration set version = 999 where version = (select max(version) "
-        "from deferred.__deferred_migration)"
+        "update deferred.__deferred_migration set version = 999, oldest = 999 "
+        "where version = (select max(version) from deferred.__deferred_migration)"
     )
     fails(db.run(["deferred", *args]), CONFIG, "999")
     db.sql("drop schema deferred cascade")

@@ -126,7 +126,7 @@ def test_what_is_wrong_with_schema_and_role(db, doctor):
     )
     assert db.run(["deferred", "migrate"]).returncode == 0 and doctor(OK) == {}
     db.sql(
-        "update deferred.__deferred_migration set version = 999"
+        "update deferred.__deferred_migration set version = 999, oldest = 999"
         " where version = (select max(version) from deferred.__deferred_migration)"
     )
     assert list(doctor(FAIL)) == ["schema"]

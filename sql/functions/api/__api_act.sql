@@ -16,7 +16,8 @@ begin
         end if;
         if not deferred.update(v_id, v_change) then
             raise exception using errcode = 'P0002',
-                message = format('job %s does not exist', v_id);
+                message = format('job %s does not exist', v_id),
+                hint = 'it was purged meanwhile';
         end if;
     elsif op = 'cancel' then
         if not deferred.cancel(v_id) then

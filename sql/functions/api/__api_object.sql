@@ -10,7 +10,8 @@ begin
     if json_typeof(v_body) <> 'object' then
         raise exception using errcode = '22023',
             message = format('body must be a JSON object, but a JSON %s was given',
-                             json_typeof(v_body));
+                             json_typeof(v_body)),
+            hint = 'write it as {"name": value}';
     end if;
     -- Params and the like are stored as text, so only their escapes are checked.
     perform deferred.__json_check('body', json_build_array(v_body));

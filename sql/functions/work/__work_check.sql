@@ -12,7 +12,7 @@ begin
             hint = 'begin it with: begin transaction isolation level read committed';
     elsif ($3 between 1 and 1000) is not true then
         raise exception using errcode = '22003',
-            message = format('claim of %s jobs is out of range', coalesce($3::text, 'NULL')),
+            message = format('argument ''max'' is out of range: %s', coalesce($3::text, 'NULL')),
             hint = 'claim 1 to 1000 jobs';
     elsif ($4 between 1 and 604800000) is not true then
         raise exception using errcode = '22003',
