@@ -120,6 +120,7 @@ void doctor_durability(struct doctor *d);
 void doctor_builds(struct doctor *d);
 void doctor_alerts(struct doctor *d);
 void doctor_schedules(struct doctor *d);
+void doctor_tokens(struct doctor *d);
 
 /* The remedy for a line that starts again before its run has ended. */
 extern const char doctor_skip[];

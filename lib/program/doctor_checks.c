@@ -27,5 +27,6 @@ const struct doctor_check doctor_checks[] = {
 	{ "builds", doctor_builds, DOCTOR_SCHEMA },
 	{ "alerts", doctor_alerts, DOCTOR_SCHEMA },
 	{ "schedules", doctor_schedules, DOCTOR_SCHEMA },
+	{ "tokens", doctor_tokens, DOCTOR_SCHEMA },
 	{ 0 },
 };

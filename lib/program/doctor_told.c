@@ -5,6 +5,7 @@
 #include "store/alert.h"
 #include "store/schedule.h"
 #include "base/span.h"
+#include "rows/doctor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,5 +74,24 @@ void doctor_schedules(struct doctor *d)
 	}
 	if (paused > 0)
 		doctor_note(d, "%zu paused", paused);
+	pg_result_free(res);
+}
+
+void doctor_tokens(struct doctor *d)
+{
+	struct pg_result *res = NULL;
+	char age[SPAN_AGE_SIZE];
+
+	if (!doctor_ask(d, doctor_tokens_exec, &res))
+		return;
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct doctor_tokens_row r = doctor_tokens_row(res, i);
+
+		doctor_warn(d, r.left_s < 0 ? "token '%s' expired %s ago" : "token '%s' expires in %s", r.token,
+			    span_age(age, r.left_s < 0 ? -r.left_s : r.left_s));
+		doctor_why(d, "deferred_http refuses the requests of programs that use it after that");
+		doctor_do(d, "deferred token rotate %s --grace 1d --expires 90d, or: deferred token rm %s", r.token,
+			  r.token);
+	}
 	pg_result_free(res);
 }

@@ -211,6 +211,7 @@ create table deferred.__deferred_token (
 );
 grant select (name, old_until, may, functions, queues, created_at, created_by, rotated_at,
               expires_at) on deferred.__deferred_token to deferred_viewer;
+grant select (name, expires_at) on deferred.__deferred_token to deferred_worker;
 
 -- ---------------------------------------------------------------- requests:
 -- sql/functions/api/__api.sql

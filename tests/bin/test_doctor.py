@@ -75,7 +75,7 @@ def test_all_is_well(durable):
     assert (
         {c[0] for c in checks} == {"ok"}
         and {" ".join(c[1:3]) for c in checks if len(c) > 2} <= {"durability (local:", "user (functions"}
-        and len(checks) == 24
+        and len(checks) == 25
     ), done.stdout
 
 
@@ -142,6 +142,7 @@ def test_what_is_wrong_with_schema_and_role(db, doctor):
         ("offer", "functions"),
         ("alert", "alerts"),
         ("upkeep", "retention"),
+        ("token", "tokens"),
     ],
 )
 def test_a_check_that_runs_out_of_time_is_unknown_and_the_others_are_made(durable, table, check):
@@ -789,3 +790,15 @@ def test_a_build_that_runs_worse_than_the_one_before_it_is_told_by_doctor_and_me
     harness.ran_in_build(db, "mail", "p 1 aa", 20, 100, 1)
     found, figures = told()
     assert [f for f in found if "mail" in f] == [] and not any("mail" in f for f in figures), "the build before is back"
+
+
+def test_tokens_that_expire_soon_or_have_expired_lately(db, doctor):
+    for name, span in (("soon", "13d"), ("later", "15d"), ("past", "1d"), ("ever", None), ("gone", "1d")):
+        db.run(["deferred", "token", "add", name, *(["--expires", span] if span else [])], check=True)
+    assert [f[1].split()[1] for f in doctor(WARN)["tokens"]] == ["'past'", "'gone'", "'soon'"]
+    ago = "update deferred.__deferred_token set expires_at = clock_timestamp() - %s::interval where name = %s"
+    db.sql(ago, "3 days", "past")
+    db.sql(ago, "15 days", "gone")
+    past, soon = doctor(WARN)["tokens"]
+    assert past[1] == "token 'past' expired 3d ago" and soon[1].startswith("token 'soon' expires in 1")
+    assert past[3].startswith("deferred token rotate past --grace 1d --expires 90d")
