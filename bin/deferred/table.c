@@ -169,7 +169,7 @@ const char *table_progress(char buf[TABLE_PROGRESS_SIZE], const int64_t *done, c
 		return buf;
 	if (done)
 		n = snprintf(buf, TABLE_PROGRESS_SIZE, "%" PRId64, *done);
-	if (n > 0 && total)
+	if (n > 0 && total && *total > 0)
 		n += snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, " of %" PRId64 " (%.0f %%)", *total,
 			      100.0 * (double)*done / (double)*total);
 	snprintf(buf + n, TABLE_PROGRESS_SIZE - (size_t)n, "%s%s%s%s ago", n > 0 && text[0] ? ", " : "", text,

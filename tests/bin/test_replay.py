@@ -84,6 +84,8 @@ static int asks(const struct deferred_call *call)
 	call->host->defer(call, "noop", "{}", NULL);
 	call->host->remove_after(call, "/nonexistent/file");
 	usleep(600000); /* progress is looked at four times a second */
+	call->host->progress(call, 4, 0, "of unknown", 10);
+	usleep(600000);
 	return DEFERRED_OK;
 }
 
@@ -297,7 +299,7 @@ def test_what_the_function_asks_for_is_printed_and_not_recorded(replayed):
     work(db)
     before = tables(db)
     said = replay(db, job).stderr
-    assert "asks: progress 3 of 10 (30 %), copying" in said
+    assert "asks: progress 3 of 10 (30 %), copying" in said and "asks: progress 4, of unknown" in said
     for what in ("not saved", "not deferred", "not removed"):
         assert f"deferred: {what}, this being a replay: " in said
     assert tables(db) == before
