@@ -8,12 +8,14 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    begin
-        return query select * from deferred.__api_together($1, $2, $3);
-        return;
-    exception when others then
-        if deferred.__api_status(sqlstate) is null then raise; end if;
-    end;
+    if cardinality($1) > 1 then
+        begin
+            return query select * from deferred.__api_together($1, $2, $3);
+            return;
+        exception when others then
+            if deferred.__api_status(sqlstate) is null then raise; end if;
+        end;
+    end if;
     return query
     select i.n::integer, a.status, a.answer, a.location, a.replayed, a.retry_after, a.who
     from unnest($1, $2, $3) with ordinality i(token, body, key, n)
