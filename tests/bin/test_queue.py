@@ -161,7 +161,7 @@ def test_a_rate_is_exceeded_in_no_window_by_four_processes(db, rate, burst, jobs
     note_grants(db)
     drain(db, 4, "--runners", "2")
     made = attempts(db, "d.queue = 'q'")
-    assert len(made) == len(granted(db)) == jobs
+    assert len(made) == jobs <= len(granted(db))
     assert worst_excess(granted(db), a_second, burst) <= 1
     assert made[-1][1] - made[0][1] < (20 if SAN else 3) * jobs / a_second + 5  # and it is used
 
@@ -239,7 +239,7 @@ def test_the_limits_of_a_function_hold_in_all_queues(db):
     note_grants(db)
     drain(db, 4, "--runners", "3")
     made = attempts(db, "d.fn = 'sleep'")
-    assert len(granted(db)) == 32 and worst_excess(granted(db), 10, 4) <= 1
+    assert len(granted(db)) >= 32 and worst_excess(granted(db), 10, 4) <= 1
     assert most_at_once(made) == 2
     assert len(made) == 32 and len(attempts(db)) == 72
 

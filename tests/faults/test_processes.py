@@ -350,7 +350,9 @@ def test_p11_p14_crashes_cost_the_one_attempt(db, isolate):
 @pytest.mark.parametrize("isolate", ["child", "job"])
 def test_p12_ending_the_process_is_no_success(db, isolate):
     db.plugins("unruly")
-    bad = [db.defer(fn, max_attempts=1) for fn in ("exit0", "_exit0", "quick_exit")]
+    # LeakSanitizer searches at exit(). Its search crashes in a runner with libcurl, and gives its own code.
+    ways = ("_exit0", "quick_exit") if SAN else ("exit0", "_exit0", "quick_exit")
+    bad = [db.defer(fn, max_attempts=1) for fn in ways]
     good = db.defer("noop")
     check(db, "--cnt", "0", f"--isolate={isolate}")
     for job in bad:

@@ -139,8 +139,10 @@ def crowded():
 
 
 def namesakes():
-    """Names of more than one file."""
+    """Names of more than one file. pytest imports tests by their names."""
     paths = collections.defaultdict(list)
+    for path in sorted(glob.glob(os.path.join(TOP, "tests", "**", "test_*.py"), recursive=True)):
+        paths[os.path.basename(path)].append(os.path.relpath(path, TOP))
     for folder in ("lib", "bin", "sql"):
         for kind in ("c", "h", "sql"):
             for path in sorted(glob.glob(os.path.join(TOP, folder, "**", f"*.{kind}"), recursive=True)):
