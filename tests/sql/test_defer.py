@@ -653,6 +653,53 @@ def test_many_keep_their_order_and_options(db):
     clean(db)
 
 
+PLAIN = [{"fn": "f"}, {"fn": "g", "params": {"a": 1}}, {"fn": "h", "params": "x"}]
+
+
+def many_and_each(db, jobs):
+    """Rows of jobs that were stored together, and of the same ones that were stored alone."""
+
+    def rows(ids):
+        hot = "select to_jsonb(h) - array['id', 'visible_at', 'xid'] from deferred.__deferred_hot h where id = %s"
+        job = "select to_jsonb(d) - array['id', 'created_at'] from deferred.__deferred d where id = %s"
+        return [(db.sql(hot, i), db.sql(job, i)) for i in ids]
+
+    many = [r[0] for r in db.sql("select deferred.defer_many(%s::json)", json.dumps(jobs))]
+    assert many == sorted(many)
+    each = [db.one("select deferred.defer(%s, %s)", j["fn"], json.dumps(j.get("params", {}))) for j in jobs]
+    return rows(many), rows(each)
+
+
+@pytest.mark.parametrize("change", ["", "ttl", "function", "queue", "large", "mail"])
+def test_jobs_without_options_are_the_same_together_and_alone(db, change):
+    jobs = list(PLAIN)
+    if change == "ttl":
+        db.sql("update deferred.__deferred_queue set ttl_ms = 1000000 where name = 'default'")
+    elif change == "function":
+        db.run(["deferred", "function", "set", "g", "--max-running", "1"], check=True)
+    elif change == "queue":
+        db.run(["deferred", "queue", "set", "default", "--max-running", "1"], check=True)
+    elif change == "large":
+        jobs.append({"fn": "f", "params": "x" * 2000})
+    elif change == "mail":
+        jobs.append({"fn": "send_mail", "params": {"to": "a@example.org", "subject": "s", "text": "t"}})
+    many, each = many_and_each(db, jobs)
+    if change == "ttl":  # from the time of each
+        for (hot,), (row,) in (*many, *each):
+            assert hot[0].pop("expires_at") and row[0].pop("expires_at")
+    assert many == each
+
+
+def test_jobs_without_options_meet_limits_and_grants_together(db):
+    db.run(["deferred", "queue", "set", "default", "--max-length", "2"], check=True)
+    with pytest.raises(psycopg2.Error, match="queue 'default' is full"):
+        db.sql("select deferred.defer_many(%s::json)", json.dumps(PLAIN))
+    assert db.hot() == 0
+    for bad in ("1f", "f-g", "f" * 128, None):
+        with pytest.raises(psycopg2.Error, match="function"):
+            db.sql("select deferred.defer_many(%s::json)", json.dumps([*PLAIN, {"fn": bad}]))
+
+
 def test_one_bad_among_many_stores_none(db):
     for bad, says in [
         ({"fn": "a b"}, "function name"),
