@@ -53,9 +53,9 @@ def test_all_is_well_for_each_right(web, db):
         ]
         page = web.page("/doctor", who)
         assert (
-            "0 failures, 1 warning and 0 unknown in 15 checks." in page
+            "0 failures, 1 warning and 0 unknown in 16 checks." in page
             and page.count("<h1>") == 1
-            and page.count("is-ok") == 14
+            and page.count("is-ok") == 15
             and ", certificates. It also checks parts of role" in re.sub("</?b>", "", page)
         )
     for path in ("/doctor", "/doctor.json", "/advice", "/advice.json"):
@@ -89,7 +89,7 @@ def test_what_is_found_is_what_the_command_finds_and_is_kept_for_its_role(web, d
     )
     page = web.page("/doctor")
     assert (
-        "2 failures, 1 warning and 0 unknown in 15 checks." in text_of(page) and "deferred cancel --fn nosuch" in page
+        "2 failures, 1 warning and 0 unknown in 16 checks." in text_of(page) and "deferred cancel --fn nosuch" in page
     )
     # Why a schedule fails is its owner's, so the page does not tell it either.
     assert "alert(1)" not in page + web.page("/doctor", "vic")
@@ -129,7 +129,7 @@ def test_a_schema_of_another_program_is_told_and_no_more_is_asked_of_it(web, db)
         told[0]["check"] == "schema"
         and told[0]["status"] == "warn"
         and told[0]["do"] == "deferred migrate"
-        and len(told) == 15
+        and len(told) == 16
     )
 
 
