@@ -4,7 +4,7 @@
  *
  *     UUID.job            an entry: a line that begins with SPOOL_HEAD and names the database, then the job as JSON,
  *                         as an element of deferred.defer_many()
- *     UUID.new            one that is being written, or was when its writer died: nobody has been told of it
+ *     UUID.new            not complete: its writer has not answered, or died before it answered
  *     refused/UUID.job    an entry that cannot be stored; refused/UUID.reason has the reason
  *
  * The UUID is of version 7, so names sort by the time of the call on the clock of its host. Several users may share the

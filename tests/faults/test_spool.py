@@ -194,7 +194,7 @@ def test_without_the_setting_nothing_is_kept(db):
     [("writev", 1, ".new"), ("fsync", 1, ".new"), ("renameat", 1, ".new"), ("fsync", 2, ".job")],
 )
 def test_a_writer_that_is_killed_leaves_all_or_nothing(db, spool, call, number, left):
-    """It was killed before it answered. A whole entry is stored; another one is no entry, and goes away."""
+    """It was killed before it answered. A complete entry is stored. An incomplete one is removed."""
     done = db.run(["deferred", "add", "noop", "7"], env={**AWAY, **kill_at(call, number)})
     assert done.returncode == -signal.SIGKILL and done.stdout == ""
     (name,) = os.listdir(spool.path)

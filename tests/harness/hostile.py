@@ -1,4 +1,4 @@
-"""An HTTP server beside a test, which misbehaves as the path of the request says.
+"""An HTTP server for a test. The path of a request says how the server misbehaves.
 
     with Hostile() as server:
         ... server.url("/slow-body") ...

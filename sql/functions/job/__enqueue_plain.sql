@@ -1,5 +1,5 @@
--- Many jobs without options, as deferred.defer() stores one: nothing is looked up for each, because
--- the queue 'default' has no settings and nobody has limits. Other jobs go the longer way.
+-- Stores many jobs without options. If the queue 'default' has no settings, and no function or role
+-- has limits, no job needs a check of its own. Otherwise deferred.__enqueue_many() stores the jobs.
 create or replace function deferred.__enqueue_plain(fn text[], params json[]) returns setof bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
