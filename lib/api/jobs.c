@@ -241,7 +241,8 @@ int deferred_result(struct deferred *d, int64_t id, char *result, size_t size, s
 		return context_missing("result", err);
 	if (!result || size == 0)
 		return error_set(err, DEFERRED_EINVAL, "result",
-				 "there is no room for the result of job %lld\npass a buffer", (long long)id);
+				 "no buffer was given for the result of job %lld\npass a buffer of at least 1 byte",
+				 (long long)id);
 	rc = context_run(d, ask_result, &asked, err);
 	if (rc == 0 && !asked.ended)
 		rc = error_set(err, DEFERRED_ETIMEOUT, "result",

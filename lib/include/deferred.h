@@ -352,7 +352,7 @@ DEFERRED_API int deferred_cancel(struct deferred *d, int64_t id, struct deferred
  * deferred_update - change a job that has not been claimed, as deferred.update() in SQL.
  *
  * changes  UTF-8 text of a JSON object, such as {"priority": 5, "delay": "1h"}. Its members are queue, label, priority,
- *          delay or run_at, max_attempts, timeout and params. What it does not name stays as it is. Borrowed.
+ *          delay or run_at, max_attempts, timeout and params. Members that are left out keep their values. Borrowed.
  *
  * Returns 0, DEFERRED_EINVAL, or DEFERRED_ENOTFOUND where the job is unknown or belongs to somebody else. DEFERRED_EDB:
  * see sqlstate; 55006 means that the job is claimed or has ended, and 22023 that a change is invalid. Source:

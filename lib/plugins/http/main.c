@@ -70,7 +70,7 @@ static int judge_failure(struct outbound *o, CURLcode code)
 	if (code == CURLE_OK)
 		o->cut = "the answer ends within its head";
 	else if (code == CURLE_OUT_OF_MEMORY)
-		o->cut = "a header of the answer is too long for libcurl, or there is no memory";
+		o->cut = "a header of the answer is longer than libcurl allows, or memory ran out";
 	return outbound_fail(o, DEFERRED_FAILED, "%s: %s", o->where,
 			     o->cut             ? o->cut
 			     : o->curl_error[0] ? o->curl_error
