@@ -19,6 +19,7 @@ import pg
 from harness import BUILD, SAN, ledger, wait_for
 
 OK, NOT_DONE, SPOOLED, UNAVAILABLE, CANTCREAT = 0, 1, 9, 69, 73
+SPOOL_CALL = os.path.join(BUILD, "tests", "harness", "spool_call")
 AWAY = {"DEFERRED_DB": "host=/nowhere dbname=away user=nobody"}
 UUID = re.compile(r"spooled ([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})\n")
 
@@ -121,13 +122,16 @@ def test_a_call_is_kept_and_stored_later(own_server):
     ledger(db)
 
 
+WITHOUT_TIMES = (
+    ["--queue", "q", "--label", "l\n\t\"ä", "--priority", "-7", "--key", "k", "--key-until", "1h"]
+    + ["--on-duplicate", "update", "--max-attempts", "3", "--timeout", "1500ms", "--concurrency-key", "c"]
+    + ["--concurrency", "2", "--tag", "a", "--tag", "b"]
+    + ["--traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"]
+)
+
+
 def test_all_options_are_kept_and_times_count_from_the_call(db, spool):
-    options = (
-        ["--queue", "q", "--label", "l\n\t\"ä", "--priority", "-7", "--key", "k", "--key-until", "1h"]
-        + ["--on-duplicate", "update", "--max-attempts", "3", "--timeout", "1500ms", "--concurrency-key", "c"]
-        + ["--concurrency", "2", "--tag", "a", "--tag", "b", "--delay", "1h", "--expires", "2h"]
-        + ["--traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"]
-    )
+    options = WITHOUT_TIMES + ["--delay", "1h", "--expires", "2h"]
     before = db.one("select clock_timestamp()")
     text = '{"b":1,  "a":1e400, "b":"\\u00e4"}'
     spool.add(text, *options)
@@ -151,6 +155,23 @@ def test_all_options_are_kept_and_times_count_from_the_call(db, spool):
     assert db.one("select max(run_at) = '2031-01-31 14:30+00' from deferred.__deferred")
     assert db.one("select expires_at < created_at from deferred.__deferred order by id limit 1 offset 2")
     assert db.sql("select key from deferred.__deferred order by id") == [("other",), ("k",), (None,)]
+
+
+def test_each_option_is_kept_or_refused(db, spool):
+    """The options that only C takes have values of their own in spool_call."""
+    spool.add("--run-at", "2031-01-31", "--expires", "1d", *WITHOUT_TIMES)
+    done = db.run([SPOOL_CALL, spool.path, "1", "t"], env=AWAY)
+    assert done.returncode == 0 and len(spool.entries()) == 2, done
+    kept = set()
+    for name in spool.entries():
+        with open(os.path.join(spool.path, name)) as f:
+            kept |= set(json.loads(f.read().partition("\n")[2]))
+    as_times, refused = {"delay", "expires"}, {"after", "wait_for", "flow"}
+    assert kept | as_times | refused == {"fn", "params", *db.one("select deferred.__job_options()")}
+    assert spool.drain().returncode == OK
+    assert db.sql(
+        "select backoff_floor_ms, backoff_ceiling_ms, backoff_exponent from deferred.__deferred where tags = '{t}'"
+    ) == [(250, 5000, 1.5)]
 
 
 @pytest.mark.parametrize("args", [["--after", "1"], ["--wait-for", "e"], ["--flow", "1"], ["--run-at", "tomorrow"]])
@@ -541,8 +562,7 @@ def test_status_and_doctor_count_the_spool(db, spool):
 
 
 def producers(db, spool, n, each):
-    call = os.path.join(BUILD, "tests", "harness", "spool_call")
-    return [db.spawn([call, spool.path, str(each), f"p{i}"]) for i in range(n)]
+    return [db.spawn([SPOOL_CALL, spool.path, str(each), f"p{i}"]) for i in range(n)]
 
 
 def answered(runs):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * spool_call - a producer with a spool: spool_call DIR N TAG defers N calls of noop, one after the other. Each has its
- * number as params and the tag. Prints a line for each call that was answered: "ID number" or "UUID number"; and
+ * number as params, the tag, and times to wait between attempts. Prints a line for each call that was answered: "ID number" or "UUID number"; and
  * "lost number" if its outcome is unknown. Other errors go to standard error, and the call is repeated.
  */
 #include "deferred.h"
@@ -14,7 +14,9 @@ int main(int argc, char **argv)
 {
 	struct deferred_open_opts open = { .spool = argc == 4 ? argv[1] : NULL };
 	const char *tags[] = { argc == 4 ? argv[3] : NULL, NULL };
-	struct deferred_opts opts = { .tags = tags };
+	struct deferred_opts opts = {
+		.tags = tags, .backoff_floor_ms = 250, .backoff_ceiling_ms = 5000, .backoff_exponent = 1.5
+	};
 	struct deferred_error err = { 0 };
 	struct deferred *d = NULL;
 
