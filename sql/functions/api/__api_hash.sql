@@ -1,4 +1,4 @@
--- By which a repeated request is known to be the same.
+-- A hash of a request. A repeated request has the same hash.
 create or replace function deferred.__api_hash(op text, arg text, body text) returns bytea
 language sql immutable
 as $$

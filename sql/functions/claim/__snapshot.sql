@@ -1,7 +1,6 @@
--- The current snapshot, in which the transaction itself counts as open. That of the server leaves
--- the own transaction out. So it would call rows visible that the transaction changes afterwards,
--- and a cursor with that snapshot would pass them over. Only a transaction that has written before
--- is concerned, and while a later one has ended.
+-- The current snapshot, in which the own transaction is open. pg_current_snapshot() does not list
+-- the own transaction. If a younger transaction has ended, that snapshot counts the own transaction
+-- as ended. A cursor with it would skip rows that the transaction changes later.
 create or replace function deferred.__snapshot() returns pg_snapshot
 language plpgsql
 as $$

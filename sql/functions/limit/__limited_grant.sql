@@ -8,8 +8,8 @@ as $$
 declare
     v_snap constant pg_snapshot := deferred.__snapshot();
     v_limits constant deferred.__deferred_limit[] := w.limits;
-    -- By place, because a join would compare each limit with each that the jobs have. Those of keys
-    -- come first.
+    -- Limits are found by their place in the array. A join would compare each limit with each job.
+    -- The limits of keys come first.
     v_keys   constant integer := cardinality(w.key_hashes);
     v_names  constant text[] := array(select m.kind || ' ' || m.queue || m.name
                                       from unnest(w.limits[v_keys + 1:]) m);

@@ -1,4 +1,4 @@
--- Time at which a token expires that is valid for a span from now on. NULL: never.
+-- The time at which a token expires that is valid for expires_ms from now on. NULL: never.
 create or replace function deferred.__token_expiry(token text, expires_ms bigint)
 returns timestamptz
 language plpgsql set search_path = pg_catalog, pg_temp

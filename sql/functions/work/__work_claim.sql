@@ -1,5 +1,5 @@
--- Both claims of a worker, of up to p_n jobs together. Where jobs under limits exist, half of the
--- calls take those first, at random: neither kind keeps the other one waiting.
+-- Claims up to p_n jobs, with and without limits. If jobs with limits exist, a random half of the
+-- calls claims them first. So neither kind of jobs keeps the other kind waiting.
 create or replace function deferred.__work_claim(p_queues text[], p_fns text[], p_n integer,
                                                  p_worker bigint, p_lease_ms bigint)
 returns deferred.__claimed[]

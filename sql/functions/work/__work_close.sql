@@ -1,5 +1,6 @@
--- A job of a program that claims by SQL has left a lease: deletes what holds no job any more. The
--- last job of a batch is looked at first. While it is held, the other ones need no look.
+-- Deletes the lease of a program that claims by SQL when the lease holds no job any more. It is
+-- called when a job has ended. The last job of a batch is checked first. While that job is held,
+-- the other jobs are not read.
 create or replace function deferred.__work_close(l deferred.__deferred_lease, p_id bigint)
 returns void
 language sql

@@ -1,4 +1,5 @@
--- No attempt counts that ends so. A job that is snoozed without end comes each second at most.
+-- An attempt that ends with a snooze does not count. The delay is at least one second, so a job
+-- that is always snoozed does not keep programs busy.
 create or replace function deferred.snooze(id bigint, receipt bigint,
                                            delay_ms bigint) returns timestamptz
 language plpgsql security definer set search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
--- doctor_tokens: tokens of the JSON API that expire within 14 days, or have expired as lately.
+-- doctor_tokens: tokens of the JSON API that expire within 14 days, or expired in the last 14 days.
 -- params: none
 -- returns: token text, left_s int8
 -- Rows: at most 20, the first to expire first. Column left_s: seconds until then; below 0: since.
