@@ -53,7 +53,7 @@ async function person(username, options = {}) {
 	});
 	const page = await context.newPage();
 
-	page.setDefaultTimeout(10000);
+	page.setDefaultTimeout(120000); /* on a busy machine, a page takes many seconds */
 	page.on("console", m => wrong.push(`console: ${m.text()}`));
 	page.on("pageerror", e => wrong.push(`error: ${e.message}`));
 	page.on("dialog", d =>
