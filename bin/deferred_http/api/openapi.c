@@ -2,12 +2,11 @@
 #include "api/openapi.h"
 
 __asm__(".section .rodata\n.global openapi_text\n.hidden openapi_text\nopenapi_text:\n"
-	".incbin \"bin/deferred_http/api/openapi.json\"\n"
-	".global openapi_end\n.hidden openapi_end\nopenapi_end:\n.byte 0\n.previous\n");
-extern const char openapi_text[], openapi_end[];
+	".incbin \"bin/deferred_http/api/openapi.json\"\n.byte 0\n.previous\n");
+extern const char openapi_text[];
 
 enum served_step openapi_answer(struct exchange *x)
 {
-	buf_add(&x->reply.body, openapi_text, (size_t)(openapi_end - openapi_text));
+	buf_text(&x->reply.body, openapi_text);
 	return SERVED_ANSWER;
 }
