@@ -3,6 +3,12 @@
 
 set local role deferred_owner;
 
+-- All tables that this file alters, in the order in which deferred.defer() uses them. In another
+-- order a call of defer() and the migration would each wait for the other, and the server would
+-- end the call.
+lock table deferred.__deferred_queue, deferred.__deferred, deferred.__deferred_upkeep,
+    deferred.__deferred_ended, deferred.__deferred_worker in access exclusive mode;
+
 -- ---------------------------------------------------------------- keys
 
 alter table deferred.__deferred add column key_until_ms bigint;

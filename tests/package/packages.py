@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 
+import psycopg2
 import pytest
 
 import harness
@@ -597,21 +598,25 @@ class Feed(threading.Thread):
 
     def __init__(self, db):
         super().__init__(daemon=True)
-        self.connection, self.enough, self.jobs = db.connect(), threading.Event(), []
+        self.connection, self.enough, self.jobs, self.error = db.connect(), threading.Event(), [], None
         self.connection.autocommit = True
         self.start()
 
     def run(self):
-        with self.connection.cursor() as cursor:
-            while not self.enough.wait(0.02):
-                fn = ["whoami", "nap", *(f"in_{language}" for language in LANGUAGES)][len(self.jobs) % 6]
-                cursor.execute("select deferred.defer(%s)", [fn])
-                self.jobs.append(cursor.fetchone()[0])
+        try:
+            with self.connection.cursor() as cursor:
+                while not self.enough.wait(0.02):
+                    fn = ["whoami", "nap", *(f"in_{language}" for language in LANGUAGES)][len(self.jobs) % 6]
+                    cursor.execute("select deferred.defer(%s)", [fn])
+                    self.jobs.append(cursor.fetchone()[0])
+        except psycopg2.Error as error:
+            self.error = error
 
     def stop(self):
         self.enough.set()
         self.join()
         self.connection.close()
+        assert self.error is None, f"an upgrade made deferring fail: {self.error}"
 
 
 def test_an_upgrade_beneath_a_running_service_loses_no_job(builder, fresh, repository, packages):

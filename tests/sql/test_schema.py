@@ -168,3 +168,15 @@ def test_no_statement_makes_commits_less_durable():
                 .replace("(synchronous_commit %s)", "")
             )
         assert "synchronous_commit" not in text or name == "message_session", name
+
+
+def test_a_migration_locks_the_tables_that_it_alters_before_it_alters_the_first():
+    """First the settings of queues, which defer() reads first, so that neither waits for the other."""
+    for path in sorted(glob.glob(os.path.join(pg.TOP, "sql/migrations/*.sql")))[1:]:
+        with open(path) as f:
+            before, _, after = re.sub("--.*", "", f.read()).partition("alter table ")
+        locked = re.findall(r"deferred\.\w+", before.partition("lock table ")[2].partition(" in access")[0])
+        altered = re.findall(r"(?m)^alter table (\S+)", "alter table " + after if after else "")
+        assert set(altered) == set(locked), path
+        if "deferred.__deferred_queue" in locked:
+            assert locked[0] == "deferred.__deferred_queue", path

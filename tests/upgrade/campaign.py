@@ -74,6 +74,7 @@ class Upgrade(Storm):
         self.families, self.next_family = [], 0
         self.deadline = time.monotonic() + LIMIT_S
         self.waits, self.windows = [], []  # (from, to) of deferring a job, and of migrations
+        self.deadlocks = []  # what the server said to the producer that lost one
 
     # ---- steps of a plan
 
@@ -197,8 +198,10 @@ class Upgrade(Storm):
                         with one.cursor() as cursor:
                             cursor.execute("select deferred.defer('record', %s)", (params,))
                             self.journal.add(cursor.fetchone(), "watched")
-                    except psycopg2.Error:
+                    except psycopg2.Error as error:
                         self.journal.doubt()
+                        if isinstance(error, psycopg2.errors.DeadlockDetected):
+                            self.deadlocks.append(str(error))
                         raise
                     self.waits.append((began, time.monotonic()))
                     time.sleep(0.02)

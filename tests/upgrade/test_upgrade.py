@@ -159,6 +159,7 @@ def play(old, new, plan, rng, jobs, kills, monkeypatch):
             [j for j in verdict.jobs if j["verdict"][0] not in ("ok", "dead")][:5],
         )
         assert storm.disorder(verdict.runs) == [] and storm.missing_ticks() == []
+        assert storm.deadlocks == [], "a migration made deferring fail"
         assert storm.families and attempts[old] > 0 and attempts[new] > 0
     finally:
         storm.give_up()
