@@ -16,7 +16,7 @@ DEPS_BUILD := gcc make pkgconf libc6-dev libpq-dev libjansson-dev libcurl4-opens
 DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) man-db xz-utils valgrind gdb libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist \
 	python3-psycopg2 python3-psycopg libdbd-pg-perl libcpanel-json-xs-perl php-cli php-pgsql phpunit pgbouncer openssl nginx \
-	curl zsh mandoc python3-markdown python3-yaml gpg gpg-agent nodejs npm clang-format \
+	curl jq zstd zsh mandoc python3-markdown python3-yaml gpg gpg-agent nodejs npm clang-format \
 	python3-django php-illuminate-database
 DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
 DEPS_LINT := $(DEPS_CHECK) clang cppcheck
