@@ -234,7 +234,7 @@ def test_the_limits_of_a_function_hold_in_all_queues(db):
     """At a rate that is exact: above 20 a second a start may be late by more than the time of one job, deferred(1)."""
     ok(db.run(["deferred", "function", "set", "sleep", "--max-running", "2", "--rate", "10/s", "--burst", "4"]))
     for q in ("a", "b"):
-        many(db, 16, "sleep", {"ms": 20}, queue=q)
+        many(db, 16, "sleep", {"ms": 150}, queue=q)  # longer than the pause between two starts
         many(db, 20, "noop", queue=q)
     note_grants(db)
     drain(db, 4, "--runners", "3")
