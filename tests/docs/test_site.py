@@ -70,5 +70,5 @@ def test_every_page_can_be_reached_from_every_page_and_found_by_search(site):
 @pytest.mark.skipif(not os.environ.get("DEFERRED_BROWSER"), reason="takes a browser: make check-web")
 def test_a_browser_shows_each_page_well(site):
     script = shutil.copy(os.path.join(pg.TOP, "tests", "docs", "site.mjs"), PLACE)
-    done = harness.run(["node", script, site, *sorted(pages_of(site))], timeout=600)
+    done = harness.run(["node", script, site, *sorted(pages_of(site))], timeout=1800)
     assert done.returncode == 0 and json.loads(done.stdout.splitlines()[-1]) == [], done.stdout + done.stderr

@@ -13,7 +13,7 @@ import pg
 from made_log import history, write_log
 from test_web import HOSTILE
 
-LIMIT_S = 600
+LIMIT_S = 1800
 PLACE = os.path.join(pg.TOP, "build", "browser")
 
 

@@ -38,7 +38,7 @@ def asked(web, path, who="opal"):
         status, _, text = web.ask(path, who)
         return status == 200 and '"error":' not in text and json.loads(text)
 
-    return harness.wait_for(answer, 120, "an answer of " + path)
+    return harness.wait_for(answer, 600, "an answer of " + path)
 
 
 def test_all_is_well_for_each_right(web, db):
