@@ -1,5 +1,6 @@
 """The JSON API of deferred_http: what its requests do, and what they answer."""
 
+import hashlib
 import json
 import signal
 
@@ -317,3 +318,58 @@ def test_keys_of_jobs_are_those_of_a_token(api, other):
     assert api.defer(key="k") == first and other.defer(key="k") != first
     got = api.call("POST", "/v1/jobs", {"fn": "echo", "key": "k", "on_duplicate": "error"})
     problem(got, 409)
+
+
+BODIES = [
+    '{"fn": "g", "params": {"a":  1}}',
+    '{"fn": "f", "params": "x\\ty"}',
+    '{"fn": "f", "params": null}',
+    '{"fn": "f", "fn": "g", "params": 1, "params": [2]}',
+    '{"fn": "\\u0066", "params": {"n": 1e999999}}',
+    '{"fn": "f", "params": "\\u0000"}',
+    '{"fn": "f", "params": "\\ud800"}',
+    '{"fn": "f", "priority": 3}',
+    '{"fn": "f", "queue": "q"}',
+    '{"fn": "f", "x": 1}',
+    '{"fn": "1f"}',
+    '{"fn": null}',
+    '{"fn": {"f": 1}}',
+    '["fn"]',
+    '"fn"',
+    "{}",
+    "",
+    "{",
+    '{"fn": "send_mail", "params": {"to": "a@example.org", "subject": "s", "text": "t"}}',
+    json.dumps({"fn": "f" * 128}),
+    json.dumps({"fn": "f", "params": "x" * 2000}),
+]
+
+
+@pytest.mark.parametrize("change", ["", "function", "queue", "scope", "right"])
+def test_a_job_is_stored_alike_alone_next_to_others_and_with_a_key(db, change):
+    """Three ways, of which the first two begin with deferred.__api_simple()."""
+    options = {"scope": ["--functions", "f"], "right": ["--may", "read"]}.get(change, [])
+    ci, other = (hashlib.sha256(add_token(db, n, *options).encode()).hexdigest() for n in ("ci", "other"))
+    if change == "function":
+        db.run(["deferred", "function", "set", "g", "--max-running", "1"], check=True)
+    elif change == "queue":
+        db.run(["deferred", "queue", "set", "default", "--max-running", "1"], check=True)
+
+    def store(tokens, bodies, keys):
+        """The last answer, and the rows of its job."""
+        ask = "select status, answer, location, who from deferred.__api_many(%s, %s, %s::text[]) order by item"
+        status, answer, location, who = db.sql(ask, tokens, bodies, keys)[-1]
+        if status != 201:
+            return status, answer, location, who
+        job = json.loads(answer)["id"]
+        assert location == f"/v1/jobs/{job}"
+        hot = "select to_jsonb(h) - array['id', 'visible_at', 'xid'] from deferred.__deferred_hot h where id = %s"
+        row = "select fn, queue, label, priority, created_by, params::text from deferred.__deferred where id = %s"
+        return who, db.sql(hot, job), db.sql(row, job)
+
+    for n, body in enumerate(BODIES):
+        alone = store([ci], [body], [None])
+        assert alone == store([ci], [body], [f"k{n}"]), body
+        assert alone == store([ci, ci], ['{"fn": "f"}', body], [None, None]), body
+        assert alone == store([other, ci], ['{"fn": "f"}', body], [None, None]), body
+    assert db.one("select count(*) from deferred.__deferred where queue = 'default'") == 0 or change != "right"

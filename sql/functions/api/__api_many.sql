@@ -8,14 +8,15 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    if cardinality($1) > 1 then
-        begin
+    begin
+        return query select * from deferred.__api_simple($1, $2, $3);
+        if not found and cardinality($1) > 1 then
             return query select * from deferred.__api_together($1, $2, $3);
-            return;
-        exception when others then
-            if deferred.__api_status(sqlstate) is null then raise; end if;
-        end;
-    end if;
+        end if;
+        if found then return; end if;
+    exception when others then
+        if deferred.__api_status(sqlstate) is null then raise; end if;
+    end;
     return query
     select i.n::integer, a.status, a.answer, a.location, a.replayed, a.retry_after, a.who
     from unnest($1, $2, $3) with ordinality i(token, body, key, n)
