@@ -7,6 +7,7 @@
 #include "store/migrate.h"
 #include "port/secret_file.h"
 #include "store/admin.h"
+#include "table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -452,6 +453,43 @@ void cli_print_json_rows(const struct pg_result *res, size_t n)
 void cli_print_json_array(const struct pg_result *res)
 {
 	cli_print_json_rows(res, pg_rows(res));
+}
+
+bool cli_only_limit(struct cli *cli, int argc, char **argv, const struct program_option *options, const char *usage,
+		    int64_t most, int64_t *limit, int *rc)
+{
+	int c;
+
+	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
+		*rc = c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
+		if (c != 'l' || !cli_int(cli, "--limit", optarg, 1, most, limit))
+			return false;
+	}
+	*rc = EX_USAGE;
+	return cli_arguments(cli, argc, argv, usage);
+}
+
+int cli_list(const struct cli *cli, struct pg_result *res, void (*print)(const struct pg_result *res))
+{
+	if (cli->json) {
+		cli_print_json_array(res);
+		putchar('\n');
+	} else {
+		print(res);
+	}
+	pg_result_free(res);
+	return EX_OK;
+}
+
+void cli_print_columns(const struct pg_result *res, const char *const *headers, int cols, const char *things)
+{
+	struct table t;
+
+	table_begin(&t, headers, cols);
+	for (size_t i = 0; i < pg_rows(res); i++)
+		for (int c = 0; c < cols; c++)
+			table_cell(&t, "%s", pg_text(res, i, c, NULL));
+	table_end_list(&t, things);
 }
 
 int cli_each_id(struct cli *cli, int argc, char **argv, const char *done,

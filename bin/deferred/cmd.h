@@ -226,6 +226,16 @@ const char *cli_params_of_file(const struct cli *cli, const char *path, char **g
 void cli_print_json_array(const struct pg_result *res);          /* of its column json */
 void cli_print_json_rows(const struct pg_result *res, size_t n); /* the same of the first n rows */
 
+/* Read a command line of option --limit, 'l', and arguments as cli_arguments() takes them. False: end with *rc. */
+bool cli_only_limit(struct cli *cli, int argc, char **argv, const struct program_option *options, const char *usage,
+		    int64_t most, int64_t *limit, int *rc);
+
+/* Print a list, as JSON of its column json or by print, and free it. Returns EX_OK. */
+int cli_list(const struct cli *cli, struct pg_result *res, void (*print)(const struct pg_result *res));
+
+/* The first columns as they are. Each has a header; things: as table_end_list(). */
+void cli_print_columns(const struct pg_result *res, const char *const *headers, int cols, const char *things);
+
 /* With the setting spool, the first one stores entries of the spool of this host, and only reports errors. The other
  * one prints how many entries there are, as a line or a member of JSON. */
 void cli_spool_drain(struct cli *cli);

@@ -8,7 +8,6 @@
 #include "program/account_key.h"
 #include "rows/token.h"
 #include "store/admin.h"
-#include "table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -121,12 +120,17 @@ static int token_rm(struct cli *cli, int argc, char **argv)
 	return EX_OK;
 }
 
-static int token_ls(struct cli *cli, int argc, char **argv)
+static void print_tokens(const struct pg_result *res)
 {
 	static const char *const headers[] = { "TOKEN", "MAY", "FUNCTIONS", "QUEUES", "EXPIRES" };
+
+	cli_print_columns(res, headers, 5, "tokens");
+}
+
+static int token_ls(struct cli *cli, int argc, char **argv)
+{
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
-	struct table t;
 	int rc;
 
 	if (!cli_no_words(cli, argc, argv, &rc))
@@ -136,24 +140,7 @@ static int token_ls(struct cli *cli, int argc, char **argv)
 		return rc;
 	if (token_ls_exec(cli->pg, &res, &err) < 0)
 		return cli_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else {
-		table_begin(&t, headers, 5);
-		for (size_t i = 0; i < pg_rows(res); i++) {
-			struct token_ls_row r = token_ls_row(res, i);
-
-			table_cell(&t, "%s", r.token);
-			table_cell(&t, "%s", r.may);
-			table_cell(&t, "%s", r.functions);
-			table_cell(&t, "%s", r.queues);
-			table_cell(&t, "%s", r.expires);
-		}
-		table_end_list(&t, "tokens");
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, print_tokens);
 }
 
 static int cmd_token_run(struct cli *cli, int argc, char **argv)

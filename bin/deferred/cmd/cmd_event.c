@@ -5,7 +5,6 @@
 #include "port/params.h"
 #include "store/admin.h"
 #include "store/flow.h"
-#include "table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,20 +67,8 @@ static int event_send(struct cli *cli, int argc, char **argv)
 static void print_names(const struct pg_result *res)
 {
 	static const char *const headers[] = { "EVENT", "ROLE", ">WAITING", "SENT", "BY", "KEPT UNTIL" };
-	struct table t;
 
-	table_begin(&t, headers, 6);
-	for (size_t i = 0; i < pg_rows(res); i++) {
-		struct event_ls_row r = event_ls_row(res, i);
-
-		table_cell(&t, "%s", r.event);
-		table_cell(&t, "%s", r.role);
-		table_number(&t, true, r.jobs);
-		table_cell(&t, "%s", r.sent);
-		table_cell(&t, "%s", r.sent_by);
-		table_cell(&t, "%s", r.kept_until);
-	}
-	table_end_list(&t, "events");
+	cli_print_columns(res, headers, 6, "events");
 }
 
 static int event_ls(struct cli *cli, int argc, char **argv)
@@ -93,16 +80,10 @@ static int event_ls(struct cli *cli, int argc, char **argv)
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
 	int64_t limit = EVENTS;
-	int c, rc;
+	int rc;
 
-	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
-		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
-			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		if (!cli_int(cli, "--limit", optarg, 1, EVENTS_MAX, &limit))
-			return EX_USAGE;
-	}
-	if (!cli_arguments(cli, argc, argv, ""))
-		return EX_USAGE;
+	if (!cli_only_limit(cli, argc, argv, options, "", EVENTS_MAX, &limit, &rc))
+		return rc;
 	cli->role = "deferred_viewer";
 	rc = cli_connect(cli, true);
 	if (rc != 0)
@@ -112,14 +93,7 @@ static int event_ls(struct cli *cli, int argc, char **argv)
 		rc = event_ls_exec(cli->pg, (int32_t)limit, &res, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else {
-		print_names(res);
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, print_names);
 }
 
 static int cmd_event_run(struct cli *cli, int argc, char **argv)

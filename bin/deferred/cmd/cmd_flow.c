@@ -89,21 +89,8 @@ static int flow_open(struct cli *cli, int argc, char **argv)
 static void print_flows(const struct pg_result *res)
 {
 	static const char *const headers[] = { ">ID", ">JOBS", "STATES", "ON FAILURE", "DEFERRED", "BY", "LABEL" };
-	struct table t;
 
-	table_begin(&t, headers, 7);
-	for (size_t i = 0; i < pg_rows(res); i++) {
-		struct flow_ls_row r = flow_ls_row(res, i);
-
-		table_cell(&t, "%" PRId64, r.id);
-		table_cell(&t, "%" PRId64, r.jobs);
-		table_cell(&t, "%s", r.states);
-		table_cell(&t, "%s", r.on_failure);
-		table_cell(&t, "%s", r.created);
-		table_cell(&t, "%s", r.created_by);
-		table_cell(&t, "%s", r.label);
-	}
-	table_end_list(&t, "flows");
+	cli_print_columns(res, headers, 7, "flows");
 }
 
 static int flow_ls(struct cli *cli, int argc, char **argv)
@@ -115,16 +102,10 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 	struct deferred_error err = { 0 };
 	struct pg_result *res = NULL;
 	int64_t limit = FLOWS;
-	int c, rc;
+	int rc;
 
-	while ((c = cli_getopt(cli, argc, argv, options)) != CLI_OPT_DONE) {
-		if (c == CLI_OPT_HELP || c == CLI_OPT_BAD)
-			return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
-		if (!cli_int(cli, "--limit", optarg, 1, FLOWS_MAX, &limit))
-			return EX_USAGE;
-	}
-	if (!cli_arguments(cli, argc, argv, ""))
-		return EX_USAGE;
+	if (!cli_only_limit(cli, argc, argv, options, "", FLOWS_MAX, &limit, &rc))
+		return rc;
 	cli->role = "deferred_viewer";
 	rc = cli_connect(cli, true);
 	if (rc != 0)
@@ -134,14 +115,7 @@ static int flow_ls(struct cli *cli, int argc, char **argv)
 		rc = store_flow_ls(cli->pg, (int)limit, 0, &res, &err);
 	if (rc < 0)
 		return cli_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else {
-		print_flows(res);
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, print_flows);
 }
 
 /* ---- show ------------------------------------------------------------------------------------- */

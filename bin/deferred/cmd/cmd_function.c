@@ -38,14 +38,7 @@ static int cmd_function_ls(struct cli *cli, const char *fn)
 
 	if (admin_function_ls_exec(cli->pg, fn, &res, &err) < 0)
 		return cli_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else {
-		function_print_functions(res);
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, function_print_functions);
 }
 
 static int cmd_function_set(struct cli *cli, const char *fn, const struct settings *s)

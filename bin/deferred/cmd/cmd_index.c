@@ -182,7 +182,7 @@ static void index_print_table(const struct pg_result *res)
 		else
 			table_cell(&t, "%s", "");
 	}
-	table_end(&t);
+	table_end_list(&t, "indexes");
 }
 
 static int index_ls(struct cli *cli, int argc, char **argv)
@@ -197,14 +197,7 @@ static int index_ls(struct cli *cli, int argc, char **argv)
 		return rc;
 	if (index_ls_exec(cli->pg, &res, &err) < 0)
 		return cli_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else if (pg_rows(res) > 0) {
-		index_print_table(res);
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, index_print_table);
 }
 
 static int cmd_index_run(struct cli *cli, int argc, char **argv)

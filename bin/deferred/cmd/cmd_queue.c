@@ -136,49 +136,32 @@ static int cmd_queue_ls(struct cli *cli, const char *queue)
 {
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
-	int rc = EX_OK;
 
 	if (admin_queue_ls_exec(cli->pg, queue, &res, &err) < 0)
 		return cli_fail(cli, &err);
-	if (queue && pg_rows(res) == 0) {
-		error_set(&err, DEFERRED_ENOTFOUND, "queue", "queue '%.64s' does not exist", queue);
-		error_hint(&err, "list the queues: deferred queue ls");
-		rc = cli_fail(cli, &err);
-	} else if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else {
-		queue_print_queues(res);
-	}
+	if (!queue || pg_rows(res) > 0)
+		return cli_list(cli, res, queue_print_queues);
 	pg_result_free(res);
-	return rc;
+	error_set(&err, DEFERRED_ENOTFOUND, "queue", "queue '%.64s' does not exist", queue);
+	error_hint(&err, "list the queues: deferred queue ls");
+	return cli_fail(cli, &err);
+}
+
+static void print_patterns(const struct pg_result *res)
+{
+	static const char *const headers[] = { "PATTERN", "SETTINGS", ">QUEUES" };
+
+	cli_print_columns(res, headers, 3, "patterns");
 }
 
 static int cmd_queue_patterns(struct cli *cli)
 {
-	static const char *const headers[] = { "PATTERN", "SETTINGS", ">QUEUES" };
 	struct deferred_error err = { 0 };
 	struct pg_result *res;
-	struct table t;
 
 	if (admin_pattern_ls_exec(cli->pg, &res, &err) < 0)
 		return cli_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else {
-		table_begin(&t, headers, 3);
-		for (size_t i = 0; i < pg_rows(res); i++) {
-			struct admin_pattern_ls_row r = admin_pattern_ls_row(res, i);
-
-			table_cell(&t, "%s", r.pattern);
-			table_cell(&t, "%s", r.settings);
-			table_number(&t, true, r.queues);
-		}
-		table_end_list(&t, "patterns");
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, print_patterns);
 }
 
 /* ---- set, pause, resume */

@@ -220,14 +220,7 @@ static int rule_ls(struct cli *cli, int argc, char **argv)
 		return rc;
 	if (rule_ls_exec(cli->pg, &res, &err) < 0)
 		return rule_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else {
-		print_rules(res);
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, print_rules);
 }
 
 /* ---- test ------------------------------------------------------------------------------------- */

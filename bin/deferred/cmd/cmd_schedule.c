@@ -2,7 +2,6 @@
 #include "cmd_schedule.h"
 
 #include "store/schedule.h"
-#include "table.h"
 #include "base/text/plural.h"
 
 #include <inttypes.h>
@@ -19,24 +18,8 @@ static void print_schedules(const struct pg_result *res)
 {
 	static const char *const headers[] = { "SCHEDULE", "RULE", "ZONE", "FUNCTION", "QUEUE",
 					       "OWNER",    "NEXT", "LAST", "WHAT",     "ERROR" };
-	struct table t;
 
-	table_begin(&t, headers, 10);
-	for (size_t i = 0; i < pg_rows(res); i++) {
-		struct schedule_ls_row r = schedule_ls_row(res, i);
-
-		table_cell(&t, "%s", r.name);
-		table_cell(&t, "%s", r.rule);
-		table_cell(&t, "%s", r.zone);
-		table_cell(&t, "%s", r.fn);
-		table_cell(&t, "%s", r.queue);
-		table_cell(&t, "%s", r.owner);
-		table_cell(&t, "%s", r.next);
-		table_cell(&t, "%s", r.last);
-		table_cell(&t, "%s", r.last_what);
-		table_cell(&t, "%s", r.last_error);
-	}
-	table_end_list(&t, "schedules");
+	cli_print_columns(res, headers, 10, "schedules");
 }
 
 static int schedule_ls(struct cli *cli, int argc, char **argv)
@@ -51,30 +34,14 @@ static int schedule_ls(struct cli *cli, int argc, char **argv)
 		return rc;
 	if (schedule_ls_exec(cli->pg, NULL, &res, &err) < 0)
 		return cli_fail(cli, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	} else {
-		print_schedules(res);
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, print_schedules);
 }
 
 static void print_ticks(const struct pg_result *ticks)
 {
 	static const char *const headers[] = { "TICK", "WHAT", ">JOB" };
-	struct table t;
 
-	table_begin(&t, headers, 3);
-	for (size_t i = 0; i < pg_rows(ticks); i++) {
-		struct schedule_ticks_row r = schedule_ticks_row(ticks, i);
-
-		table_cell(&t, "%s", r.tick);
-		table_cell(&t, "%s", r.what);
-		table_number(&t, r.has_job_id, r.job_id);
-	}
-	table_end(&t);
+	cli_print_columns(ticks, headers, 3, "ticks");
 }
 
 /* The number of --ticks, and one name. Returns an exit code, or -1: go on. */
@@ -151,17 +118,7 @@ static int schedule_next(struct cli *cli, int argc, char **argv)
 		timezone = config_text(cli->config, "timezone");
 	if (admin_schedule_next_exec(cli->pg, argv[optind], (int)n, timezone, &res, &err) < 0)
 		return schedule_fail(cli, zone, &err);
-	if (cli->json) {
-		cli_print_json_array(res);
-		putchar('\n');
-	}
-	for (size_t i = 0; !cli->json && i < pg_rows(res); i++) {
-		struct admin_schedule_next_row r = admin_schedule_next_row(res, i);
-
-		printf("%s  %s\n", r.local, r.utc);
-	}
-	pg_result_free(res);
-	return EX_OK;
+	return cli_list(cli, res, schedule_print_next);
 }
 
 /* ---- pause, resume, run, rm ------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 int schedule_set(struct cli *cli, int argc, char **argv);
 /* As cli_fail(). zone: the time zone was given, and is not that of the setting. */
 int schedule_fail(const struct cli *cli, bool zone, struct deferred_error *err);
+void schedule_print_next(const struct pg_result *res); /* rows of admin_schedule_next.sql */
 int schedule_sync(struct cli *cli, int argc, char **argv);
 
 #endif

@@ -58,6 +58,15 @@ int schedule_fail(const struct cli *cli, bool zone, struct deferred_error *err)
 	return cli_fail(cli, err);
 }
 
+void schedule_print_next(const struct pg_result *res)
+{
+	for (size_t i = 0; i < pg_rows(res); i++) {
+		struct admin_schedule_next_row r = admin_schedule_next_row(res, i);
+
+		printf("%s  %s\n", r.local, r.utc);
+	}
+}
+
 static int schedule_set_store(struct cli *cli, char **argv, const char *params, const char *opts, bool zone)
 {
 	struct schedule_set_row r;
@@ -79,11 +88,7 @@ static int schedule_set_store(struct cli *cli, char **argv, const char *params, 
 		puts("}");
 	} else {
 		printf("%s %s\n", argv[0], r.what);
-		for (size_t i = 0; i < pg_rows(next); i++) {
-			struct admin_schedule_next_row next_tick = admin_schedule_next_row(next, i);
-
-			printf("%s  %s\n", next_tick.local, next_tick.utc);
-		}
+		schedule_print_next(next);
 	}
 	pg_result_free(res);
 	pg_result_free(next);

@@ -1,15 +1,14 @@
 -- flow_ls: flows, newest first.
 -- params: flows_max int4, before int8?
--- returns: id int8, label text, jobs int8, created text, created_by text, on_failure text,
---   failed int8?, states text, json text
+-- returns: id int8, jobs int8, states text, on_failure text, created text, created_by text,
+--   label text, failed int8?, json text
 -- $2 NULL: from the newest
 -- Rows: states are those of at most 200 jobs each, and of some 20,000 in all
 -- Locks: none. Index: primary keys of __deferred_flow, __deferred_member, __deferred and
 --   __deferred_hot, __deferred_log_job, primary key of __deferred_flow_open
-select f.id, coalesce(f.label, '') as label, s.jobs,
+select f.id, s.jobs, s.says as states, f.on_failure,
        to_char(f.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created, f.created_by::text,
-       f.on_failure, f.failed,
-       s.says as states,
+       coalesce(f.label, '') as label, f.failed,
        json_build_object('id', f.id, 'label', f.label, 'jobs', s.jobs, 'open', s.open, 'created_at',
                          f.created_at, 'created_by', f.created_by, 'on_failure', f.on_failure,
                          'failed', f.failed, 'retried_at', f.retried_at, 'looked',
