@@ -76,9 +76,17 @@ static bool read_output(struct output *out)
 }
 
 static const char *const job_variables[] = {
-	"DEFERRED_BATCH",     "DEFERRED_JOB_ID", "DEFERRED_JOB_ATTEMPT",   "DEFERRED_JOB_RECEIPT",
-	"DEFERRED_JOB_LABEL", "DEFERRED_TICK",   "DEFERRED_PREVIOUS_TICK", "DEFERRED_PARENTS_FD",
-	"DEFERRED_STEPS_FD",  "TRACEPARENT",     "TRACESTATE",
+	"DEFERRED_BATCH",
+	"DEFERRED_JOB_ID",
+	"DEFERRED_JOB_ATTEMPT",
+	"DEFERRED_JOB_RECEIPT",
+	"DEFERRED_JOB_LABEL",
+	"DEFERRED_TICK",
+	"DEFERRED_PREVIOUS_TICK",
+	"DEFERRED_PARENTS_FD",
+	"DEFERRED_STEPS_FD",
+	"TRACEPARENT",
+	"TRACESTATE",
 };
 
 /* Put the parts of the label of a hook, "CAUSE NAME: SENTENCE", into its environment. */
@@ -260,13 +268,14 @@ static void exec_command(const struct command *command, const struct given *give
 struct progress {
 	int fd;
 	size_t len;
-	char refused[256];                  /* a step that was not saved; "": none */
+	char refused[256];               /* a step that was not saved; "": none */
 	char line[STEP_VALUE_MAX + 256]; /* "step", a name, a value and a NUL */
 };
 
 /* A line "step NAME VALUE" is a step, if NAME is a name and VALUE is JSON, or larger than a value may be. Returns false
- * for another line, such as "step two of three": that is progress. */
-static bool save_line(const struct deferred_call *call, char *line, struct progress *p)
+ * for another line, such as "step two of three": that is progress. In a batch the command goes on for the other jobs
+ * if the lease of one has ended. */
+static bool save_line(const struct given *given, const struct deferred_call *call, char *line, struct progress *p)
 {
 	static const char *const why[] = { "", "it is not valid", "the steps of the job are too many or too large",
 					   "the lease has ended", "the database refused it" };
@@ -284,7 +293,7 @@ static bool save_line(const struct deferred_call *call, char *line, struct progr
 		value[-1] = ' ';
 		return false;
 	}
-	if (result != DEFERRED_STEP_SAVED)
+	if (result != DEFERRED_STEP_SAVED && (result != DEFERRED_STEP_GONE || given->n == 1))
 		snprintf(p->refused, sizeof(p->refused), "step '%.127s' was not saved: %s", name, why[-result]);
 	return true;
 }
@@ -312,7 +321,7 @@ static void report_line(const struct given *given, struct progress *p)
 			return;
 		text = ++line;
 	}
-	if (save_line(call, line, p))
+	if (save_line(given, call, line, p))
 		return;
 	if (isdigit((unsigned char)line[0])) {
 		done = strtoll(line, &end, 10);
@@ -594,9 +603,9 @@ int command_run(const struct command *command, const struct deferred_call *const
 	take_usage(slot, &used);
 	rc = outcome(&given, slot, status, &out, &err);
 	if (progress.refused[0]) {
-		calls[0]->host->error(calls[0], progress.refused, strlen(progress.refused));
+		set_error(&given, progress.refused, strlen(progress.refused));
 		slot->signal = 0;
-		rc = DEFERRED_FAILED;
+		rc = n > 1 ? BOARD_BROKEN : DEFERRED_FAILED;
 	}
 done:
 	for (size_t i = 0; i < 2; i++) {

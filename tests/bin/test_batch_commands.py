@@ -261,3 +261,46 @@ def test_wrong_numbers_are_refused_with_the_line(db, limits, text):
     prepared(db, "", limits=limits)
     done = db.run(ALL)
     assert done.returncode == 78 and text in done.stderr and "deferred.conf:1" in done.stderr, done.stderr
+
+
+STEPS = """while not os.path.exists(sys.argv[0] + ".go"):
+    time.sleep(0.02)
+for job in jobs:
+    os.write(3, f"{job['job']} step one {job['job']}\\n".encode())
+for job in jobs: end(job)
+"""
+
+
+def test_a_command_goes_on_for_the_others_when_one_job_of_its_batch_is_lost(db):
+    """Somebody else finishes the job, so its step is refused."""
+    jobs = defer(prepared(db, STEPS), *["plain"] * 5)
+    run = db.spawn(ALL)
+    wait_for(lambda: calls(db), 30, "the command runs")
+    receipt = "select deferred.__token(%s, receipt, worker) from deferred.__deferred_lease where %s = any (ids)"
+    token = db.one(receipt, jobs[1], jobs[1])
+    db.sql("select deferred.finish(%s, %s, 'elsewhere')", jobs[1], token)
+    open(os.path.join(db.dir, "many.go"), "w").close()
+    assert run.wait(30) == 0, run.output()
+    assert f"job {jobs[1]} many attempt 1: step one was not saved: the lease had ended" in run.output()
+    assert calls(db) == [jobs] and [outcomes(db, job) for job in jobs] == [["ok"]] * 5
+    assert ends(db, jobs)[1] == ("ok", None, "elsewhere")
+    ledger(db)
+
+
+def test_a_job_that_has_too_many_steps_fails_alone(db):
+    jobs = defer(prepared(db, STEPS), *["plain"] * 5, max_attempts=2)
+    open(os.path.join(db.dir, "many.go"), "w").close()
+    db.sql(
+        "insert into deferred.__deferred_step (job_id, name, value, bytes, number, attempt, resets) "
+        "select %s, 'f' || i, '1', 1, i, 1, false from generate_series(1, 1000) i",
+        jobs[1],
+    )
+    db.sql("update deferred.__deferred_hot set watched = false, params_bytes = 2024 where id = %s", jobs[1])
+    ran(db)
+    assert calls(db)[0] == jobs and sorted(calls(db)[1:]) == [[job] for job in jobs]
+    assert [outcomes(db, job) for job in jobs] == [
+        ["interrupted", "failed" if job == jobs[1] else "ok"] for job in jobs
+    ]
+    text = "step 'one' was not saved: the steps of the job are too many or too large"
+    assert db.one("select error from deferred.__deferred_log where job_id = %s and attempt = 2", jobs[1]) == text
+    ledger(db)

@@ -767,6 +767,28 @@ def it_saves_steps_of_each_job_of_a_batch(language):
         works(program)
 
 
+@case
+def a_step_that_is_gone_ends_one_job_of_a_batch(language):
+    """The others go on if the function catches what that step raises. Otherwise they come again."""
+    with Program(language) as program:
+        for word, others in (("try", "ok"), ("step", "snooze")):
+            given = [{"do": word, "value": value} for value in (1, 2, 3)]
+            jobs = [
+                program.begin("many", params, **({"more": left} if left else {})) for left, params in counted(given)
+            ]
+            asked(program, jobs[0], "one", 1)
+            asked(program, jobs[1], "one", 2, "gone")
+            if word == "try":
+                asked(program, jobs[2], "one", 3)
+            done = {message.head["job"]: message for message in (program.read() for _ in jobs)}
+            assert [done[job].head["outcome"] for job in jobs] == [others, "failed", others]
+            assert b"step 'one' was not saved, since another attempt may run" in done[jobs[1]].body
+        alone = program.begin("many", {"do": "step", "value": 1})
+        asked(program, alone, "one", 1, "gone")
+        assert program.finish(alone).outcome == "failed"
+        works(program)
+
+
 def counted(given):
     """How many follow each of them."""
     return [(len(given) - 1 - i, one) for i, one in enumerate(given)]

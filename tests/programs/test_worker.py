@@ -1,8 +1,9 @@
-"""finish(), extend() and progress() of each library, in programs that a worker has started."""
+"""finish(), extend(), progress() and steps of each library, in programs that a worker has started."""
 
 import json
 import os
 import shutil
+import signal
 
 import pytest
 
@@ -43,6 +44,25 @@ def reports(params, job):
     job.progress(1, 4, "hälf")
     while not os.path.exists(params["go"]):
         time.sleep(0.02)
+
+def charge(job):
+    with open(job.setting("said"), "a") as said:
+        print("charge", job.id, job.receipt, file=said)
+    return job.id
+
+@deferred.function(batch=3, batch_wait="1min")
+def charges(jobs):
+    entries = []
+    for job in jobs:
+        while "charge" not in job.steps and entries and not os.path.exists(job.setting("said") + ".go"):
+            time.sleep(0.02)
+        try:
+            entries.append([job.step("charge", lambda: charge(job))])
+        except deferred.Gone as gone:
+            if not job.params["catch"]:
+                raise
+            entries.append(gone)
+    return entries
 """
 
 PERL = """use v5.14; use warnings; use utf8; use DBI; use Deferred::Program;
@@ -80,12 +100,33 @@ function reports => sub {
     return;
 };
 
+sub charge {
+    my ($job) = @_;
+    open my $said, '>>', $job->setting('said') or die;
+    print $said join(' ', 'charge', $job->id, $job->receipt), "\n";
+    return 0 + $job->id;
+}
+
+function charges => batch => 3, batch_wait => '1min', sub {
+    my ($jobs) = @_;
+    my @entries;
+    for my $job (@$jobs) {
+        select undef, undef, undef, 0.02 until $job->steps->{charge} || !@entries || -e $job->setting('said') . '.go';
+        eval { push @entries, [ $job->step(charge => sub { charge($job) }) ]; 1 } or do {
+            my $error = $@;
+            die $error if !$job->params->{catch} || !$error->isa('Deferred::Gone');
+            push @entries, sub { die $error };
+        };
+    }
+    return \\@entries;
+};
+
 Deferred::Program->run;
 """
 
 NODE = """import fs from "node:fs";
 import pg from "pg";
-import { define, run } from "deferred-program";
+import { define, Gone, run } from "deferred-program";
 
 async function connection(job) {
   const parts = Object.fromEntries(job.setting("dsn").split(" ").map((word) => word.split("=")));
@@ -119,12 +160,33 @@ define("reports", async (params, job) => {
   while (!fs.existsSync(params.go)) await new Promise((done) => setTimeout(done, 20));
 });
 
+function charge(job) {
+  fs.appendFileSync(job.setting("said"), `charge ${job.id} ${job.receipt}\\n`);
+  return +job.id;
+}
+
+define("charges", { batch: 3, batchWait: "1min" }, async (jobs) => {
+  const entries = [];
+  for (const job of jobs) {
+    while (!job.steps.charge && entries.length && !fs.existsSync(job.setting("said") + ".go")) {
+      await new Promise((done) => setTimeout(done, 20));
+    }
+    try {
+      entries.push([await job.step("charge", () => charge(job))]);
+    } catch (error) {
+      if (!job.params.catch || !(error instanceof Gone)) throw error;
+      entries.push(error);
+    }
+  }
+  return entries;
+});
+
 run();
 """
 
 PHP = """<?php
 require 'LIBRARIES/php/src/autoload.php';
-use Deferred\\{Job, Program};
+use Deferred\\{Gone, Job, Program};
 
 function connection(Job $job): PDO
 {
@@ -157,6 +219,28 @@ Program::define('reports', function (array $params, Job $job): void {
         clearstatcache();
     }
 });
+
+function charge(Job $job): int
+{
+    file_put_contents($job->setting('said'), "charge $job->id $job->receipt\\n", FILE_APPEND);
+    return $job->id;
+}
+
+Program::define('charges', function (array $jobs): array {
+    $entries = [];
+    foreach ($jobs as $job) {
+        while (!isset($job->steps['charge']) && $entries && !file_exists($job->setting('said') . '.go')) {
+            usleep(20000);
+            clearstatcache();
+        }
+        try {
+            $entries[] = [$job->step('charge', fn () => charge($job))];
+        } catch (Gone $gone) {
+            $entries[] = $job->params['catch'] ? $gone : throw $gone;
+        }
+    }
+    return $entries;
+}, batch: 3, batch_wait: '1min');
 
 Program::run();
 """
@@ -198,7 +282,8 @@ def program(db, request):
         pytest.skip(f"{argv[-2]} is not installed")
     words = ", ".join(f'"{word}"' for word in argv)
     db.config(
-        f'program "tasks" {{ command = {{{words}}} }}\nsettings "tasks" {{ dsn = "{db.conninfo}" }}\n'
+        f'program "tasks" {{ command = {{{words}}} }}\n'
+        f'settings "tasks" {{ dsn = "{db.conninfo}" said = "{db.dir}/said" }}\n'
         'runners = 1\ninterval_floor = "50ms"\ninterval_ceiling = "200ms"\n'
     )
     db.sql("create table book (job bigint)")
@@ -245,3 +330,31 @@ def test_the_progress_of_a_function_is_shown(program):
     open(go, "w").close()
     assert run.wait(30) == 0, run.output()
     assert program.log(job) == [(1, "ok")] and shown() is None
+
+
+@pytest.mark.parametrize("catch", [True, False], ids=["caught", "passed"])
+def test_a_step_of_a_lost_job_ends_that_job_of_a_batch_only(program, catch):
+    """Somebody else finishes a job of three while the function is busy with another."""
+    said = os.path.join(program.dir, "said")
+    jobs = [program.defer("charges", json.dumps({"catch": catch})) for _ in range(3)]
+    run = program.spawn(["check_deferred", "--loop", "--log-level", "debug"])
+    receipt = "select deferred.__token(%s, receipt, worker) from deferred.__deferred_lease where %s = any (ids)"
+    wait_for(lambda: os.path.exists(said) and os.path.getsize(said), 30, "the function is busy")
+    with open(said) as f:
+        lost = jobs[1] if f"charge {jobs[1]} " not in f.read() else jobs[0]
+    token = program.one(receipt, lost, lost)
+    program.sql("select deferred.finish(%s, %s, 'elsewhere')", lost, token)
+    if not catch:  # it fills the next batch
+        jobs.append(program.defer("charges", '{"catch": true}'))
+    open(said + ".go", "w").close()
+    wait_for(lambda: program.hot() == 0, 30, "all have ended")
+    run.signal(signal.SIGTERM)
+    assert run.wait(30) == 0, run.output()
+    other = [(1, "ok")] if catch else [(1, "snoozed"), (2, "ok")]
+    assert [program.log(job) for job in jobs[:3]] == [[(1, "ok")] if job == lost else other for job in jobs[:3]]
+    results = program.sql("select result from deferred.__deferred_log where final order by job_id")
+    assert [result for result, in results] == [f"[{job}]" if job != lost else "elsewhere" for job in jobs]
+    with open(said) as f:
+        charged = [line.split()[1] for line in f]
+    assert sorted(charged) == sorted(map(str, jobs)), "no step ran twice"
+    assert program.sql("select from deferred.__deferred_step") == []

@@ -88,7 +88,10 @@ export class Job {
    * attempt returns the saved value without a call.
    */
   step<Value>(name: string, run: () => Value | Promise<Value>): Promise<Value>;
-  /** Saves a value under a name, in place of an earlier one. Resolves when the database has it. */
+  /**
+   * Saves a value under a name, in place of an earlier one. Resolves when the database has it. Rejects with a
+   * {@link Gone} if another attempt may run.
+   */
   saveStep<Value>(name: string, value: Value): Promise<Value>;
   /**
    * Records the success of this attempt in the transaction of the caller. Call it last, and commit. The return value
@@ -188,6 +191,11 @@ export class Cancel extends Verdict {
 export class Unready extends Verdict {
   constructor(reason?: string);
 }
+/**
+ * Another attempt of this job may run, so a step was not saved. End the work for this job. If a function that takes a
+ * list of jobs lets it pass, the attempts of the other jobs do not count. These jobs are tried again soon.
+ */
+export class Gone extends Error {}
 /** The reason of `job.signal`. */
 export class Stop extends Verdict {
   constructor();

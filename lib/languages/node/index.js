@@ -3,9 +3,9 @@
 import { writeSync } from "node:fs";
 import { Socket } from "node:net";
 import { inspect } from "node:util";
-import { cut, encode, Job, select, spanMs, TEXT_MAX, toJson } from "./job.js";
+import { cut, encode, Gone, Job, select, spanMs, TEXT_MAX, toJson } from "./job.js";
 
-export { Job };
+export { Gone, Job };
 const HEAD_MAX = 16384;
 const BODY_MAX = 16 << 20;
 const functions = new Map();
@@ -117,7 +117,8 @@ export async function attempts(jobs) {
   try {
     ends = await execute(jobs);
   } catch (error) {
-    ends = jobs.map(() => endOf(error));
+    const other = error instanceof Gone ? new Snooze("0s", "another job of the batch is gone") : error;
+    ends = jobs.map((job) => endOf(job.gone ? error : other));
   }
   for (const job of functions.has(jobs[0].fn) ? jobs : []) {
     try {

@@ -6,7 +6,6 @@ const REFUSED = {
   invalid: "a name follows the rule for function names, and a value has at most 64 KiB",
   full: "a job has at most 1,000 steps of together 1 MiB",
   refused: "the log of the worker says why",
-  gone: "another attempt may run",
 };
 const LEVELS = { error: 1, warning: 2, info: 3, debug: 4 };
 const UNIT_MS = { ms: 1, s: 1e3, sec: 1e3, m: 6e4, min: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
@@ -51,6 +50,10 @@ export async function select(connection, call, ...values) {
   return rows[0].value;
 }
 
+export class Gone extends Error {
+  name = "Gone";
+}
+
 const moment = (us) => (us ? new Date(us / 1000) : null);
 const whole = (number) => Math.min(Math.trunc(number), Number.MAX_SAFE_INTEGER) || 0;
 
@@ -76,7 +79,7 @@ export class Job {
     this.tick = moment(head.tick_us);
     this.previousTick = moment(head.previous_tick_us);
     this.deadline = head.timeout_ms ? performance.now() + head.timeout_ms : null;
-    this.asked = this.replaced = false;
+    this.asked = this.replaced = this.gone = false;
   }
 
   get signal() {
@@ -136,6 +139,8 @@ export class Job {
   async saveStep(name, value) {
     const text = toJson(value ?? null);
     const outcome = await this.#host.saveStep(this, name, Buffer.from(text));
+    this.gone = outcome === "gone";
+    if (this.gone) throw new Gone(`step '${name}' was not saved, since another attempt may run`);
     if (outcome !== "saved") throw new Error(`step '${name}' was not saved: ${REFUSED[outcome] ?? outcome}`);
     return (this.steps[name] = JSON.parse(text));
   }

@@ -89,7 +89,8 @@ sub entry {
     my $params = $job->params;
     my $do = $params->{do};
     $job->progress(1, 2, $params->{text}) if $do eq 'progress';
-    return [ $job->step(one => sub { $params->{value} }) ] if $do eq 'step';
+    my $try = sub { [ $job->step(one => sub { $params->{value} }) ] };
+    return $do eq 'step' ? $try->() : $try if $do eq 'step' || $do eq 'try';
     while ($do eq 'stop_asked' && !$job->stop_asked) { sleep 0.01 }
     return {
         text => $params->{text}, params => $params, stop_asked => 'asked', strange => { code => sub { } },

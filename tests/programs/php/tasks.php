@@ -4,7 +4,7 @@
 
 declare(strict_types=1);
 
-use Deferred\{Cancel, Dead, Job, Later, Program, Snooze, Stop, Unready};
+use Deferred\{Cancel, Dead, Gone, Job, Later, Program, Snooze, Stop, Unready};
 
 require __DIR__ . '/../../../lib/languages/php/src/autoload.php';
 
@@ -133,6 +133,13 @@ function entry(Job $job): mixed
     while ($params['do'] === 'stop_asked' && !$job->stop_asked()) {
         usleep(10000);
     }
+    if (in_array($params['do'], ['step', 'try'], true)) {
+        try {
+            return [$job->step('one', fn (): mixed => $params['value'])];
+        } catch (Gone $gone) {
+            return $params['do'] === 'try' ? $gone : throw $gone;
+        }
+    }
     return match ($params['do']) {
         'text' => $params['text'],
         'params' => $params,
@@ -140,7 +147,6 @@ function entry(Job $job): mixed
         'snooze' => new Snooze($params['span']),
         'fail' => new RuntimeException($params['error']),
         'strange' => fopen('php://memory', 'r'),
-        'step' => [$job->step('one', fn (): mixed => $params['value'])],
         'stop_asked' => 'asked',
         default => null,
     };

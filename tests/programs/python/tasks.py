@@ -230,6 +230,13 @@ def entry(job):
         job.progress(1, 2, params["text"])
     while do == "stop_asked" and not job.stop_asked():
         time.sleep(0.01)
+    if do in ("step", "try"):
+        try:
+            return [job.step("one", lambda: params["value"])]
+        except deferred.Gone as gone:
+            if do == "try":
+                return gone
+            raise
     return {
         "text": params.get("text"),
         "params": params,
@@ -237,6 +244,5 @@ def entry(job):
         "snooze": deferred.Snooze(params.get("span")),
         "fail": ValueError(params.get("error")),
         "strange": many,
-        "step": [job.step("one", lambda: params["value"])] if do == "step" else None,
         "stop_asked": "asked",
     }.get(do)

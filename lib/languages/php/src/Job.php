@@ -34,6 +34,8 @@ final class Job
     public readonly string $traceparent;
     /** @internal */
     public bool $replaced = false;
+    /** @internal */
+    public bool $gone = false;
     private readonly ?float $end;
     /** @var ?array<string, mixed> */
     private ?array $saved = null;
@@ -138,13 +140,18 @@ final class Job
         return array_key_exists($name, $this->steps) ? $this->steps[$name] : $this->save_step($name, $run());
     }
 
-    /** Save a value under a name, in place of an earlier one. Returns when the database has it. */
+    /**
+     * Save a value under a name, in place of an earlier one. Returns when the database has it. If another attempt may
+     * run, this throws Stop, or Gone in a function that takes a list of Jobs.
+     */
     public function save_step(string $name, mixed $value): mixed
     {
         $text = json($value);
         $outcome = $this->host->saveStep($this, $name, $text);
         if ($outcome === 'gone') {
-            throw new Stop("step '$name' was not saved, since another attempt may run");
+            $this->gone = true;
+            $why = "step '$name' was not saved, since another attempt may run";
+            throw Program::takesBatch($this->fn) ? new Gone($why) : new Stop($why);
         }
         if ($outcome !== 'saved') {
             $why = [

@@ -84,6 +84,12 @@ class Program
         ];
     }
 
+    /** @internal */
+    public static function takesBatch(string $fn): bool
+    {
+        return isset(self::$functions[$fn]['limits']['batch']);
+    }
+
     /** Call this with each Job before its function. An exception ends the attempt like the function's. */
     public static function beforeJob(callable $hook): void
     {
@@ -143,7 +149,8 @@ class Program
                 $this->armed = false;  // SIGTERM before this line throws Stop here
             }
         } catch (\Throwable $error) {
-            $ends = array_fill(0, count($jobs), $error);
+            $other = $error instanceof Gone ? new Snooze(0, 'another job of the batch is gone') : $error;
+            $ends = array_map(fn (Job $job): \Throwable => $job->gone ? $error : $other, $jobs);
         }
         foreach ($jobs as $job) {
             foreach (self::$after as $hook) {

@@ -58,3 +58,11 @@ final class Snooze extends Later
 {
     public const OUTCOME = 'snooze';
 }
+
+/**
+ * Another attempt of this job of a batch may run, so a step was not saved. Return it as the entry of the job. If the
+ * function lets it pass, the attempts of the other jobs do not count, and these jobs are tried again soon.
+ */
+final class Gone extends Verdict
+{
+}

@@ -111,6 +111,13 @@ class Snooze(Later):
     outcome = "snooze"
 
 
+class Gone(Verdict):
+    """Another attempt of this job of a batch may run, so a step was not saved. Return it as the entry of the job.
+
+    If the function lets it pass, the attempts of the other jobs do not count, and these jobs are tried again soon.
+    """
+
+
 @overload
 def function(name: AnyHandler) -> AnyHandler:
     ...
@@ -213,6 +220,7 @@ class Job:
         limit = head.get("timeout_ms")
         self._end = None if limit is None else time.monotonic() + limit / 1000
         self._last: Optional[int] = None
+        self._gone = False
 
     @functools.cached_property
     def params(self) -> Any:
@@ -257,11 +265,16 @@ class Job:
         return self.steps[name] if name in self.steps else self.save_step(name, await function())
 
     def save_step(self, name: str, value: Any) -> Any:
-        """Save a value under a name, in place of an earlier one. Returns when the database has it."""
+        """Save a value under a name, in place of an earlier one. Returns when the database has it.
+
+        If another attempt may run, this raises Stop, or Gone in a function that takes a list of jobs.
+        """
         text = to_json(value)
         outcome = self._host.save_step(self, name, text.encode())
         if outcome == "gone":
-            raise Stop(f"step '{name}' was not saved, since another attempt may run")
+            self._gone = True
+            batch = self.fn in functions and functions[self.fn].batch
+            raise (Gone if batch else Stop)(f"step '{name}' was not saved, since another attempt may run")
         if outcome != "saved":
             raise ValueError(f"step '{name}' was not saved: {_REFUSED.get(outcome, outcome)}")
         self.steps[name] = json.loads(text)

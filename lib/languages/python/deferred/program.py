@@ -81,6 +81,9 @@ def attempts(jobs: Sequence[deferred.Job]) -> List[Ended]:
             host.armed = False  # SIGTERM before this line raises Stop here
     except (SystemExit, KeyboardInterrupt):
         raise
+    except deferred.Gone as raised:
+        other = deferred.Snooze(0, "another job of the batch is gone")
+        ends = [raised if job._gone else other for job in jobs]
     except BaseException as raised:
         ends = [raised] * len(jobs)
     for job in jobs:

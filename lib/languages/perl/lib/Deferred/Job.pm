@@ -81,8 +81,9 @@ sub save_step {
     my ($self, $name, $value) = @_;
     my $text = json()->encode($value);
     my $outcome = $self->{host}->save_step($self, $name, $text);
+    $self->{gone} = $outcome eq 'gone';
     die bless { outcome => 'failed', error => "step '$name' was not saved, since another attempt may run" },
-        'Deferred::Stop' if $outcome eq 'gone';
+        $self->{batch} ? 'Deferred::Gone' : 'Deferred::Stop' if $self->{gone};
     die sprintf "step '%s' was not saved: %s\n", $name, $REFUSED{$outcome} // $outcome if $outcome ne 'saved';
     return $self->steps->{$name} = json()->decode($text);
 }
@@ -284,6 +285,9 @@ attempt returns the saved value without a call.
 =head2 save_step NAME, VALUE
 
 Saves a value under a name, in place of an earlier one. Returns when the database has it.
+
+If another attempt may run, C<save_step> raises C<Deferred::Stop>. In a function that takes a list of
+jobs it raises C<Deferred::Gone>, which ends only this job: see L<Deferred::Program/function>.
 
 =head2 finish DBH, RESULT
 

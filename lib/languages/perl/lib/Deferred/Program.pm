@@ -65,7 +65,8 @@ sub attempts {
     my @jobs = @_;
     my $fn = $jobs[0]->fn;
     my $function = $functions{$fn} or return map { ['unready', "the program has no function '$fn'"] } @jobs;
-    my ($ends, $error);
+    $_->{batch} = $function->{batch} for @jobs;
+    my $ends;
     # SIGTERM may end either block at any statement, and does so once.
     eval {
         eval {
@@ -76,15 +77,24 @@ sub attempts {
                 ? batch_ends($fn, scalar $function->{code}->([@jobs]), scalar @jobs)
                 : [ ['ok', Deferred::Job::result_text(scalar $function->{code}->($jobs[0]->params, $jobs[0]))] ];
             1;
-        } or $error = describe($@);
+        } or $ends = ends_by($@, @jobs);
         for my $job (@jobs) {
             eval { $_->($job) for @after; 1 } or $job->log("after_job: $@", 'error');
         }
         $running = 0;
         1;
-    } or $error = describe($@);
+    } or $ends = ends_by($@, @jobs);
     $running = 0;
-    return $error ? map { $error } @jobs : @$ends;
+    return @$ends;
+}
+
+# The ends of jobs whose function died. If one of a batch is gone, the attempts of the others do not count.
+sub ends_by {
+    my ($error, @jobs) = @_;
+    my $end   = describe($error);
+    my $other = [ 'snooze', 'another job of the batch is gone', 0 ];
+    my $gone  = blessed $error && $error->isa('Deferred::Gone');
+    return [ map { $gone && !$_->{gone} ? $other : $end } @jobs ];
 }
 
 # The ends of the jobs of a batch, by what their function has returned.
@@ -300,7 +310,7 @@ package    # the exceptions
     Deferred::Verdict;
 use overload '""' => sub { "$_[0]{error}\n" }, bool => sub { 1 }, fallback => 1;
 @Deferred::Later::ISA = @Deferred::Snooze::ISA = @Deferred::Dead::ISA = @Deferred::Cancel::ISA =
-    @Deferred::Unready::ISA = @Deferred::Stop::ISA = ('Deferred::Verdict');
+    @Deferred::Unready::ISA = @Deferred::Stop::ISA = @Deferred::Gone::ISA = ('Deferred::Verdict');
 
 1;
 
@@ -391,7 +401,9 @@ die:
         return [ map { my $error = $_; $error ? sub { dead($error) } : undef } @$errors ];
     };
 
-If CODE itself dies, the attempts of all jobs have ended so.
+If CODE itself dies, the attempts of all jobs have ended so. There is one exception. A step that is
+refused because another attempt of its job may run raises C<Deferred::Gone>. If CODE does not catch
+it, the attempts of the other jobs do not count, and these jobs are tried again soon.
 
 =head2 later SPAN, REASON
 
