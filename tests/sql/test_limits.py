@@ -333,7 +333,15 @@ def test_a_limit_that_an_open_claim_has_locked_gives_nothing_to_others(db, worke
     assert ids(b.take()) == [jobs[1]]
 
 
-def test_a_key_that_an_open_claim_has_locked_gives_no_other_job(db, worker):
+def limit_another_function(db):
+    """A claim of keys goes the long way while any function has a limit."""
+    db.sql("select deferred.__function_set('other', '{\"max_running\": 1}')")
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_key_that_an_open_claim_has_locked_gives_no_other_job(db, worker, long):
+    if long:
+        limit_another_function(db)
     late = db.connect()
     with late.cursor() as cursor:
         cursor.execute("select deferred.defer('f', '{}', '{\"concurrency_key\": \"k\"}')")
@@ -357,6 +365,32 @@ def limits_read(w):
         return cursor.fetchone()[0]
 
 
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_a_key_that_allowed_more_runs_none_until_all_of_its_jobs_have_ended(db, worker, narrowed):
+    """A claim that takes the short way knows one running job of a key. Here the limit lists two."""
+    many(db, 2, concurrency_key="k", concurrency=2)
+    w = worker()
+    running = w.take()
+    assert len(running) == 2
+    db.sql("update deferred.__deferred_hot set concurrency = 1 where %s", narrowed)
+    last = many(db, 1, concurrency_key="k")
+    assert w.take() == []
+    w.done(running[0])
+    assert w.take() == []
+    w.done(running[1])
+    assert ids(w.take()) == last
+
+
+def test_a_short_and_a_long_claim_of_keys_hand_out_the_same(db, worker):
+    jobs = [job for i in range(40) for job in many(db, 2, concurrency_key=f"k{i}", priority=i % 3)]
+    w = worker()
+    taken = [ids(w.limited(200, size=size)) for size in (1 << 24, 20 * 1024) if not w.rollback()]
+    limit_another_function(db)
+    again = [ids(w.limited(200, size=size)) for size in (1 << 24, 20 * 1024) if not w.rollback()]
+    assert taken == again and [len(t) for t in taken] == [40, 20]
+    assert set(taken[0]) == set(jobs[::2])
+
+
 @pytest.mark.parametrize("n", [50, 500])
 def test_a_claim_of_keys_reads_the_limits_of_these_keys_only(db, worker, n):
     """Though the statistics are of a time when there were none."""
@@ -370,6 +404,7 @@ def test_a_claim_of_keys_reads_the_limits_of_these_keys_only(db, worker, n):
     for seed in range(8):
         jobs = w.take(500, seed=seed)
         w.done(*jobs)
+    assert w.limited(queues=["other"]) == [], "the transaction begins, and with it the settings of a worker"
     before = limits_read(w)
     taken = w.limited(n, seed=9)
     read = limits_read(w) - before

@@ -4,7 +4,8 @@
 -- A hot job that a limit may hold back carries a mark (limited) and lies in indexes of its own.
 -- Claims of other jobs neither see nor lock anything of it. Marked jobs are claimed here. A claim
 -- reads which lanes and keys have jobs, locks their limits, chooses as these allow, and grants
--- leases (sql/functions/claim/__claim.sql).
+-- leases (sql/functions/claim/__claim.sql). If nothing but keys limits the jobs that were found, a
+-- shorter way locks and chooses.
 --
 -- Each limit in play has a row of __deferred_limit. While it is locked, that row is exact about
 -- running jobs and tokens. Running jobs are looked up, not counted up and down. A job listed in the
@@ -38,8 +39,11 @@ declare
 begin
     w := deferred.__limited_read(p_queues, p_n, p_known, p_seed, p_round);
     if not w.idle then
-        w := deferred.__limited_lock(w);
-        w := deferred.__limited_choose(w, p_n, p_rated, p_seed);
+        w := deferred.__limited_keyed(w);
+        if not w.keyed then
+            w := deferred.__limited_lock(w);
+            w := deferred.__limited_choose(w, p_n, p_rated, p_seed);
+        end if;
         if w.tids is not null then
             w := deferred.__limited_hold(w, p_lease_ms, p_max_attempts, p_max_bytes, p_singles);
             w := deferred.__limited_grant(w, p_worker);

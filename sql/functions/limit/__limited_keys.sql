@@ -20,7 +20,6 @@ declare
     v_rate        double precision;  -- of each key of the queue
     v_burst       integer;
     v_now         constant timestamptz := clock_timestamp();
-    v_base        constant integer := cardinality(w.key_hashes);
     v             record;
 begin
     select q.key_rate, coalesce(q.key_burst, 1) into v_rate, v_burst
@@ -29,15 +28,21 @@ begin
         with recursive walk as (
             select v_looked as looked, v_found as found,
                    case lap when 0 then v_pivot else v_lowest end as hash, 0::bigint as id,
-                   '{}'::tid[] as tids, null::double precision as tokens
+                   null::tid as tid, 1 as most, null::double precision as tokens
             union all
-            select k.looked + 1, k.found + (cardinality(y.tids) > 0)::integer, x.hash, v_highest,
-                   y.tids, x.tokens
+            select k.looked + 1,
+                   k.found + (x.tid is not null and (x.tokens < 1) is not true)::integer,
+                   x.hash, v_highest, x.tid, x.most, x.tokens
             from walk k
             cross join lateral (
-                select h.ctid as tid, h.concurrency, hashtextextended(h.concurrency_key, 0) as hash,
-                       h.due_at is null and h.receipt is null
-                           and (p_known is null or h.fn = any (p_known)) as free,
+                select case when case when h.concurrency > 1 then exists (
+                                select from deferred.__limited_keys_wide(
+                                    p_queue, hashtextextended(h.concurrency_key, 0), 1, p_known))
+                            else h.due_at is null and h.receipt is null
+                                 and (p_known is null or h.fn = any (p_known)) end
+                            then h.ctid end as tid,
+                       coalesce(h.concurrency, 1) as most,
+                       hashtextextended(h.concurrency_key, 0) as hash,
                        case when v_rate is not null then (
                            select deferred.__tokens(l.tokens, l.tokens_at, v_rate, v_burst, v_now)
                            from deferred.__deferred_limit l
@@ -51,35 +56,24 @@ begin
                   and h.fn is not null
                   and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
                 order by h.queue, hashtextextended(h.concurrency_key, 0), h.id limit 1) x
-            cross join lateral (
-                select case when x.tokens < 1 then '{}' when x.concurrency > 1 then array(
-                    select h.ctid from deferred.__deferred_hot h
-                    where h.queue = p_queue and h.concurrency_key is not null
-                      and hashtextextended(h.concurrency_key, 0) = x.hash and h.concurrency > 1
-                      and h.due_at is null and h.receipt is null and h.fn is not null
-                      and (p_known is null or h.fn = any (p_known))
-                    order by h.queue, hashtextextended(h.concurrency_key, 0), h.id
-                    limit least(p_n, x.concurrency))
-                    when x.free then array[x.tid] else '{}' end as tids
-                offset 0) y
             where k.looked < v_looked_most and k.found < v_found_most)
         select max(k.looked) as looked, max(k.found) as found,
-               array_agg(k.hash::text) filter (where cardinality(k.tids) > 0) as hashes,
-               array(select t from walk x cross join lateral unnest(x.tids) t) as tids,
-               array(select v_base + x.found
-                     from walk x cross join lateral unnest(x.tids)) as ats,
+               array_agg(k.hash) filter (where k.tid is not null and (k.tokens < 1) is not true)
+                   as hashes,
+               array_agg(k.tid) filter (where k.tid is not null and (k.tokens < 1) is not true)
+                   as tids,
+               array_agg(k.most) filter (where k.tid is not null and (k.tokens < 1) is not true)
+                   as mosts,
                case when bool_or(k.tokens < 1)
                    then greatest(1, ceil(min((1 - k.tokens) / v_rate) * 1000)) end as wait_ms
         into v from walk k;
         v_looked := v.looked;
         v_found := v.found;
         w.wait_ms := least(w.wait_ms, v.wait_ms);
-        w.key_tids := w.key_tids || v.tids;
-        w.key_at := w.key_at || v.ats;
-        w.key_hashes := w.key_hashes || v.hashes;
+        w := deferred.__limited_keys_add(w, p_queue, p_n, p_known, v.hashes, v.tids,
+                                          v.mosts);
     end loop;
     w.steps := w.steps + v_looked;
-    w.key_queues := w.key_queues || array_fill(p_queue, array[v_found]);
     return w;
 end
 $$;

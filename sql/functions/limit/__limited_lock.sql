@@ -44,22 +44,7 @@ begin
             where l.kind = u.kind and l.queue = u.queue and l.name = u.name
             for update skip locked) x on true;
         exit when not w.busy or v_turn = 2;
-        -- Without the guard an insert would wait for another claim that is adding the same row.
-        with missing as materialized (
-            select u.kind, u.queue, u.name,
-                   (hashtextextended(u.kind || ' ' || u.queue || ' ' || u.name, 0) & 1023)::integer
-                       as n
-            from unnest(v_kinds, v_queues, v_names) u(kind, queue, name)
-            where (select true from deferred.__deferred_limit l
-                   where l.kind = u.kind and l.queue = u.queue and l.name = u.name) is null),
-        guard as materialized (
-            select g.n from deferred.__deferred_limit_guard g
-            where g.n = any (array(select m.n from missing m)) for update skip locked)
-        insert into deferred.__deferred_limit (kind, queue, name)
-        select m.kind, m.queue, m.name from missing m
-        where m.n = any (array(select g.n from guard g))
-        on conflict do nothing;
-        exit when not found;
+        exit when not deferred.__limited_new(v_kinds, v_queues, v_names);
     end loop;
     w.now := clock_timestamp();  -- later than any holder before us looked at the clock
     select array_agg(row(l.kind, l.queue, l.name, r.still, t.tokens, w.now, w.now)
