@@ -9,10 +9,12 @@ import signal
 import socket
 import threading
 import time
+import uuid
 
 import psycopg2
 
 import pg
+from api_client import Api, add_token
 from front import Front
 from verdict import Journal, Verdict, now_ms, recoveries
 
@@ -200,7 +202,8 @@ class Consumer:
 
 
 class Storm:
-    mixes = True  # keys, events, edits and batches too, which releases before 0.2.0 lack
+    mixes = True  # keys, events, edits, batches and the JSON API too, which releases before 0.2.0 lack
+    token = None  # of the JSON API, if it is there
 
     def __init__(self, db, rng, mode, jobs, kills, say):
         self.db, self.rng, self.mode, self.jobs, self.kills, self.say = db, rng, mode, jobs, kills, say
@@ -236,7 +239,9 @@ class Storm:
                 time.sleep(0.02)  # a queue of bounded length
                 continue
             if self.mixes and rng.random() < MORE_SHARE:
-                rng.choice([self.unique, self.event, self.edit, self.batch])(rng)
+                rng.choice([self.unique, self.event, self.edit, self.batch, *([self.request] if self.token else [])])(
+                    rng
+                )
                 continue
             kind, key, calls = self.calls(rng)
             try:
@@ -330,6 +335,30 @@ class Storm:
         for _ in range(rng.randrange(1, 8)):
             self.one(rng, "batch", fn="record_many")
 
+    def request(self, rng):
+        """A job over the JSON API. Its request is repeated with its Idempotency-Key until there is an answer."""
+        key = str(uuid.UUID(int=rng.getrandbits(128)))
+        body = {"fn": "record", "params": {"file": self.record, "ms": 0, "request": key}}
+        while self.token and not self.wrong:
+            with contextlib.closing(Api(self.consumer.front, self.token)) as api, contextlib.suppress(
+                OSError, AssertionError, AttributeError, ValueError
+            ):
+                got = api.call("POST", "/v1/jobs", body, headers=[("Idempotency-Key", key)])
+                if got.status == 201:
+                    self.deferred += 1
+                    return self.journal.add([got.json["id"]], "request")
+                if got.status < 500 and self.token:
+                    self.wrong.append(str(got))
+            time.sleep(0.05)
+        self.journal.doubt()
+
+    def repeated(self):
+        """Jobs that exist twice, though their requests had one key."""
+        return self.db.one(
+            "select count(*) - count(distinct params ->> 'request') from deferred.__deferred "
+            "where params ->> 'request' is not null"
+        )
+
     def rule(self):
         """Twenty more rows become jobs; those of a run that says it is done are acknowledged."""
         batch = self.ruled + 1
@@ -416,6 +445,7 @@ class Storm:
         done = db.run(["deferred", "rule", "add", "todo", "record", query, "--key", "key"])
         assert done.returncode == 0, done.stderr
         self.missing = 0
+        self.token = add_token(db, "storm", "--may", "defer") if self.mixes else None
         self.lines = [Line(db, i, self.mode, *how) for i, how in enumerate(WORKERS[self.mode])]
 
     def enough(self):
@@ -481,6 +511,8 @@ class Storm:
         verdict = Verdict(self.db, self.journal, self.record)
         verdict.counts["message"].update(self.consumer.verdict())
         verdict.counts["rule"]["lost"] += self.missing
+        verdict.counts["request"]["accepted twice"] += self.repeated()
+        verdict.counts["all"]["accepted twice"] += self.repeated()
         for what in ("lost", "accepted twice", "jobs"):
             verdict.counts["all"][what] += verdict.counts["message"][what]
         verdict.counts["all"]["lost"] += self.missing

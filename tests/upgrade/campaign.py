@@ -15,6 +15,7 @@ import time
 import psycopg2
 
 import harness
+from api_client import add_token
 from storm import WORKERS, Line, Storm
 from verdict import percentile
 
@@ -65,13 +66,14 @@ class VersionedLine(Line):
 class Upgrade(Storm):
     """plan(self) is a generator. Each step of it is under load, and yields until it is done."""
 
-    mixes = False  # releases before 0.2.0 know none of it
+    mixes = False  # until the migration
 
     def __init__(self, db, rng, plan, jobs, kills, say):
         super().__init__(db, rng, "cron", jobs, kills, say)
         self.plan, self.planned = plan(self), True
         self.migrations = []  # seconds from start to success, and what failed ones said
         self.families, self.next_family = [], 0
+        self.kept_token = None
         self.deadline = time.monotonic() + LIMIT_S
         self.waits, self.windows = [], []  # (from, to) of deferring a job, and of migrations
         self.deadlocks = []  # what the server said to the producer that lost one
@@ -117,7 +119,7 @@ class Upgrade(Storm):
     def replace_front(self, build, works=True):
         """A message is gotten from the old front, if that works with the schema, and deleted at the new one."""
         got = (yield from self.call(take_new)) if works else None
-        harness.BUILD = build
+        harness.BUILD, self.token = build, None
         before = self.consumer.front.program
         before.signal(signal.SIGTERM)
         yield from self.until(lambda: self.consumer.front.program is not before)
@@ -125,6 +127,8 @@ class Upgrade(Storm):
         # A first attempt may have succeeded though its answer was lost.
         deleted = yield from self.call(lambda client: client.delete("held", got))
         assert deleted.status in (204, 404), deleted
+        if self.db.run(["deferred", "token", "--help"]).returncode == 0:
+            self.kept_token = self.token = self.kept_token or add_token(self.db, "storm", "--may", "defer")
 
     def call(self, request):
         """A request, again until it is answered: the front or the server may have been killed."""

@@ -87,6 +87,7 @@ def there_and_back(old, new, n):
     def plan(storm):
         yield from storm.work(n)
         yield from storm.migrate(new)
+        storm.mixes = True
         storm.fits = works(old, storm.db)
         if not storm.fits:
             yield from storm.replace(storm.lines, new)
@@ -186,3 +187,61 @@ def test_the_last_release_is_upgraded(seed, monkeypatch):
     storm = play(old, pg.BUILD, there_and_back(old, pg.BUILD, 1500), random.Random(seed), 15000, 120, monkeypatch)
     assert storm.of_builds("codes")[pg.BUILD, CONFIG] == 0
     assert storm.of_builds("codes")[old, CONFIG] == 0 or not storm.fits
+
+
+SHOP = """from deferred import function
+
+@function("order")
+def order(params, job):
+    return job.step("charge", lambda: 7)
+
+@function("count", batch=5, batch_wait="100ms")
+def count(jobs):
+    return [len(jobs)] * len(jobs)
+"""
+
+
+@pytest.mark.skipif(not LONG, reason="for make check-upgrade, which builds a release")
+@pytest.mark.by_hand
+def test_what_workers_of_0_1_0_do_with_features_of_0_2_0(monkeypatch, tmp_path):
+    """The table of docs/how-to/upgrade.md, on the schema of 0.2.0."""
+    old = releases.build(next(r for r in releases.releases() if r.version == "0.1.0"))
+    monkeypatch.setattr(harness, "BUILD", old)
+    db = harness.OwnServer()
+    try:
+        db.plugins()
+        (tmp_path / "shop.py").write_text(SHOP)
+        path = f"PYTHONPATH={pg.TOP}/lib/languages/python:{tmp_path}"
+        command = f'{{"/usr/bin/env", "{path}", "/usr/bin/python3", "-B", "-m", "deferred", "shop"}}'
+        functions = "".join(f'function "{name}" {{ program = "shop" }}\n' for name in ("order", "count"))
+        db.config(f'program "shop" {{ command = {command} }}\n{functions}')
+        assert db.run([os.path.join(pg.BUILD, "bin", "deferred"), "migrate"]).returncode == 0
+
+        def work(build):
+            done = db.run([os.path.join(build, "bin", "check_deferred"), "--cnt", "0"])
+            assert done.returncode == 0, done.stderr
+
+        def ended(job):
+            log = "select outcome, coalesce(result, error) from deferred.__deferred_log where job_id = %s"
+            return db.sql(log + " order by attempt", job)
+
+        runs = {"key": "a", "key_until": "end"}, {"wait_for": {"event": "paid"}}, {}
+        plain = [db.defer("echo", "1", **opts) for opts in runs]
+        db.sql("select deferred.update(%s, '{\"params\": 2}')", plain[0])
+        db.sql("select deferred.send_event('paid', '1')")
+        counts = [db.defer("count") for _ in range(3)]
+        order = db.defer("order", max_attempts=1)
+        http = db.defer("http", '{"url": "http://127.0.0.1:1/"}', max_attempts=1)
+        work(old)
+        assert [ended(job)[0][0] for job in plain] == ["ok"] * 3
+        assert [ended(job) for job in counts] == [[("ok", "1")]] * 3
+        assert "older than 0.2.0 and saves no steps" in ended(order)[0][1]
+        assert ended(http) == []
+
+        monkeypatch.setattr(harness, "BUILD", pg.BUILD)
+        db.plugins()
+        db.sql("select deferred.retry(%s)", order)
+        work(pg.BUILD)
+        assert ended(order)[-1] == ("ok", "7") and ended(http)[0][0] == "failed"
+    finally:
+        db.close()
