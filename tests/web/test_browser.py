@@ -10,6 +10,7 @@ import pytest
 
 import harness
 import pg
+from api_client import add_token
 from made_log import history, write_log
 from test_web import HOSTILE
 
@@ -34,6 +35,7 @@ def test_people_can_read_and_use_each_page(web, db):
     )
     write_log(db, history(random.Random(3), 0.5, lambda r: 4.0, 2), "images")  # as much as advice takes
     assert db.run(["deferred", "fold", "--rebuild"]).returncode == 0
+    add_token(db, "shop", "--may", "defer,work", "--functions", "order.*")
     later = db.defer("noop", '{"to": "a"}', delay="1h")
     claimed = db.defer("sleep", '{"ms": 3600000}', priority=100)
     db.spawn(["check_deferred", "--cnt", "1"])

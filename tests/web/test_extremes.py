@@ -144,6 +144,7 @@ PAGES = [
     "/workers",
     "/rules",
     "/accounts",
+    "/tokens",
     "/audit",
     "/doctor",
 ]

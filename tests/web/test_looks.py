@@ -19,6 +19,7 @@ WHERE = {
     "/flow/2": ("Flows", None),
     "/doctor": ("Doctor", None),
     "/accounts": ("Settings", "Accounts"),
+    "/tokens": ("Settings", "Tokens"),
     "/defer": (None, None),
 }
 

@@ -4,6 +4,7 @@ what others wrote becomes markup."""
 import base64
 import concurrent.futures
 import contextlib
+import hashlib
 import html
 import html.parser
 import http.client
@@ -21,6 +22,7 @@ import pytest
 
 import harness
 import pg
+from api_client import add_token
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202egnp.exe\u2066\u200b" + "x" * 900
 PAGES = [
@@ -41,6 +43,7 @@ PAGES = [
     "/workers",
     "/rules",
     "/accounts",
+    "/tokens",
     "/audit",
     "/doctor",
     "/advice",
@@ -80,6 +83,24 @@ def job(db):
         job,
     )
     return job
+
+
+def test_tokens_are_shown_without_their_secrets(web, db):
+    secret = add_token(db, "shop", "--may", "defer,work", "--functions", "order.*", "--expires", "1h")
+    hashed = db.one("select encode(sha256, 'hex') from deferred.__deferred_token")
+    assert hashed == hashlib.sha256(secret.encode()).hexdigest()
+    add_token(db, "ci", "--queues", "builds")
+    for who in ("vic", "rea", "opal"):
+        shown, told = web.page("/tokens", who), web.json("/tokens.json", who)["tokens"]
+        assert not any(part in shown + json.dumps(told) for part in (secret, secret.split("_")[-1], hashed))
+        assert told[0] == {"token": "ci", "may": "defer", "functions": "any", "queues": "builds", "expires": "never"}
+        expires = told[1].pop("expires")
+        assert told[1] == {"token": "shop", "may": "defer,work", "functions": "order.*", "queues": "any"}
+        assert expires[:16].replace(" ", "T") in shown.replace(" ", "T") and "order.*" in shown
+    assert web.ask("/tokens", "nob")[0] == 403
+    assert "<form" not in re.search("<main.*</main>", web.page("/tokens"), re.S)[0]
+    db.sql("update deferred.__deferred_token set expires_at = now()")
+    assert {t["expires"] for t in web.json("/tokens.json")["tokens"]} == {"expired"}
 
 
 def test_each_page_is_there_for_who_may_see_it_and_nothing_in_it_runs(web, job):

@@ -129,6 +129,7 @@ static const struct place {
 	{ 1, "Audit", "/audit", NULL, NULL },
 	{ 2, "Settings", "/rules", "Rules", NULL },
 	{ 2, "Settings", "/accounts", "Accounts", NULL },
+	{ 2, "Settings", "/tokens", "Tokens", NULL },
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 

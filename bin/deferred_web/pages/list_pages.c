@@ -3,6 +3,7 @@
 #include "pages.h"
 
 #include "rows/rule.h"
+#include "rows/token.h"
 #include "rows/web.h"
 
 int pages_list(struct web_request *r, const struct part *part, const char *hint, struct pg_result *res, int rc)
@@ -85,5 +86,24 @@ int pages_accounts(struct web_request *r, struct deferred_error *err)
 	return pages_list(r, &part,
 			  "<p class=\"hint\">Accounts of <code>deferred_http</code>. <code>deferred account</code> "
 			  "manages them.</p>",
+			  res, rc);
+}
+
+int pages_tokens(struct web_request *r, struct deferred_error *err)
+{
+	static const struct column columns[] = {
+		{ AT(token_ls, token), CELL_TEXT, "token", "Token" },
+		{ AT(token_ls, may), CELL_PROSE, "may", "May" },
+		{ AT(token_ls, functions), CELL_PROSE, "functions", "Functions" },
+		{ AT(token_ls, queues), CELL_PROSE, "queues", "Queues" },
+		{ AT(token_ls, expires), CELL_ZONED, "expires", "Expires" },
+	};
+	static const struct part part = PART("tokens", NULL, "No tokens yet.", columns);
+	struct pg_result *res = NULL;
+	int rc = token_ls_exec(r->pg, &res, err);
+
+	return pages_list(r, &part,
+			  "<p class=\"hint\">Tokens of the JSON API of <code>deferred_http</code>. <code>deferred "
+			  "token</code> manages them.</p>",
 			  res, rc);
 }

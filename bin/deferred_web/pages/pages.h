@@ -86,6 +86,7 @@ int pages_list(struct web_request *r, const struct part *part, const char *hint,
 int pages_workers(struct web_request *r, struct deferred_error *err);
 int pages_rules(struct web_request *r, struct deferred_error *err);
 int pages_accounts(struct web_request *r, struct deferred_error *err);
+int pages_tokens(struct web_request *r, struct deferred_error *err);
 /* audit_pages.c */
 int pages_audit(struct web_request *r, struct deferred_error *err);
 /* Actions of operators on an object, as a part of its page. */

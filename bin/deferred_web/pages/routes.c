@@ -44,6 +44,7 @@ const struct web_route web_routes[] = {
 	{ "/workers", "workers", "Workers", pages_workers, .reloads = true },
 	{ "/rules", "rules", "Rules", pages_rules },
 	{ "/accounts", "accounts", "Accounts", pages_accounts },
+	{ "/tokens", "tokens", "Tokens", pages_tokens },
 	{ "/audit", "audit", "Audit", pages_audit },
 	{ "/advice", "advice", "Advice", pages_advice, pages_before_advice },
 	{ "/doctor", "doctor", "Doctor", pages_doctor, pages_before_doctor },

@@ -31,6 +31,7 @@ const pages = [
 	"/workers",
 	"/rules",
 	"/accounts",
+	"/tokens",
 	"/audit",
 	"/doctor",
 	"/advice",
@@ -128,6 +129,17 @@ for (const [name, options] of [
 		);
 		await axed(page, `${name} ${path}`);
 	}
+	await page.context().close();
+}
+
+/* A token has its row, on a page without a button. */
+{
+	const page = await person(operator);
+
+	await page.goto(`${url}/accounts`);
+	await page.getByRole("link", { name: "Tokens", exact: true }).click();
+	check("a token", (await page.getByRole("row", { name: "shop defer,work order.* any never" }).count()) === 1);
+	check("a button for tokens", (await page.locator("main button").count()) === 0);
 	await page.context().close();
 }
 
