@@ -15,6 +15,9 @@ import harness
 import pg
 import test_clocks
 import test_disk
+from api_client import add_token
+from claimers import CALLS, ByApi, BySql, Claimer
+from front import Front
 from harness import wait_for
 from proxy import Proxy
 from verdict import COUNTS, Journal, Verdict, now_ms
@@ -49,6 +52,7 @@ class Stage:
         self.stopped = threading.Event()
         self.sql = None
         self.began = self.ended = None
+        self.wrong = []
 
     def service(self, *args):
         name = f"{self.db.dir}/pid{len(self.runs)}"
@@ -147,6 +151,7 @@ class Stage:
             [f"{what}: {count[what]}" for what in COUNTS if count[what]]
             + [str(v) for v in verdict.violations]
             + ([stuck] if stuck else [])
+            + self.wrong
         )
         ends = sorted(run.ended for run in verdict.runs if run.ended is not None)
         after = [ms for ms in ends if ms > self.ended]
@@ -384,6 +389,32 @@ def memory(stage):
     stage.go(1)
 
 
+@how(services=0)
+def claimers_server_and_front_killed(stage):
+    """Programs execute the jobs, by SQL and by the JSON API with tokens."""
+    front = Front(stage.db)
+    stage.stack.callback(lambda: front.program.kill())
+    tokens = [add_token(stage.db, name, "--may", "work") for name in ("first", "second")]
+    ways = [lambda: BySql(stage.db)] * 2 + [lambda token=token: ByApi(front, token) for token in tokens]
+    saved = set()
+    claimers = [Claimer(way, type(stage.rng)(stage.rng.random()), saved, stage.wrong) for way in ways]
+    for claimer in claimers:
+        claimer.start()
+        stage.stack.callback(claimer.stop)
+    stage.begin()
+    with stage.fault():
+        for _ in range(5):
+            front.program.kill()
+            front.start(wait=False)
+            stage.go(stage.rng.random())
+            stage.db.kill()
+            stage.db.start()
+            stage.go(stage.rng.random())
+    stage.go(2)
+    for one, other in claimers[:2], claimers[2:]:
+        stage.wrong += [f"never called: {verb}" for verb in set(CALLS) - one.verbs - other.verbs]
+
+
 def promoted(stage, synchronous):
     db, first = stage.db, stage.db.cluster
     with Proxy(first) as way:
@@ -461,6 +492,7 @@ ALL = {
     "server's clock an hour ahead and back": clocks,
     "poison": poison,
     "memory": memory,
+    "server and front of claimers killed": claimers_server_and_front_killed,
     "standby promoted, synchronous": standby_promoted_synchronous,
     "standby promoted, asynchronous": standby_promoted_asynchronous,
     "pooler killed": pooler_killed,
