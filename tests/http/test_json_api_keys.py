@@ -61,8 +61,11 @@ def test_answers_are_kept_for_a_day(f, api, db):
     assert 23.9 < float(db.one(kept)) <= 24
     db.sql("update deferred.__deferred_idempotency set kept_until = now()")
     assert post(api, {"fn": "echo"}, "k").json != first.json
-    db.sql("update deferred.__deferred_idempotency set kept_until = now()")
-    harness.wait_for(lambda: not db.sql("select from deferred.__deferred_idempotency"), what="a sweep of old answers")
+    post(api, {"fn": "echo"}, "k2")
+    db.sql("update deferred.__deferred_idempotency set kept_until = now() + interval '1 hour' * (key = 'k2')::int")
+    db.sql("update deferred.__deferred_upkeep set repaired_at = now() - interval '6 minutes'")
+    db.sql("select deferred.maintain()")
+    assert db.sql("select key from deferred.__deferred_idempotency") == [("k2",)]
 
 
 class Second(front.Front):

@@ -30,6 +30,7 @@ begin
         perform deferred.__work_forget();
         perform deferred.__forget_events(10000);
         perform deferred.__forget_spooled(100000);
+        perform deferred.__api_sweep(300000);
         perform deferred.__known_again(array(select o.fn from deferred.__offered o));
     end if;
     update deferred.__deferred_upkeep u set schedules_at = now()

@@ -17,7 +17,6 @@ begin
         for update of h skip locked)
     select (select array_agg(r.id) from row r),
            coalesce((select max(s.id) + 1 from seen s having count(*) = $2), 0) into v_ids, next_id;
-    perform deferred.__api_sweep(1000);
     expired := case when v_ids is null then 0 else deferred.__message_expire(v_ids) end;
     for v_queue in select q.name, q.clearing_to from deferred.__deferred_queue q
         where q.clearing_to is not null limit 10 for update skip locked loop
