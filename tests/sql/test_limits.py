@@ -367,17 +367,25 @@ def limits_read(w):
 
 @pytest.mark.parametrize("narrowed", [False, True])
 def test_a_key_that_allowed_more_runs_none_until_all_of_its_jobs_have_ended(db, worker, narrowed):
-    """A claim that takes the short way knows one running job of a key. Here the limit lists two."""
+    """A claim that takes the short way knows one running job of a key. Here the limit lists two, and the job that
+    waits is the first of its key, since it was committed late."""
+    late = db.connect()
+    with late.cursor() as cursor:
+        cursor.execute("select deferred.defer('f', '{}', '{\"concurrency_key\": \"k\"}')")
+        last = [cursor.fetchone()[0]]
     many(db, 2, concurrency_key="k", concurrency=2)
     w = worker()
     running = w.take()
     assert len(running) == 2
     db.sql("update deferred.__deferred_hot set concurrency = 1 where %s", narrowed)
-    last = many(db, 1, concurrency_key="k")
+    late.commit()
+    late.close()
     assert w.take() == []
     w.done(running[0])
+    w.commit()
     assert w.take() == []
     w.done(running[1])
+    w.commit()
     assert ids(w.take()) == last
 
 
