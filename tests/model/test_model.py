@@ -1,5 +1,5 @@
-"""The models of the claim (claim_model.c), of keys (key_model.py) and of events (event_model.py)
-keep their promises, and find each error that is made in them on purpose.
+"""The models of the claim (claim_model.c), of keys (key_model.py), of events (event_model.py) and of
+steps (step_model.py) keep their promises, and find each error that is made in them on purpose.
 
 `build/tests/model/claim_model CONFIGURATION [--broken NAME]` is the same by hand, and prints the
 way to a broken promise.
@@ -12,6 +12,7 @@ import pytest
 import event_model
 import harness
 import key_model
+import step_model
 
 MODEL = os.path.join(harness.BUILD, "tests", "model", "claim_model")
 
@@ -103,3 +104,21 @@ def test_events_reach_jobs(kinds):
 @pytest.mark.parametrize("error", sorted(event_model.ERRORS))
 def test_an_error_about_events_is_found(error):
     assert any(event_model.explore(kinds, error)[0] for kinds in [*SMALL, ("kept", "wait", "wait")])
+
+
+@pytest.mark.parametrize("troubles", list(step_model.worlds()), ids="-".join)
+def test_saved_steps_are_kept_and_run_once(troubles):
+    wrong, way = step_model.explore(troubles)
+    assert wrong is None, "\n".join(map(str, way))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("troubles", list(step_model.worlds()), ids="-".join)
+def test_saved_steps_are_kept_when_leases_end_again(troubles):
+    wrong, way = step_model.explore(troubles, expire=2)
+    assert wrong is None, "\n".join(map(str, way))
+
+
+@pytest.mark.parametrize("error", sorted(step_model.ERRORS))
+def test_an_error_about_steps_is_found(error):
+    assert any(step_model.explore(troubles, error)[0] for troubles in step_model.worlds())
