@@ -458,6 +458,7 @@ class Repository:
 
     def remove(self):
         call(["gpgconf", "--kill", "all"], self.env)
+        harness.wait_for(lambda: not glob.glob(f"{self.home}/S.*"), 60, "the agent of gpg has removed its sockets")
         shutil.rmtree(self.home)
 
     def add(self, packages, key="ours@example.org"):

@@ -75,12 +75,12 @@ REPLACED = {
         "failed",
         ".*: it sent a step before the answer to the last one.*",
     ),
-    "deaf": ("time.sleep(60)", "timeout", "time limit of 1000 ms exceeded"),
+    "deaf": ("time.sleep(60)", "timeout", "time limit of 3000 ms exceeded"),
     "deaf and talkative": (
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('at work', flush=True)\nwhile True:\n send({'type': "
         "'progress', 'job': head['job'], 'done': 1})",
         "timeout",
-        r"time limit of 1000 ms exceeded\nat work",
+        r"time limit of 3000 ms exceeded\nat work",
     ),
 }
 
@@ -109,7 +109,7 @@ def around(db, do, params=None, **settings):
 @pytest.mark.parametrize("case", REPLACED)
 def test_a_program_that_breaks_its_word_costs_its_own_job_and_is_replaced(db, case):
     do, outcome, error = REPLACED[case]
-    db.config(LIMITS + program(db, timeout="1s" if outcome == "timeout" else "30s"))
+    db.config(LIMITS + program(db, timeout="3s" if outcome == "timeout" else "30s"))
     job, same = around(db, do)
     found, text = attempt(db, job)
     assert found == outcome and re.fullmatch(error, text), (found, text)

@@ -264,7 +264,7 @@ def test_declared_functions_are_the_only_ones_that_are_offered(db):
 
 
 def test_a_start_within_a_call_counts_toward_the_limit_of_the_call(db):
-    db.config(ONE + program(db, timeout="500ms", before="print('connecting', flush=True)\ntime.sleep(60)"))
+    db.config(ONE + program(db, timeout="3s", before="print('connecting', flush=True)\ntime.sleep(60)"))
     job = act(db, max_attempts=1)
     drain(db)
     assert ended(db, job)[0][1] == "program 'shop' was not ready in time\nconnecting"
