@@ -23,7 +23,7 @@ import pytest
 
 import harness
 import pg
-from documents import dead_links
+from documents import dead_links, fenced, read
 
 sys.path.append(os.path.join(pg.TOP, "tests/upgrade"))
 import releases  # noqa: E402
@@ -242,7 +242,7 @@ class Debian(System):
     SOCKET = "/srv/postgresql"
 
     def __init__(self, suite, packages, cluster, name):
-        depends = {"cron", "logrotate", "init-system-helpers"}
+        depends = {"cron", "curl", "logrotate", "init-system-helpers"}
         for package in NAMES:
             for one in field(packages[package], "Depends").split(","):
                 depends.add(re.match(r"\s*([^\s|(:]+)", one)[1])
@@ -541,6 +541,25 @@ def test_apt_installs_from_the_repository_and_refuses_what_is_not_signed(fresh, 
     # The key of another, with which nobody has told apt to trust this repository.
     repository.add(packages, "other@example.org")
     assert "E:" in repository.update()
+
+
+def test_the_page_about_the_repository_installs_and_upgrades(fresh, repository, packages, tmp_path):
+    """apt needs no network for curl, which is there."""
+    setup, install, upgrade = fenced(read("docs", "how-to", "install-from-apt.md"))
+    setup = setup.replace("https://deb.example.org/", "file:///srv/repo/").replace(
+        "https://deb.example.org", "file:/srv/repo"
+    )
+    os.remove(fresh.path(repository.SOURCE))
+    repository.add(packages)
+    for text in setup, install:
+        fresh.run("sh", "-ec", text, timeout=600)
+    assert fresh.run("deferred", "--version") == f"deferred {own_version()}\n"
+    conf = fresh.add_functions()
+    newer = next_version(packages, str(tmp_path))
+    repository.add(newer)
+    fresh.run("sh", "-ec", upgrade, timeout=600)
+    shown = fresh.run("dpkg-query", "-W", "-f", "${Version} ${Status}", "deferred")
+    assert shown == f"{own_version()}-2 install ok installed" and fresh.read("/etc/deferred/deferred.conf") == conf
 
 
 # ---- an upgrade beneath a running service
