@@ -91,11 +91,14 @@ $(B)/tests/lib/http_%: tests/lib/http_%.c $(filter-out %/main.o,$(HTTP_OBJ)) $(B
 	$(call say,CC)$(COMPILE) -Ibin/deferred_http -MF $(B)/obj/tests/lib/http_$*.d $(OUR_LDFLAGS) $(LDFLAGS) -o $@ \
 		$(filter %.c %.o %.a,$^) $(PKG_LIBS) $(HTTP_LIBS) -lcmocka -ldl -lpthread
 
-# Fuzz targets contain what reads a request or a config file and needs neither server nor database.
+# Fuzz targets contain what reads a request, a config file or params of the function http, and needs
+# neither server nor database.
 FUZZ_TARGETS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
-FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson 2>/dev/null)
+FUZZ_LIBS := $(shell pkg-config --libs expat libcrypto jansson libcurl 2>/dev/null)
+FUZZ_OUTBOUND := outbound outbound_params outbound_secrets public_address webhook
 MESSAGE_OBJ := $(B)/obj/bin/deferred_runner/program_message.o
-$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(MESSAGE_OBJ) $(B)/obj/http.a \
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ) $(MESSAGE_OBJ) \
+		$(FUZZ_OUTBOUND:%=$(B)/obj/lib/plugins/http/%.o) $(B)/obj/http.a \
 		$(B)/obj/internal.a $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE) -MF /dev/null -Ibin/deferred_http -Ibin/deferred_runner -Itests/fuzz $(OUR_LDFLAGS) $(LDFLAGS) -o $@ \
@@ -300,8 +303,8 @@ fuzz-changes:
 	done
 FUZZ_HTTP := arena buf chunks crypto fault head reply request text
 FUZZ_SRC := $(wildcard bin/deferred_http/protocol/*.c) bin/deferred_runner/program_message.c $(FUZZ_HTTP:%=lib/http/%.c) \
-	$(addprefix lib/base/,error.c log.c outlet.c span.c text/utf8.c text/visible.c) \
-	$(wildcard lib/port/config*.c) $(addprefix lib/port/,plugin.c secret_file.c)
+	$(FUZZ_OUTBOUND:%=lib/plugins/http/%.c) $(addprefix lib/base/,error.c log.c outlet.c span.c) \
+	$(wildcard lib/base/text/*.c lib/port/config*.c lib/port/plugin*.c) $(addprefix lib/port/,secret_file.c trusted.c)
 build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/fuzz.h $(FUZZ_SRC) \
 		$(wildcard bin/deferred_http/protocol/*.h lib/http/*.h lib/port/*.h)
 	@mkdir -p $(@D)
