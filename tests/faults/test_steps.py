@@ -134,6 +134,21 @@ def test_a_job_of_twenty_steps_ends_under_starts_that_take_over(running):
     ledger(running)
 
 
+@pytest.mark.long
+def test_a_job_of_twenty_seconds_ends_under_a_line_of_cron_that_takes_over_every_seven(running):
+    job, runs = defer(running, n=20, ms=1000), []
+    while running.hot() and len(runs) < 20:
+        runs.append(running.spawn(["check_deferred", "--cnt", "0"]))
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: not running.hot(), 7, "the end of the job")
+    assert runs[-1].wait(30) == 0, runs[-1].output()
+    ran = Counter(said(running))
+    assert len(ran) == 20 and set(ran.values()) <= {1, 2} and sum(ran.values()) - 20 <= len(runs) - 1
+    assert [row[1:] for row in rows(running, job)] == [("superseded", False)] * (len(runs) - 1) + [("ok", True)]
+    assert len(runs) >= 3 and steps(running) == {}
+    ledger(running)
+
+
 @pytest.mark.slow
 def test_while_the_server_is_away_a_function_waits_and_no_step_runs_twice(own_server):
     """The server dies at any point: before it has the step, while it stores it, and before its answer."""
