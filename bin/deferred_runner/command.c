@@ -601,11 +601,11 @@ int command_run(const struct command *command, const struct deferred_call *const
 	while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR)
 		;
 	take_usage(slot, &used);
-	rc = outcome(&given, slot, status, &out, &err);
-	if (progress.refused[0]) {
+	if (progress.refused[0]) { /* whatever it has said of its end meanwhile */
 		set_error(&given, progress.refused, strlen(progress.refused));
-		slot->signal = 0;
 		rc = n > 1 ? BOARD_BROKEN : DEFERRED_FAILED;
+	} else {
+		rc = outcome(&given, slot, status, &out, &err);
 	}
 done:
 	for (size_t i = 0; i < 2; i++) {

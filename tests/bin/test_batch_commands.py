@@ -288,7 +288,9 @@ def test_a_command_goes_on_for_the_others_when_one_job_of_its_batch_is_lost(db):
 
 
 def test_a_job_that_has_too_many_steps_fails_alone(db):
-    jobs = defer(prepared(db, STEPS), *["plain"] * 5, max_attempts=2)
+    """Also if it says that it has done its work before it is asked to end."""
+    script = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + STEPS
+    jobs = defer(prepared(db, script), *["plain"] * 5, max_attempts=2)
     open(os.path.join(db.dir, "many.go"), "w").close()
     db.sql(
         "insert into deferred.__deferred_step (job_id, name, value, bytes, number, attempt, resets) "
