@@ -64,7 +64,7 @@ async function person(username, options = {}) {
 }
 
 /* A page that is being computed loads itself again, which would end a check. So it is asked for until it is complete. */
-const computed = { "/doctor": "15 checks", "/advice": "Basis of this advice" };
+const computed = { "/doctor": "unknown in", "/advice": "Basis of this advice" };
 async function open(page, path) {
 	for (const end = Date.now() + 120000; Date.now() < end; await page.waitForTimeout(500)) {
 		const answer = await page.goto(url + path);
