@@ -24,6 +24,7 @@ NEXT = """-- A test of migrations that are still to be written.
 
 set local role deferred_owner;
 
+lock table deferred.__deferred_queue, deferred.__deferred_hot, deferred.__deferred in access exclusive mode;
 alter table deferred.__deferred add column note text;
 alter table deferred.__deferred_hot add column note text;
 create index __deferred_hot_note on deferred.__deferred_hot (note) where note is not null;
@@ -154,6 +155,9 @@ def play(old, new, plan, rng, jobs, kills, monkeypatch):
             f"run twice {total['run twice']}; a producer waited {half:.3f} s, at most {longest:.2f} s, "
             f"at most {migrating:.2f} s during a migration; exit codes {dict(storm.of_builds('codes'))}"
         )
+        if old != pg.BUILD:  # a worker of 0.1.0 leaves the steps of a job that it ends: docs/how-to/upgrade.md
+            left = [v for v in verdict.violations if v[0].startswith("I11: a job with steps") and "done" in v[2]]
+            total["contradictions"] -= len(left)
         assert verdict.wrong() == 0, (
             total,
             verdict.violations,
