@@ -601,7 +601,7 @@ int command_run(const struct command *command, const struct deferred_call *const
 	while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR)
 		;
 	take_usage(slot, &used);
-	if (progress.refused[0]) { /* whatever it has said of its end meanwhile */
+	if (progress.refused[0]) { /* the outcome that the command wrote does not count */
 		set_error(&given, progress.refused, strlen(progress.refused));
 		rc = n > 1 ? BOARD_BROKEN : DEFERRED_FAILED;
 	} else {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * spool_call - a producer with a spool: spool_call DIR N TAG defers N calls of noop, one after the other. Each has its
- * number as params, the tag, and times to wait between attempts. Prints a line for each call that was answered: "ID number" or "UUID number"; and
- * "lost number" if its outcome is unknown. Other errors go to standard error, and the call is repeated.
+ * number as params, the tag, and times to wait between attempts. Prints a line for each call that was answered:
+ * "ID number" or "UUID number"; and "lost number" if its outcome is unknown. Other errors go to standard error, and the
+ * call is repeated.
  */
 #include "deferred.h"
 

@@ -1,14 +1,14 @@
 """An explicit-state model of the steps of one job: every interleaving of two workers that claim the job, run its steps
 and save them, of deaths, of leases that end while their worker goes on, of takeovers, and of an operator.
 
-A worker runs a step, asks to save it, and goes on when the answer came. To save is to lock the row of the job if the
-receipt holds it, to store, and to commit. The server may die before the commit. What ends an attempt locks the row too.
+A worker runs a step, asks to save it, and goes on when the answer comes. Saving locks the row of the job if the receipt
+holds it, stores the value, and commits. The server may die before the commit. Each end of an attempt locks the row too.
 A worker may die at any point. A worker whose lease has ended goes on until an answer says so.
 
-Promises: a saved value is never replaced, and its step never runs again for the holder of the job. What a worker was
-told to be saved is saved. A worker without a lease saves nothing, records nothing, and runs at most one more step. One
-worker at a time holds the job. The job ends once. A step runs once, and once more for each attempt that was cut between
-its work and its saving.
+Promises: a saved value is never replaced, and its step never runs again for the holder of the job. If a worker is told
+that a step is saved, it is saved. A worker without a lease saves nothing, records nothing, and runs at most one more
+step. One worker at a time holds the job. The job ends once. A step runs once, and once more for each attempt that was
+cut between its work and its saving.
 """
 
 import collections
@@ -184,7 +184,7 @@ def worker_moves(state, n, worker, broken):
             wrong = None if mine else "a worker without a lease saves a step"
             yield to(worker._replace(at=LOCKED), wrong=wrong)
         else:
-            yield to(Worker(), cut_off(state, worker))  # it is told so, and ends its function
+            yield to(Worker(), cut_off(state, worker))  # the answer says so, and the function ends
 
 
 def work_moves(state, worker, to, free, broken):
