@@ -15,7 +15,7 @@
 #   format           format C with clang-format and Python with black
 #   check-faults     long fault tests with a printed seed
 #   check-web        pages and site in a real browser
-#   check-metrics    metrics and alerts with a real Prometheus
+#   check-metrics    metrics and alerts with a real Prometheus, spans with a receiver of OTLP
 #   check-ha         failover with pg_auto_failover
 #   check-scale      several servers under kills
 #   check-upgrade    upgrade from the last release under load and kills, and go back
@@ -165,7 +165,7 @@ check-upgrade: deps-check
 check-metrics: deps-check
 	@tests/harness/deps.sh $(DEPS_CHECK) prometheus
 	+@$(MAKE_AGAIN) tests
-	@$(PYTHON) -m pytest -q tests/bin/test_figures.py tests/bin/test_metrics.py
+	@$(PYTHON) -m pytest -q $(addprefix tests/bin/,test_figures.py test_metrics.py spans_receiver.py)
 # SEED is the first of 20 seeds. The advice was written with the seeds from 0 on, so other numbers
 # try new workloads.
 check-advise: deps-check
