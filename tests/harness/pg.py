@@ -51,7 +51,13 @@ LOCALE = ["--locale=C.UTF-8"]
 # the server by a pooler, see harness.Db.
 VARIANT = os.environ.get("DEFERRED_TEST_VARIANT")
 if VARIANT == "settings":
-    COMMON |= {"wal_level": "minimal", "max_wal_senders": "0", "default_transaction_isolation": "serializable"}
+    COMMON |= {
+        "wal_level": "minimal",
+        "max_wal_senders": "0",
+        "default_transaction_isolation": "serializable",
+        # Tests that keep a transaction open keep the predicate locks of all tests beside them.
+        "max_pred_locks_per_transaction": "2048",
+    }
     LOCALE += ["--locale-provider=icu", "--icu-locale=en"]
 
 
