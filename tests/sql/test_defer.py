@@ -1277,6 +1277,7 @@ def test_a_partition_that_went_is_made_anew(db):
 
 def test_maintain_empties_a_net_that_is_in_use(db):
     """Rows that arrive between the move of what was caught and the attachment would fail it."""
+    db.sql("set default_transaction_isolation = 'read committed'")  # as a worker does
     db.sql("select setval('deferred.__deferred_id_seq', 10000001)")
     assert db.one("select deferred.maintain()") == 1
     db.sql("select setval('deferred.__deferred_id_seq', 19999990)")
