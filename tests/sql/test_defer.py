@@ -743,6 +743,30 @@ def test_many_are_stored_alike_with_and_without_options(db):
     clean(db)
 
 
+@pytest.mark.parametrize("fn", ['"fn":"f"', '"fn" : "f"', '"fn":true', '"fn":null'])
+@pytest.mark.parametrize("params", ["", ',"params":{}', ', "params" : 1', ',"params":null'])
+@pytest.mark.parametrize("extra", ['"":1', '"x":1', '"x" : []', '"fn":"g"', '"params":2'])
+def test_many_notice_a_short_member_that_is_not_known(db, fn, params, extra):
+    """Jobs without options are known by their bytes, and these are the fewest."""
+    jobs = f'[{{"fn":"f"}},{{{fn}{params},{extra}}}]'
+    want = json.loads(jobs)[1]
+    if unknown := set(want) - {"fn", "params"}:
+        refused(
+            db,
+            psycopg2.Error,
+            f"job 2: option '{unknown.pop()}' is unknown",
+            "select deferred.defer_many(%s)",
+            jobs,
+        )
+    elif want["fn"] is None:
+        refused(db, psycopg2.Error, "the function is missing", "select deferred.defer_many(%s)", jobs)
+    else:
+        job = db.one("select max(m) from deferred.defer_many(%s) m", jobs)
+        assert db.sql("select fn, params from deferred.__deferred where id = %s", job) == [
+            ("true" if want["fn"] is True else want["fn"], want.get("params", {}))
+        ]
+
+
 def test_many_meet_the_settings_of_each_queue(db):
     db.sql("insert into deferred.__deferred_queue (name, params_max_bytes) values ('small', 9), ('large', 100)")
     db.sql("insert into deferred.__deferred_queue (name, rate, ttl_ms) values ('slow', 1, 5000)")

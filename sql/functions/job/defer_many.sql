@@ -7,7 +7,7 @@ declare
 begin
     select * into v from deferred.__defer_many_plain(jobs);
     if v.plain then
-        return query select deferred.__enqueue_plain(v.fns, v.params);
+        return query select unnest(v.ids);
         return;
     end if;
     if jobs::text like any (array['%"after"%', '%"wait_for"%', '%"flow"%', E'%\\\\u%']) then
