@@ -105,10 +105,10 @@ $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/driver.c $(HTTP_PURE_OBJ)
 		$(filter %.c %.o %.a,$^) $(FUZZ_LIBS)
 
 .PHONY: tests
-tests: test-parts $(FUZZ_TARGETS) $(UNIT_TESTS) $(B)/tests/demo/demo
+tests: test-parts $(FUZZ_TARGETS) $(UNIT_TESTS)
 # All that the tests in Python need.
 .PHONY: test-parts
-test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS)
+test-parts: all $(TEST_PLUGINS) $(TEST_HELPERS) $(MODELS) $(B)/tests/demo/demo
 
 SAN := SANITIZE=address,undefined
 TSAN := SANITIZE=thread
