@@ -162,13 +162,17 @@ grant select on deferred.__deferred_spooled to deferred_worker, deferred_viewer;
 -- The arrays key_queues and key_hashes have one element for each key. The array key_at says which
 -- of them a job of key_tids has. The array job_keys says the same of the jobs that were chosen,
 -- where NULL means no key. In limits the keys come first. The kind of a limit is NULL while
--- somebody else has locked it. If some key allows more than one job at once, wide is true. If
--- nothing but keys limits the jobs, keyed is true. Then the arrays limit_tids and tids are in step.
+-- somebody else has locked it.
+--
+-- If a job needs the long way, wide is true. Its key allows more than one job at once, or it has
+-- expired, or it needs a lease of its own. The params of all jobs have that many bytes. If nothing
+-- but keys limits the jobs, keyed is true. Then limit_tids and key_running are in step with
+-- key_tids. They have the limit of each key, and the last job that was taken of the key.
 alter type deferred.__limited
     drop attribute key_jobs, drop attribute key_fns, drop attribute wanted, drop attribute hashes,
     add attribute key_tids tid[], add attribute key_at integer[], add attribute limit_tids tid[],
     add attribute job_keys integer[], add attribute wide boolean,
-    add attribute keyed boolean;
+    add attribute keyed boolean, add attribute key_running bigint[], add attribute bytes bigint;
 
 -- ---------------------------------------------------------------- settings of queues
 

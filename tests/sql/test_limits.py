@@ -399,6 +399,38 @@ def test_a_short_and_a_long_claim_of_keys_hand_out_the_same(db, worker):
     assert set(taken[0]) == set(jobs[::2])
 
 
+@pytest.mark.parametrize("odd", ["job", "worker", "queue", "suspect", "expired"])
+def test_what_a_short_claim_of_keys_leaves_to_the_long_way(db, worker, odd):
+    """The short way gives all jobs one lease."""
+    jobs = [db.defer("f", queue="q", concurrency_key=str(i)) for i in range(3)]
+    hot = "update deferred.__deferred_hot set %s where id = %s"
+    if odd == "queue":
+        setq(db, max_attempts=1)
+    elif odd == "suspect":
+        db.sql(hot % ("suspect = true", jobs[0]))
+    elif odd == "expired":
+        db.sql(hot % ("expires_at = now()", jobs[0]))
+    elif odd == "job":
+        jobs.append(db.defer("f", queue="q", concurrency_key="one", max_attempts=1))
+    got = ids(worker().take(max_attempts=1 if odd == "worker" else 3))
+    assert sorted(got) == sorted(jobs[1:] if odd == "expired" else jobs)
+    alone = [i for (i,) in db.sql("select ids[1] from deferred.__deferred_lease where alone order by 1")]
+    assert alone == {"job": jobs[3:], "suspect": jobs[:1], "expired": []}.get(odd, jobs)
+    assert len(db.log(jobs[0])) == (odd == "expired")
+
+
+def test_a_short_claim_of_keys_waits_for_nobody(db, worker):
+    held, free = [db.defer("f", concurrency_key=key) for key in "ab"]
+    w, other = worker(), db.connect()
+    with other.cursor() as cursor:
+        cursor.execute("select from deferred.__deferred_hot where id = %s for update", (held,))
+    assert ids(w.take()) == [free]
+    assert w.take() == [] and w.seen > 0
+    other.commit()
+    other.close()
+    assert ids(w.take()) == [held]
+
+
 @pytest.mark.parametrize("n", [50, 500])
 def test_a_claim_of_keys_reads_the_limits_of_these_keys_only(db, worker, n):
     """Though the statistics are of a time when there were none."""

@@ -4,8 +4,8 @@
 -- A hot job that a limit may hold back carries a mark (limited) and lies in indexes of its own.
 -- Claims of other jobs neither see nor lock anything of it. Marked jobs are claimed here. A claim
 -- reads which lanes and keys have jobs, locks their limits, chooses as these allow, and grants
--- leases (sql/functions/claim/__claim.sql). If nothing but keys limits the jobs that were found, a
--- shorter way locks and chooses.
+-- leases (sql/functions/claim/__claim.sql). If nothing but keys limits the jobs that were found,
+-- one statement does all that follows the locks. If it takes no job, the long way finds out why.
 --
 -- Each limit in play has a row of __deferred_limit. While it is locked, that row is exact about
 -- running jobs and tokens. Running jobs are looked up, not counted up and down. A job listed in the
@@ -39,11 +39,16 @@ declare
 begin
     w := deferred.__limited_read(p_queues, p_n, p_known, p_seed, p_round);
     if not w.idle then
-        w := deferred.__limited_keyed(w);
-        if not w.keyed then
-            w := deferred.__limited_lock(w);
-            w := deferred.__limited_choose(w, p_n, p_rated, p_seed);
+        w := deferred.__limited_keyed(w, p_max_attempts, p_max_bytes);
+        if w.keyed then
+            return query
+            select t.* from deferred.__limited_taken(w, p_worker, p_lease_ms) t;
+            if found then
+                return;
+            end if;
         end if;
+        w := deferred.__limited_lock(w);
+        w := deferred.__limited_choose(w, p_n, p_rated, p_seed);
         if w.tids is not null then
             w := deferred.__limited_hold(w, p_lease_ms, p_max_attempts, p_max_bytes, p_singles);
             w := deferred.__limited_grant(w, p_worker);

@@ -11,8 +11,8 @@ declare
     -- Limits are found by their place in the array. A join would compare each limit with each job.
     -- The limits of keys come first.
     v_keys   constant integer := cardinality(w.key_hashes);
-    v_names  constant text[] := case when not w.keyed then array(
-        select m.kind || ' ' || m.queue || m.name from unnest(w.limits[v_keys + 1:]) m) end;
+    v_names  constant text[] := array(
+        select m.kind || ' ' || m.queue || m.name from unnest(w.limits[v_keys + 1:]) m);
     v_said text;
 begin
     if w.expired is not null then
@@ -28,29 +28,20 @@ begin
     from unnest(w.job_queues, w.receipts, w.ids, w.singles, w.lease_ms)
         t(queue, receipt, id, single, lease_ms)
     group by t.queue, t.receipt, t.single, t.lease_ms;
-    if w.keyed then
-        -- Each of these keys has one job.
-        update deferred.__deferred_limit l
-        set running = array[a.id], tokens = null, tokens_at = w.now, used_at = w.now
-        from (select w.limit_tids[t.key] as tid, t.id
-              from unnest(w.ids, w.job_keys) t(id, key) offset 0) a
-        where l.ctid = a.tid;
-    else
-        with new as materialized (
-            select u.at, array_agg(t.id) as ids
-            from unnest(w.ids, w.job_queues, w.job_fns, w.job_keys) t(id, queue, fn, key)
-            cross join lateral (
-                values (t.key), (v_keys + array_position(v_names, 'queue ' || t.queue)),
-                       (v_keys + array_position(v_names, 'function ' || t.fn))) u(at)
-            where u.at is not null
-            group by u.at)
-        update deferred.__deferred_limit l
-        set running = (a.of).running || a.ids, tokens = (a.of).tokens - cardinality(a.ids),
-            tokens_at = w.now, used_at = w.now
-        from (select v_limits[n.at] as of, w.limit_tids[n.at] as tid, n.ids
-              from new n offset 0) a
-        where l.ctid = a.tid;
-    end if;
+    with new as materialized (
+        select u.at, array_agg(t.id) as ids
+        from unnest(w.ids, w.job_queues, w.job_fns, w.job_keys) t(id, queue, fn, key)
+        cross join lateral (
+            values (t.key), (v_keys + array_position(v_names, 'queue ' || t.queue)),
+                   (v_keys + array_position(v_names, 'function ' || t.fn))) u(at)
+        where u.at is not null
+        group by u.at)
+    update deferred.__deferred_limit l
+    set running = (a.of).running || a.ids, tokens = (a.of).tokens - cardinality(a.ids),
+        tokens_at = w.now, used_at = w.now
+    from (select v_limits[n.at] as of, w.limit_tids[n.at] as tid, n.ids
+          from new n offset 0) a
+    where l.ctid = a.tid;
     with taken as (
         update deferred.__deferred_hot h set receipt = t.receipt, worker = p_worker
         from unnest(w.tids, w.receipts) with ordinality t(tid, receipt, n) where h.ctid = t.tid

@@ -27,12 +27,13 @@ begin
     for lap in 0..1 loop
         with recursive walk as (
             select v_looked as looked, v_found as found,
-                   case lap when 0 then v_pivot else v_lowest end as hash, 0::bigint as id,
-                   null::tid as tid, 1 as most, null::double precision as tokens
+                   case lap when 0 then v_pivot else v_lowest end as hash, 0::bigint as behind,
+                   null::bigint as id, null::tid as tid, 1 as most, null::integer as bytes,
+                   null::double precision as tokens
             union all
             select k.looked + 1,
                    k.found + (x.tid is not null and (x.tokens < 1) is not true)::integer,
-                   x.hash, v_highest, x.tid, x.most, x.tokens
+                   x.hash, v_highest, x.id, x.tid, x.most, x.bytes, x.tokens
             from walk k
             cross join lateral (
                 select case when case when h.concurrency > 1 then exists (
@@ -41,7 +42,10 @@ begin
                             else h.due_at is null and h.receipt is null
                                  and (p_known is null or h.fn = any (p_known)) end
                             then h.ctid end as tid,
-                       coalesce(h.concurrency, 1) as most,
+                       h.id, coalesce(h.concurrency, 1) as most,
+                       case when (h.suspect or h.max_attempts = 1 or h.expires_at <= now())
+                                is not true
+                            then coalesce(h.params_bytes, 1024) end as bytes,
                        hashtextextended(h.concurrency_key, 0) as hash,
                        case when v_rate is not null then (
                            select deferred.__tokens(l.tokens, l.tokens_at, v_rate, v_burst, v_now)
@@ -51,7 +55,7 @@ begin
                            as tokens
                 from deferred.__deferred_hot h
                 where h.queue = p_queue and h.concurrency_key is not null
-                  and (hashtextextended(h.concurrency_key, 0), h.id) > (k.hash, k.id)
+                  and (hashtextextended(h.concurrency_key, 0), h.id) > (k.hash, k.behind)
                   and (lap = 0 or hashtextextended(h.concurrency_key, 0) < v_pivot)
                   and h.fn is not null
                   and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
@@ -64,12 +68,20 @@ begin
                    as tids,
                array_agg(k.most) filter (where k.tid is not null and (k.tokens < 1) is not true)
                    as mosts,
+               min(k.id) filter (where k.tid is not null) as first,
+               max(k.id) filter (where k.tid is not null) as last,
+               sum(k.bytes) filter (where k.tid is not null) as bytes,
+               coalesce(bool_or(k.bytes is null) filter (where k.tid is not null), false) as odd,
                case when bool_or(k.tokens < 1)
                    then greatest(1, ceil(min((1 - k.tokens) / v_rate) * 1000)) end as wait_ms
         into v from walk k;
         v_looked := v.looked;
         v_found := v.found;
         w.wait_ms := least(w.wait_ms, v.wait_ms);
+        w.first := least(w.first, v.first);
+        w.last := greatest(w.last, v.last);
+        w.bytes := w.bytes + coalesce(v.bytes, 0);
+        w.wide := w.wide or v.odd;
         w := deferred.__limited_keys_add(w, p_queue, p_n, p_known, v.hashes, v.tids,
                                           v.mosts);
     end loop;

@@ -30,6 +30,7 @@ begin
     w.key_hashes := '{}';
     w.key_at := '{}';
     w.wide := false;
+    w.bytes := 0;
     if p_queues is null then
         v_at := coalesce(split_part(p_round, '/', 1),
                          deferred.__any_queue(hashint8extended(p_seed, 0)));
