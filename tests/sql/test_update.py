@@ -562,6 +562,46 @@ def test_a_filter_changes_what_waits_and_counts_what_is_refused(db, worker):
     assert (done, refused_) == (1, 2) and "queue 'small' is full" in why
 
 
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_a_change_by_a_filter_waits_for_the_claim_under_way(db, worker, ends):
+    w = worker()
+    w.take()
+    jobs = many(db, 3)
+    assert ids(w.claim(1)) == jobs[:1]
+    some = "select done, refused, why from deferred.__update_some(null, '{}', '{\"params\": [1]}', null, false, 1000)"
+    with concurrent.futures.ThreadPoolExecutor() as pool, db.connect() as c, c.cursor() as cursor:
+        waiting = pool.submit(cursor.execute, some)
+        wait_for(
+            lambda: db.one("select count(*) from pg_stat_activity where wait_event_type = 'Lock' and pid = %s",
+                           c.info.backend_pid)  # fmt: skip
+        )
+        getattr(w, ends)()
+        waiting.result()
+        answer = cursor.fetchone()
+    c.close()
+    assert answer == ((2, 1, f"job {jobs[0]} is claimed") if ends == "commit" else (3, 0, None))
+    assert [stored(db, job, "params") for job in jobs] == [({} if ends == "commit" else [1],), ([1],), ([1],)]
+
+
+def test_a_filter_takes_few_subtransactions(db):
+    """The server remembers 64 of a transaction. More make each snapshot of other sessions slower."""
+    many(db, 300)
+    drawn = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
+    before = db.one(drawn)
+    some = "select done, refused from deferred.__update_some(null, '{}', '{\"queue\": \"r\"}', null, false, 1000)"
+    assert db.sql(some) == [(300, 0)]
+    assert db.one(drawn) - before < 20
+    # One that is refused has each tried alone.
+    setq(db, "small", params_max_bytes=10)
+    jobs = [db.defer("noop", '"is too large"'), db.defer("noop", "1"), db.defer("noop", "2")]
+    done, refused_, why = db.sql(
+        "select done, refused, why from deferred.__update_some(null, %s, '{\"queue\": \"small\"}', null, false, 1000)",
+        json.dumps({"fn": "noop", "queue": "default"}),
+    )[0]
+    assert (done, refused_) == (2, 1) and "have 14 bytes, but queue 'small' allows 10" in why
+    assert [stored(db, job, "queue")[0] for job in jobs] == ["default", "small", "small"]
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_are_changed_by_a_filter(db, worker):
     """A thousand in a transaction, while a worker takes some of them."""

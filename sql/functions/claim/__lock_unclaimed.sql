@@ -2,11 +2,9 @@
 -- because the transaction of the caller may stay open.
 --
 -- A claim does not lock the jobs that it takes. One that is under way may have read the row before
--- it was locked here, and its lease is not visible yet. That claim has locked the place of the
--- lane, or, for the first place, its guard. So this function waits for that lock in a
--- subtransaction, which it rolls back to release the lock. The next statement then sees the lease.
--- In a transaction with an older snapshot (repeatable read) waiting for what a claim has changed
--- since fails with 40001.
+-- it was locked here, and its lease is not visible yet. So this function waits for that claim, with
+-- deferred.__lane_await(). The next statement then sees the lease. In a transaction with an older
+-- snapshot (repeatable read) waiting for what a claim has changed since fails with 40001.
 --
 -- p_share: others may do the same at once. No claim takes the job from any of them.
 create or replace function deferred.__lock_unclaimed(p_id bigint, p_share boolean default false)
@@ -25,18 +23,7 @@ begin
         return null;
     end if;
     if h.fn is not null and not h.limited and h.due_at is null then
-        begin
-            perform from deferred.__deferred_cursor p where p.queue = h.queue
-                and p.priority = h.priority
-            order by p.queue desc, p.priority desc, p.seq desc limit 1 for update;
-            if not found then
-                perform from deferred.__deferred_limit_guard g
-                where g.n = deferred.__lane_guard(h.queue, h.priority) for update;
-            end if;
-            raise exception using errcode = 'DEF01';
-        exception when sqlstate 'DEF01' then
-            null;
-        end;
+        perform deferred.__lane_await(h.queue, h.priority);
     end if;
     return (select not deferred.__is_claimed(x) from deferred.__deferred_hot x where x.id = p_id);
 end

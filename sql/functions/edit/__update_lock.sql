@@ -1,29 +1,23 @@
 -- Locks a job that is to be changed, and returns its hot row. No row: the job does not exist, or is
 -- another role's.
 --
--- No claim takes the job from now on: see deferred.__lock_unclaimed(). A lease that has ended still
--- holds its job, because a worker has yet to record the attempt.
+-- No claim takes the job from now on: see deferred.__lock_unclaimed().
 create or replace function deferred.__update_lock(p_id bigint) returns deferred.__deferred_hot
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_free boolean;
-    h      deferred.__deferred_hot;
+    h deferred.__deferred_hot;
 begin
     if not exists (select from deferred.__deferred x
                    where x.id = p_id and deferred.__may_touch(x.created_by::name)) then
         return null;
     end if;
-    v_free := deferred.__lock_unclaimed(p_id);
-    if v_free is null then
+    if deferred.__lock_unclaimed(p_id) is null then
         raise exception using errcode = '55006', message = format('job %s has ended', p_id),
             hint = 'only jobs that wait can be changed; defer the call again with the changes';
     end if;
     select * into h from deferred.__deferred_hot x where x.id = p_id;
-    if not v_free or (h.fn is not null and (h.receipt is not null or exists (
-            select from deferred.__deferred_lease l
-            where l.span @> h.id and h.id = any (l.ids)
-              and pg_visible_in_snapshot(h.xid, l.snap)))) then
+    if not deferred.__update_free(h) then
         raise exception using errcode = '55006', message = format('job %s is claimed', p_id),
             hint = 'change the job when its attempt has ended, or cancel it and defer the call '
                    'again';

@@ -11,15 +11,33 @@ declare
     v_params  json := changes->'params';
     v_ids     bigint[];
     v_id      bigint;
+    v_done    bigint[] := '{}';
+    h         deferred.__deferred_hot;
 begin
     select m.ids, m.after into v_ids, after
     from deferred.__matching(case when state is null then '{ready,delayed,waiting}'
                                   else array[state] end, filter, at, batch) m;
     done := 0;
     refused := 0;
+    if dry then
+        done := cardinality(v_ids);
+        return;
+    end if;
+    -- Mostly none is refused, and one subtransaction is enough.
+    begin
+        for h in select * from deferred.__update_lock_some(v_ids) loop
+            perform deferred.__update_locked(h, v_changes, v_params);
+            v_done := v_done || h.id;
+        end loop;
+    exception when unique_violation or insufficient_privilege or configuration_limit_exceeded
+        or program_limit_exceeded then
+        v_done := '{}';
+    end;
+    done := cardinality(v_done);
     foreach v_id in array v_ids loop
+        continue when v_id = any (v_done);
         begin
-            if dry or deferred.__update(v_id, v_changes, v_params) then done := done + 1; end if;
+            if deferred.__update(v_id, v_changes, v_params) then done := done + 1; end if;
         exception when object_in_use or unique_violation or insufficient_privilege
             or configuration_limit_exceeded or program_limit_exceeded then
             refused := refused + 1;
