@@ -604,7 +604,7 @@ def test_a_rule_leaves_its_session_as_it_was(docs):
             "add",
             "a",
             "noop",
-            "select 1 as id, set_config('search_path', 'nowhere', false) as x, set_config('statement_timeout', '1', "
+            "select 1 as id, set_config('search_path', 'nowhere', false) as x, set_config('statement_timeout', '1min', "
             "false) as y",
             "--key",
             "id",
