@@ -11,8 +11,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    c_options constant text := E'^\\s*\\[\\s*\\{\\s*"fn"\\s*:\\s*"[^"]*"\\s*,\\s*'
-        '("(pr|[^p])|"params"\\s*:\\s*(\\{[^{}]*\\}|"[^"]*"|[0-9a-z]+)\\s*,)';
+    c_options constant text := E'^\\s*\\[\\s*\\{(\\s*"(fn|params)"\\s*:\\s*'
+        '(\\{[^{}]*\\}|"[^"]*"|[0-9a-z]+)\\s*,)*\\s*"(?!fn"|params")';
     v_now    timestamptz := clock_timestamp();
     v_actor  name;
     v_fns    text[];
