@@ -17,8 +17,8 @@ DEPS_DEMO := $(DEPS_BUILD) postgresql python3 python3-aiosmtpd cron
 DEPS_CHECK := $(DEPS_DEMO) man-db xz-utils valgrind gdb libcmocka-dev libdw-dev g++ perl python3-pytest python3-pytest-xdist \
 	python3-psycopg2 python3-psycopg libdbd-pg-perl libcpanel-json-xs-perl php-cli php-pgsql phpunit pgbouncer openssl nginx \
 	curl jq zstd zsh mandoc python3-markdown python3-yaml gpg gpg-agent nodejs npm clang-format \
-	python3-django php-illuminate-database
-DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter systemd tzdata
+	python3-django php-illuminate-database systemd
+DEPS_SCHEDULES := $(DEPS_CHECK) python3-croniter tzdata
 DEPS_LINT := $(DEPS_CHECK) clang cppcheck
 DEPS_DEB := $(DEPS_BUILD) build-essential dpkg-dev debhelper dh-python python3 libdw-dev libcmocka-dev perl xz-utils
 DEPS_REPO := apt-utils gpg gpg-agent

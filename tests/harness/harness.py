@@ -64,6 +64,7 @@ def base_env():
         "DEFERRED_TEST_ROOT": root(),
         "DEFERRED_ALLOW_ROOT": "1",  # tests run as root, and what they defer is their own
         "DEFERRED_CGROUP": "0",  # one that is killed would leave its groups on the machine; test_cgroup.py has its own
+        **{name: os.environ[name] for name in ("NODE_OPTIONS",) if name in os.environ},  # see node.py
         **(sanitizer_env(False) if SAN else {}),
     }
 

@@ -12,6 +12,8 @@ import subprocess
 import pg
 
 NODE = os.environ.get("NODE") or shutil.which("node") or "/usr/bin/node"
+# Node 18, which Debian 12 has, lacks the global `crypto` without this; the client of Azure queues uses it.
+WEBCRYPTO = "--experimental-global-webcrypto"
 
 
 class NodeError(Exception):
@@ -31,6 +33,12 @@ def need_programs():
         raise NodeError("node and npm are needed, and cannot be installed:\n" + done.stderr)
 
 
+def old():
+    """Whether this is Node 18 or older."""
+    said = subprocess.run([NODE, "--version"], stdout=subprocess.PIPE, text=True).stdout
+    return int(said.lstrip("v").partition(".")[0]) < 19
+
+
 def install(name, source):
     """Folder build/NAME with the packages that package.json and package-lock.json of the folder source name."""
     folder = os.path.join(pg.BUILD, name)
@@ -43,11 +51,13 @@ def install(name, source):
     stamp = os.path.join(folder, "installed")
     with open(os.path.join(folder, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        need_programs()
+        if old():
+            os.environ["NODE_OPTIONS"] = WEBCRYPTO
         if os.path.exists(stamp):
             with open(stamp) as f:
                 if f.read() == wanted.hexdigest():
                     return folder
-        need_programs()
         for path in files:
             shutil.copy(path, folder)
         done = subprocess.run(
