@@ -55,7 +55,7 @@ if VARIANT == "settings":
         "wal_level": "minimal",
         "max_wal_senders": "0",
         "default_transaction_isolation": "serializable",
-        # Tests that keep a transaction open keep the predicate locks of all tests beside them.
+        # While one test has a transaction open, the server holds the predicate locks of all tests that end.
         "max_pred_locks_per_transaction": "2048",
     }
     LOCALE += ["--locale-provider=icu", "--icu-locale=en"]
