@@ -44,7 +44,7 @@ static const struct program_option options[] = {
 	{ "if-running", "WHAT", "reaction to a copy that runs", .setting = "if_running" },
 	{ "queue", "NAME", "serve this queue; may be repeated", .setting = "queue", .def = "all queues" },
 	{ "runners", "N", "child processes; MIN..MAX follows the queue", .setting = "runners" },
-	{ "balance", "GROUP:N", "keep workers of a group within N attempts", .setting = "balance" },
+	{ "balance", "GROUP:N", "keep workers of a group within N attempts", .setting = "balance", .empty = true },
 	{ "plugin-dir", "DIR", "folder of the plugins", .setting = "plugin_dir" },
 	{ "isolate", "WHAT", "what runs in one process", .setting = "isolate" },
 	{ "user", "NAME", "run functions as this user if started as root", .setting = "user" },
@@ -58,7 +58,8 @@ static const struct program_option options[] = {
 	{ "interval-ceiling", "SPAN", "with --loop: longest sleep", .setting = "interval_ceiling" },
 	{ "exponent", "X", "with --loop: factor from sleep to sleep", .setting = "exponent" },
 	{ "gradual-decrease", NULL, "with --loop: shorten the sleep step by step", .setting = "gradual_decrease" },
-	{ "health", "ADDR", "with --loop: answer probes at HOST:PORT", .setting = "health.listen", .def = "none" },
+	{ "health", "ADDR", "with --loop: answer probes at HOST:PORT", .setting = "health.listen", .def = "none",
+	  .empty = true },
 	{ "window", "N", "draw among the first N ready jobs", .setting = "window" },
 	{ "batch", "N", "claim at most N jobs at once", .setting = "batch" },
 	{ "seed", "N", "seed of the random choice; 0: random", .setting = "seed" },
@@ -153,7 +154,7 @@ static char *trim(char *text)
 static int split_queues(struct settings *s, struct deferred_error *err)
 {
 	const char *text = config_text(s->config, "queue");
-	char *save = NULL;
+	char *rest;
 
 	if (!text || !*text)
 		return 0;
@@ -163,7 +164,8 @@ static int split_queues(struct settings *s, struct deferred_error *err)
 		error_set(err, DEFERRED_ENOMEM, "config", "out of memory");
 		return EX_OSERR;
 	}
-	for (char *q = strtok_r(s->queues_text, ",", &save); q; q = strtok_r(NULL, ",", &save)) {
+	rest = s->queues_text;
+	for (char *q; (q = strsep(&rest, ","));) {
 		q = trim(q);
 		if (!names_is_queue(q)) {
 			error_set(err, DEFERRED_ECONFIG, "config", "setting 'queue': queue name '%.100s' is invalid",

@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MAX 40 /* of a command, and the common ones */
-
 const struct program_option cli_common[] = {
 	{ "db", "CONNINFO", "connection string of libpq", CLI_OPT_DB, "the config file" },
 	{ "config", "FILE", "config file", CLI_OPT_CONFIG, DEFERRED_SYSCONFDIR "/deferred/deferred.conf" },
@@ -113,13 +111,50 @@ void cli_describe(const struct cmd *const *commands, size_t n, const struct prog
 	}
 }
 
-static int next_option(struct cli *cli, int argc, char **argv, const struct option *all)
+/* Of what program_getopt() has returned. */
+static void cli_bad_option(const struct cli *cli, int c, char **argv)
 {
-	const char *meant;
+	const char *word = argv[optind - 1];
+	bool is_long = word[0] == '-' && word[1] == '-';
+
+	if (c == ':')
+		cli_usage(cli, "option '%.64s' needs a value", word);
+	else if (is_long && optopt && strchr(word, '='))
+		cli_usage(cli, "option '%.*s' takes no value", (int)strcspn(word, "="), word);
+	else /* of letters behind one dash optind counts the last only */
+		cli_usage(cli, "option '%.64s' is unknown",
+			  optopt && (is_long || word[0] != '-') ? argv[optind] : word);
+}
+
+/* --db: taken out of what ps shows if there is a password in it. */
+static void cli_take_db(struct cli *cli, char *argument)
+{
+	static char *copy; /* of the last one */
+
+	free(copy);
+	cli->conninfo = argument;
+	if (!(copy = strdup(argument)))
+		return;
+	cli->conninfo = copy;
+	secret_hide_argument(argument);
+}
+
+/* --answer-timeout, --lock-timeout. False: it was reported. */
+static bool cli_take_limit(struct cli *cli, int c, const char *text)
+{
+	int64_t ms;
+
+	if (!cli_ms(cli, c == CLI_OPT_ANSWER_TIMEOUT ? "--answer-timeout" : "--lock-timeout", text, &ms))
+		return false;
+	*(c == CLI_OPT_ANSWER_TIMEOUT ? &cli->answer_ms : &cli->lock_ms) = ms > 0 ? ms : -1;
+	return true;
+}
+
+static int next_option(struct cli *cli, int argc, char **argv, const struct program_option *own)
+{
 	int c;
 
-	opterr = 0;
-	while ((c = program_getopt(argc, argv, ":h", all, &meant)) != -1) {
+	while ((c = program_getopt("deferred", argc, argv, cli->cmd ? ":h" : "+:h", own, cli_common)) != -1) {
 		switch (c) {
 		case CLI_OPT_DB:
 			cli_take_db(cli, optarg);
@@ -143,17 +178,20 @@ static int next_option(struct cli *cli, int argc, char **argv, const struct opti
 			break;
 		case 'h':
 		case CLI_OPT_HELP:
-			cli_help(cli->cmd);
+			if (cli->cmd)
+				cli_help(cli->cmd);
 			return CLI_OPT_HELP;
 		case ':':
 		case '?':
-			cli_bad_option(cli, c, argv, meant);
+			cli_bad_option(cli, c, argv);
+			return CLI_OPT_BAD;
+		case PROGRAM_REFUSED:
 			return CLI_OPT_BAD;
 		default:
 			return c;
 		}
 	}
-	if (cli->cmd->shards == SHARDS_NONE && (cli->conninfo || cli->shard || cli->all_shards)) {
+	if (cli->cmd && cli->cmd->shards == SHARDS_NONE && (cli->conninfo || cli->shard || cli->all_shards)) {
 		cli_misuse(cli, "leave the option out", "option '%s' has no effect on command '%s'",
 			   cli->conninfo ? "--db"
 			   : cli->shard  ? "--shard"
@@ -167,7 +205,6 @@ static int next_option(struct cli *cli, int argc, char **argv, const struct opti
 int cli_getopt(struct cli *cli, int argc, char **argv, const struct program_option *own)
 {
 	static const struct program_option none[] = { { 0 } };
-	struct option longs[OPTIONS_MAX] = { 0 };
 
 	own = own ? own : none;
 	if (cli->show) {
@@ -176,18 +213,7 @@ int cli_getopt(struct cli *cli, int argc, char **argv, const struct program_opti
 			cli->show(cli->place, cli_common);
 		return CLI_OPT_HELP;
 	}
-	program_add_options(longs, program_add_options(longs, 0, own), cli_common);
-	return next_option(cli, argc, argv, longs);
-}
-
-bool cli_take_limit(struct cli *cli, int c, const char *text)
-{
-	int64_t ms;
-
-	if (!cli_ms(cli, c == CLI_OPT_ANSWER_TIMEOUT ? "--answer-timeout" : "--lock-timeout", text, &ms))
-		return false;
-	*(c == CLI_OPT_ANSWER_TIMEOUT ? &cli->answer_ms : &cli->lock_ms) = ms > 0 ? ms : -1;
-	return true;
+	return next_option(cli, argc, argv, own);
 }
 
 /* As pg_set_limits() takes it. */
@@ -206,18 +232,6 @@ void cli_set_limits(const struct cli *cli, bool takes_long)
 		      cli_limit(cli->lock_ms, cli->config, "database.lock_timeout"));
 }
 
-void cli_take_db(struct cli *cli, char *argument)
-{
-	static char *copy; /* of the last one */
-
-	free(copy);
-	cli->conninfo = argument;
-	if (!(copy = strdup(argument)))
-		return;
-	cli->conninfo = copy;
-	secret_hide_argument(argument);
-}
-
 int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char **argv)
 {
 	int c;
@@ -232,23 +246,6 @@ int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char *
 	if (argc > 1 && argv[1][0] == '-' && (c = cli_getopt(cli, argc, argv, NULL)) != CLI_OPT_DONE)
 		return c == CLI_OPT_HELP ? EX_OK : EX_USAGE;
 	return cli->show ? EX_OK : cli_none_of(cli, argv[1], cli->cmd->words);
-}
-
-int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant)
-{
-	const char *word = argv[optind - 1];
-	bool is_long = word[0] == '-' && word[1] == '-';
-
-	if (meant) {
-		fprintf(stderr, "deferred: option '--%s' is abbreviated\nhint: write --%s\n", meant, meant);
-		return EX_USAGE;
-	}
-	if (c == ':')
-		return cli_usage(cli, "option '%.64s' needs a value", word);
-	if (is_long && optopt && strchr(word, '='))
-		return cli_usage(cli, "option '%.*s' takes no value", (int)strcspn(word, "="), word);
-	/* Of letters behind one dash optind counts the last only. */
-	return cli_usage(cli, "option '%.64s' is unknown", optopt && (is_long || word[0] != '-') ? argv[optind] : word);
 }
 
 /* Of a command, or of one of its words, which place is then. */

@@ -136,10 +136,6 @@ struct cli_word {
  * code. */
 int cli_run_word(struct cli *cli, const struct cli_word *words, int argc, char **argv);
 
-/* Complain of what program_getopt() has just refused, with opterr 0 and letters that begin with ":".
- * Returns EX_USAGE. */
-int cli_bad_option(const struct cli *cli, int c, char **argv, const char *meant);
-
 /* Print how the command is used. */
 void cli_help(const struct cmd *cmd);
 
@@ -184,15 +180,9 @@ int cli_end_child(pid_t pid, int fd, char **text, size_t *len);
 int cli_shard_of(struct cli *cli, int64_t id);
 int cli_check_shard(struct cli *cli);
 
-/* --answer-timeout, --lock-timeout. False: it was reported, return EX_USAGE. */
-bool cli_take_limit(struct cli *cli, int c, const char *text);
-
 /* Set the time limits of the server as cli_connect() does. With takes_long, only a limit on the command line applies to
  * the following statements. */
 void cli_set_limits(const struct cli *cli, bool takes_long);
-
-/* --db: taken out of what ps shows if there is a password in it. */
-void cli_take_db(struct cli *cli, char *argument);
 
 /* The connection string to use, NULL: what libpq's environment says. After cli_config(). */
 const char *cli_conninfo(const struct cli *cli);

@@ -137,9 +137,7 @@ static void hold_descriptors(void)
 
 int main(int argc, char **argv)
 {
-	struct option longs[32] = { 0 };
 	struct cli cli = { 0 };
-	const char *meant;
 	int c, exit_code;
 
 	hold_descriptors();
@@ -149,40 +147,15 @@ int main(int argc, char **argv)
 			completion_word("deferred help", topics[i].word, topics[i].about);
 		return close_output(&cli, EX_OK);
 	}
-	opterr = 0;
-	program_add_options(longs, program_add_options(longs, 0, cli_common), options);
-	while ((c = program_getopt(argc, argv, "+:h", longs, &meant)) != -1) {
-		switch (c) {
-		case CLI_OPT_DB:
-			cli_take_db(&cli, optarg);
-			break;
-		case CLI_OPT_CONFIG:
-			cli.config_path = optarg;
-			break;
-		case CLI_OPT_ANSWER_TIMEOUT:
-		case CLI_OPT_LOCK_TIMEOUT:
-			if (!cli_take_limit(&cli, c, optarg))
-				return EX_USAGE;
-			break;
-		case CLI_OPT_SHARD:
-			cli.shard = optarg;
-			break;
-		case CLI_OPT_ALL_SHARDS:
-			cli.all_shards = true;
-			break;
-		case CLI_OPT_JSON:
-			cli.json = true;
-			break;
-		case 'h':
-		case CLI_OPT_HELP:
-			return close_output(&cli, help(NULL));
-		case CLI_OPT_VERSION:
-			printf("deferred %s\n", program_version);
-			return close_output(&cli, EX_OK);
-		default:
-			return cli_bad_option(&cli, c, argv, meant);
-		}
+	c = cli_getopt(&cli, argc, argv, options);
+	if (c == CLI_OPT_HELP)
+		return close_output(&cli, help(NULL));
+	if (c == CLI_OPT_VERSION) {
+		printf("deferred %s\n", program_version);
+		return close_output(&cli, EX_OK);
 	}
+	if (c == CLI_OPT_BAD)
+		return EX_USAGE;
 	if (optind == argc) {
 		print_usage(stderr);
 		return EX_USAGE;

@@ -116,6 +116,7 @@ void settings_options(enum settings_of of, struct program_option *options, int u
 		if (!(table[i].of & of))
 			continue;
 		options[used] = table[i].option;
+		options[used].empty = true;
 		options[used++].code = OPT_FIRST + (int)i;
 	}
 	options[used] = (struct program_option){ 0 };

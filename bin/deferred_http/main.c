@@ -30,14 +30,16 @@
 #define RESERVED_FILES (64 + SERVER_SPARE) /* descriptors that are no connections */
 
 static const struct program_option options[] = {
-	{ "listen", "ADDR", "HTTP at HOST:PORT or PORT, a list", .setting = "http.listen" },
-	{ "listen-tls", "ADDR", "HTTPS, as above", .setting = "http.listen_tls", .def = "none" },
-	{ "listen-metrics", "ADDR", "only /metrics, without a login", .setting = "http.listen_metrics", .def = "none" },
+	{ "listen", "ADDR", "HTTP at HOST:PORT or PORT, a list", .setting = "http.listen", .empty = true },
+	{ "listen-tls", "ADDR", "HTTPS, as above", .setting = "http.listen_tls", .def = "none", .empty = true },
+	{ "listen-metrics", "ADDR", "only /metrics, without a login", .setting = "http.listen_metrics", .def = "none",
+	  .empty = true },
 	{ "tls-certificate", "FILE", "certificate and its chain, in PEM", .setting = "http.tls_certificate" },
 	{ "tls-key", "FILE", "key of the certificate, in PEM", .setting = "http.tls_key" },
 	{ "key-file", "FILE", "key that encrypts other keys", .setting = "http.key_file",
 	  .def = DEFERRED_SYSCONFDIR "/deferred/http.key" },
-	{ "access-log", "FILE", "a line per request; -: standard output", .setting = "http.access_log", .def = "none" },
+	{ "access-log", "FILE", "a line per request; -: standard output", .setting = "http.access_log", .def = "none",
+	  .empty = true },
 	{ "db-connections", "N", "connections for messages", .setting = "http.db_connections" },
 	{ "threads", "N", "threads per address", .setting = "http.threads" },
 	{ "db", "CONNINFO", "connection string of libpq", .setting = "database.conninfo" },

@@ -28,14 +28,16 @@
 #define SECOND_MS 1000
 
 static const struct program_option options[] = {
-	{ "listen", "ADDR", "HTTP at HOST:PORT, PORT or /PATH", .setting = "web.listen" },
-	{ "listen-tls", "ADDR", "HTTPS, as above", .setting = "web.listen_tls", .def = "none" },
-	{ "listen-metrics", "ADDR", "only /metrics, without a login", .setting = "web.listen_metrics", .def = "none" },
+	{ "listen", "ADDR", "HTTP at HOST:PORT, PORT or /PATH", .setting = "web.listen", .empty = true },
+	{ "listen-tls", "ADDR", "HTTPS, as above", .setting = "web.listen_tls", .def = "none", .empty = true },
+	{ "listen-metrics", "ADDR", "only /metrics, without a login", .setting = "web.listen_metrics", .def = "none",
+	  .empty = true },
 	{ "tls-certificate", "FILE", "certificate and its chain, in PEM", .setting = "web.tls_certificate" },
 	{ "tls-key", "FILE", "key of the certificate, in PEM", .setting = "web.tls_key", .def = "the same file" },
 	{ "auth", "HOW", "who visitors are", .setting = "web.auth" },
 	{ "read-only", NULL, "show pages without buttons", .setting = "web.read_only" },
-	{ "access-log", "FILE", "a line per request; -: standard output", .setting = "web.access_log", .def = "none" },
+	{ "access-log", "FILE", "a line per request; -: standard output", .setting = "web.access_log", .def = "none",
+	  .empty = true },
 	{ "db", "CONNINFO", "connection string of libpq", .setting = "database.conninfo" },
 	{ "shard", "NAME", "which database of the config file", .setting = "database.shard" },
 	{ "log-level", "LEVEL", "lines to log", .setting = "log_level" },

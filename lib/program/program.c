@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define WORDS_SIZE 256
+#define OPTIONS_MAX 48
 
 enum { OPT_CONFIG = PROGRAM_OPTIONS_MAX, OPT_HELP, OPT_VERSION };
 
@@ -86,15 +87,6 @@ void program_describe_options(const char *place, const struct program_option *op
 		completion_option(place, options->name, takes(options, words, sizeof(words)), options->text);
 }
 
-size_t program_add_options(struct option *longs, size_t used, const struct program_option *options)
-{
-	for (size_t i = 0; options[i].name; i++)
-		longs[used++] = (struct option){ .name = options[i].name,
-						 .has_arg = options[i].arg ? required_argument : no_argument,
-						 .val = options[i].code ? options[i].code : (int)i };
-	return used;
-}
-
 static void program_print_help(const struct program *p)
 {
 	printf("usage: %s [OPTION...]\n%s\n"
@@ -120,39 +112,53 @@ static int program_give(struct program_line *line, int i, const char *value)
 	return 0;
 }
 
-int program_getopt(int argc, char **argv, const char *letters, const struct option *options, const char **meant)
+int program_getopt(const char *program, int argc, char **argv, const char *letters, const struct program_option *own,
+		   const struct program_option *more)
 {
-	int i = -1, c = getopt_long(argc, argv, letters, options, &i);
+	const struct program_option *const tables[] = { own, more }, *all[OPTIONS_MAX];
+	struct option longs[OPTIONS_MAX] = { 0 };
+	int n = 0, i = -1, c;
 	const char *word;
 
-	*meant = NULL;
+	for (int t = 0; t < 2; t++) {
+		for (const struct program_option *o = tables[t]; o->name; o++) {
+			all[n] = o;
+			longs[n++] = (struct option){ .name = o->name,
+						      .has_arg = o->arg ? required_argument : no_argument,
+						      .val = o->code ? o->code : (int)(o - tables[t]) };
+		}
+	}
+	opterr = 0;
+	c = getopt_long(argc, argv, letters, longs, &i);
 	if (i < 0)
 		return c;
 	word = argv[optind - (optarg == argv[optind - 1] ? 2 : 1)];
-	if (strcspn(word, "=") == strlen(options[i].name) + 2)
+	if (strcspn(word, "=") != strlen(all[i]->name) + 2)
+		fprintf(stderr, "%s: option '--%s' is abbreviated\nhint: write --%s\n", program, all[i]->name,
+			all[i]->name);
+	else if (optarg && !*optarg && !all[i]->empty)
+		fprintf(stderr,
+			"%s: option '--%s' has an empty value\n"
+			"hint: leave --%s out, or give it a value (is a shell variable not set?)\n",
+			program, all[i]->name, all[i]->name);
+	else
 		return c;
-	*meant = options[i].name;
-	return '?';
+	return PROGRAM_REFUSED;
 }
 
-static void bad_option(const char *program, int c, const char *word, const char *meant)
+static void bad_option(const char *program, int c, const char *word)
 {
 	int name = (int)strcspn(word, "=");
 
-	if (meant)
-		fprintf(stderr, "%s: option '--%s' is abbreviated\nhint: write --%s\n", program, meant, meant);
-	else
-		fprintf(stderr, "%s: option '%.*s' %s\nhint: %s --help shows the options\n", program, name, word,
-			c == ':'               ? "needs a value"
-			: optopt && word[name] ? "takes no value"
-					       : "is unknown",
-			program);
+	fprintf(stderr, "%s: option '%.*s' %s\nhint: %s --help shows the options\n", program, name, word,
+		c == ':'               ? "needs a value"
+		: optopt && word[name] ? "takes no value"
+				       : "is unknown",
+		program);
 }
 
 int program_read_line(struct program_line *line, const struct program *program, int argc, char **argv)
 {
-	struct option longs[PROGRAM_OPTIONS_MAX + 4] = { 0 };
-	const char *meant;
 	int opt;
 
 	*line = (struct program_line){ .program = program };
@@ -161,9 +167,7 @@ int program_read_line(struct program_line *line, const struct program *program, 
 		program_describe_options(program->name, common);
 		return 0;
 	}
-	program_add_options(longs, program_add_options(longs, 0, program->options), common);
-	opterr = 0;
-	while ((opt = program_getopt(argc, argv, ":h", longs, &meant)) != -1) {
+	while ((opt = program_getopt(program->name, argc, argv, ":h", program->options, common)) != -1) {
 		switch (opt) {
 		case OPT_CONFIG:
 			line->config_path = optarg;
@@ -177,7 +181,9 @@ int program_read_line(struct program_line *line, const struct program *program, 
 			return 0;
 		case ':':
 		case '?':
-			bad_option(program->name, opt, argv[optind - 1], meant);
+			bad_option(program->name, opt, argv[optind - 1]);
+			return EX_USAGE;
+		case PROGRAM_REFUSED:
 			return EX_USAGE;
 		default:
 			if (program_give(line, opt, optarg ? optarg : "1") < 0)

@@ -14,12 +14,6 @@
 
 #define PROGRAM_OPTIONS_MAX 32
 
-/*
- * getopt_long(), but it takes no abbreviation of an option: a new option would break the scripts that use one.
- * Then it returns '?', and *meant is the name of the option that was meant; else *meant is NULL.
- */
-int program_getopt(int argc, char **argv, const char *letters, const struct option *options, const char **meant);
-
 /* The parser, --help and the completions of shells read the same table. A table ends with a zero element. */
 struct program_option {
 	const char *name;         /* without "--" */
@@ -29,16 +23,23 @@ struct program_option {
 	const char *def;          /* default; NULL: none, or that of the setting */
 	const char *const *words; /* values, ends with NULL; NULL: anything, or the choices of the setting */
 	const char *setting;      /* of config_table.c; NULL: none */
+	bool empty;               /* the empty text is a value, such as "none" */
 };
+
+/*
+ * getopt_long() for both tables, with letters that contain ":". It refuses abbreviations, since a new option would
+ * break the scripts that use one. It refuses an empty value, which is often a shell variable that is not set. Then it
+ * has printed why, and returns PROGRAM_REFUSED.
+ */
+#define PROGRAM_REFUSED (-2)
+int program_getopt(const char *program, int argc, char **argv, const char *letters, const struct program_option *own,
+		   const struct program_option *more);
 
 /* Print one line for each option, at most 80 columns wide if the text is short enough. */
 void program_print_options(const struct program_option *options);
 
 /* The same for completions: place is as in completion.h. */
 void program_describe_options(const char *place, const struct program_option *options);
-
-/* Put the options behind the `used` ones, for getopt_long(). Returns how many there are then. */
-size_t program_add_options(struct option *longs, size_t used, const struct program_option *options);
 
 /* For --version. bin/version.sh writes the file, and only programs are linked with it. */
 extern const char program_version[];

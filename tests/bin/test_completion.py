@@ -161,3 +161,50 @@ def test_an_abbreviated_option_is_refused(name):
                 assert (done.returncode, done.stderr) == (64, said)
                 tried += 1
     assert tried >= 10
+
+
+# The manual pages say what the empty text means for these.
+EMPTY = {
+    "check_deferred": {"--balance", "--health"},
+    "deferred_http": {"--listen", "--listen-tls", "--listen-metrics", "--access-log"},
+    "deferred_web": {"--listen", "--listen-tls", "--listen-metrics", "--access-log"},
+    "deferred add": {"--label"},
+    "deferred rule add": {"--label"},
+    "deferred schedule set": {"--label"},
+    "deferred spans": {"--endpoint"},
+    "deferred update": {"--to-label", "--max-attempts", "--timeout"},
+}
+
+
+@pytest.mark.parametrize("name", ["check_deferred", "deferred", "deferred_http", "deferred_web"])
+def test_an_empty_value_is_refused(name):
+    """It is often a variable of a shell that is not set, and would mean all queues, or another pidfile."""
+    tried = 0
+    for place, told in tables(name).items():
+        if place in ("deferred queue set", "deferred function set"):
+            continue  # a setting goes back to its default
+        for option, takes in told["option"].items():
+            if not takes or option in EMPTY.get(place, ()):
+                continue
+            for given in [option, ""], [option + "="]:
+                done = harness.run([name, *place.split()[1:], *given], {"DEFERRED_DB": "host=/nonexistent"})
+                said = (
+                    f"{name}: option '{option}' has an empty value\n"
+                    f"hint: leave {option} out, or give it a value (is a shell variable not set?)\n"
+                )
+                assert (done.returncode, done.stderr, done.stdout) == (64, said, "")
+                tried += 1
+    assert tried >= 10
+
+
+def test_a_list_of_queues_has_no_empty_element(db):
+    """Those of a file and of the environment come from templates. An empty variable is one that is not set."""
+    db.defer("noop")
+    for given in ["mail,"], [","], ["mail", " "], ["mail", ",b"]:
+        done = db.run(["check_deferred", *[word for queue in given for word in ("--queue", queue)]])
+        assert done.returncode == 64 and "setting 'queue': queue name '' is invalid; hint: " in done.stderr, done
+    done = db.run(["check_deferred"], env={"DEFERRED_QUEUE": "mail,"})
+    assert done.returncode == 78 and "setting 'queue': queue name '' is invalid; hint: " in done.stderr, done
+    assert db.one("select count(*) from deferred.__deferred_hot") == 1
+    assert db.run(["check_deferred"], env={"DEFERRED_QUEUE": ""}).returncode == 0
+    assert db.one("select count(*) from deferred.__deferred_hot") == 0

@@ -29,7 +29,7 @@ static const char *const on_timeout[] = { "cancel", "fail", "run", NULL };
 
 static const struct program_option options[] = {
 	{ "queue", "NAME", "queue of the job", 'q', "default" },
-	{ "label", "TEXT", "text for people", 'l' },
+	{ "label", "TEXT", "text for people", 'l', .empty = true },
 	{ "priority", "N", "larger ones start first", 'p', "0" },
 	{ "delay", "SPAN", "do not start earlier than after this time", 'd' },
 	{ "run-at", "TIME", "do not start before this time", 'r' },

@@ -204,9 +204,6 @@ static int cmd_purge_run(struct cli *cli, int argc, char **argv)
 				return EX_USAGE;
 			break;
 		case 'a':
-			if (!*optarg)
-				return cli_misuse(cli, "for example --archive 'gzip > archive.gz'",
-						  "option '--archive': value '' is not a command");
 			p.command = optarg;
 			break;
 		default:

@@ -145,7 +145,7 @@ static int rule_add(struct cli *cli, int argc, char **argv)
 		{ "params", "JSON", "members that every job gets", 'P', "{}" },
 		{ "queue", "NAME", "queue of the jobs", 'q', "default" },
 		{ "priority", "N", "larger ones start first", 'p', "0" },
-		{ "label", "TEXT", "text for people", 'l' },
+		{ "label", "TEXT", "text for people", 'l', .empty = true },
 		{ "tag", "TEXT", "word to find the jobs by; may be repeated", 'T' },
 		{ "delay", "SPAN", "do not start earlier than after this time", 'd' },
 		{ "expires", "SPAN", "do not start later than this", 'e' },

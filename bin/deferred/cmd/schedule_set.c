@@ -21,7 +21,7 @@ static const struct program_option options[] = {
 	{ "late", "SPAN", "with --missed skip: skip a tick this late", 4, "5min" },
 	{ "overlap", "WHAT", "if the last job runs", 5, "skip", overlap },
 	{ "jitter", "SPAN", "delay each job by up to this", 6, "0s" },
-	{ "label", "TEXT", "text for people", 7 },
+	{ "label", "TEXT", "text for people", 7, .empty = true },
 	{ "priority", "N", "larger ones start first", 8, "0" },
 	{ "expires", "SPAN", "do not start later than this", 9 },
 	{ "max-attempts", "N", "attempts before a job is dead", 10 },

@@ -218,7 +218,8 @@ static int cmd_spans_run(struct cli *cli, int argc, char **argv)
 		{ "since", "TIME", "start at this time, or so long ago", 's', "1h" },
 		{ "follow", NULL, "continue with attempts that end later", 'f' },
 		{ "all", NULL, "include traces that are not sampled", 'a' },
-		{ "endpoint", "URL", "send the spans to this collector", 'e', "the setting otlp.endpoint" },
+		{ "endpoint", "URL", "send the spans to this collector", 'e', "the setting otlp.endpoint",
+		  .empty = true },
 		{ 0 },
 	};
 	struct spans s = { .cli = cli, .slice = SLICE_FIRST };
