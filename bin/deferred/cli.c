@@ -111,7 +111,7 @@ void cli_describe(const struct cmd *const *commands, size_t n, const struct prog
 	}
 }
 
-/* Of what program_getopt() has returned. */
+/* Say what is wrong with the option for which program_getopt() has returned c. */
 static void cli_bad_option(const struct cli *cli, int c, char **argv)
 {
 	const char *word = argv[optind - 1];

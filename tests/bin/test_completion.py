@@ -178,7 +178,7 @@ EMPTY = {
 
 @pytest.mark.parametrize("name", ["check_deferred", "deferred", "deferred_http", "deferred_web"])
 def test_an_empty_value_is_refused(name):
-    """It is often a variable of a shell that is not set, and would mean all queues, or another pidfile."""
+    """It often comes from a shell variable that is not set. It would mean all queues, or another pidfile."""
     tried = 0
     for place, told in tables(name).items():
         if place in ("deferred queue set", "deferred function set"):
@@ -198,7 +198,7 @@ def test_an_empty_value_is_refused(name):
 
 
 def test_a_list_of_queues_has_no_empty_element(db):
-    """Those of a file and of the environment come from templates. An empty variable is one that is not set."""
+    """A template of a file or of the environment may leave one. An empty DEFERRED_QUEUE counts as not set."""
     db.defer("noop")
     for given in ["mail,"], [","], ["mail", " "], ["mail", ",b"]:
         done = db.run(["check_deferred", *[word for queue in given for word in ("--queue", queue)]])

@@ -55,7 +55,7 @@ if VARIANT == "settings":
         "wal_level": "minimal",
         "max_wal_senders": "0",
         "default_transaction_isolation": "serializable",
-        # While one test has a transaction open, the server holds the predicate locks of all tests that end.
+        # While one test has a transaction open, the server keeps the predicate locks of tests that have ended.
         "max_pred_locks_per_transaction": "2048",
     }
     LOCALE += ["--locale-provider=icu", "--icu-locale=en"]
