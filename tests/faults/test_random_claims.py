@@ -158,12 +158,15 @@ class World:
 
     # ---- operators
 
+    def sql(self, query, *args):
+        """Waits for no lock for long: it may be one of ours. An error may have closed the connection before."""
+        self.db.sql("set lock_timeout = '100ms'")
+        return self.db.sql(query, *args)
+
     def some_hot(self):
-        return [r[0] for r in self.db.sql("select id from deferred.__deferred_hot order by random() limit 5")]
+        return [r[0] for r in self.sql("select id from deferred.__deferred_hot order by random() limit 5")]
 
     def operate(self):
-        """None of them waits for long: the lock may be one of ours."""
-        self.db.sql("set lock_timeout = '100ms'")
         try:
             self.do_something()
         except psycopg2.errors.LockNotAvailable:
@@ -174,7 +177,7 @@ class World:
         if what == "cancel" and self.rng.random() < 0.3:
             for job in self.some_hot()[:2]:
                 self.touched.add(job)
-                self.count("cancelled", self.db.one("select count(*) from deferred.cancel(%s) c where c", job))
+                self.count("cancelled", len(self.sql("select c from deferred.cancel(%s) c where c", job)))
         elif what == "lock" and len(self.locks) < 3:
             c = psycopg2.connect(self.db.conninfo)
             c.cursor().execute(
@@ -186,21 +189,21 @@ class World:
             c.rollback()
             c.close()
         elif what == "retry":
-            for (job,) in self.db.sql(
+            for (job,) in self.sql(
                 "select job_id from deferred.__deferred_log where final and outcome <> 'ok' order by random() limit 1"
             ):
                 self.touched.add(job)
                 try:
-                    self.db.sql("select deferred.retry(%s)", job)
+                    self.sql("select deferred.retry(%s)", job)
                 except (psycopg2.errors.ObjectInUse, psycopg2.errors.ObjectNotInPrerequisiteState):
                     self.count("retried before")
         elif what == "repair":
-            self.db.sql("select deferred.__repair()")
+            self.sql("select deferred.__repair()")
         elif what == "update":
             for job in self.some_hot()[:2]:
                 changes = [{"params": [1]}, {"priority": 3}, {"queue": self.rng.choice(QUEUES)}, {"delay": "0"}]
                 try:
-                    self.db.sql("select deferred.update(%s, %s)", job, json.dumps(self.rng.choice(changes)))
+                    self.sql("select deferred.update(%s, %s)", job, json.dumps(self.rng.choice(changes)))
                     self.count("updated")
                 except psycopg2.errors.ObjectInUse:
                     self.count("claimed or ended before")

@@ -189,7 +189,8 @@ class Db:
         """Run a statement in a transaction of its own, with arguments in order, or by name in a
         dict; rows as a list of tuples, [] where there are none."""
         if self.connection is None or self.connection.closed:
-            self.connection = psycopg2.connect(self.conninfo, application_name="test")
+            # A test that waits for a lock of its own is to fail, not to hang.
+            self.connection = psycopg2.connect(self.conninfo, application_name="test", options="-c lock_timeout=240s")
             self.connection.autocommit = True
         try:
             with self.connection.cursor() as cursor:
