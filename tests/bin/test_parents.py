@@ -124,7 +124,8 @@ def test_many_and_long_ones_are_bounded(db, ledger):
     first = db.defer("parents", json.dumps({"of": str(long[0])}), after=long)
     many = [r[0] for r in db.sql("select deferred.defer_many(%s)", json.dumps([{"fn": "noop"}] * 900))]
     wide = [db.defer("count", after=many) for _ in range(5)]
-    run(db)
+    while db.hot():
+        run(db)
     assert result(db, last) == "1 ok NULL" and result(db, first) == "0 ok " + "x" * 8000
     assert [result(db, job) for job in wide] == ["901"] * 5, "each call of deferred.__parents() answers for one of them"
     ledger(db)
