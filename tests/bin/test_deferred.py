@@ -440,7 +440,8 @@ def test_a_waiting_job_is_updated(db):
         assert re.search(r"key is +held until 2\d{3}-", ok(db.run(["deferred", what, first.strip()])))
     shown = json.loads(ok(db.run(["deferred", "show", first.strip(), "--json"])))
     assert shown["key_until_ms"] == 3600000 and shown["key_state"].startswith("held until 2")
-    fails(db.run(["deferred", "add", "noop", "--key", "k", "--key-until", "never"]), USAGE, "'--key-until'")
+    fails(db.run(["deferred", "add", "noop", "--key", "k", "--key-until", "never"]), USAGE, "use end, start or a span")
+    fails(db.run(["deferred", "add", "noop", "--key", "k", "--key-until", "5"]), USAGE, "'--key-until'")
     fails(db.run(["deferred", "add", "noop", "--key-until", "start"]), DATA, "'key' is missing")
 
 

@@ -6,6 +6,7 @@
 #include "deferred.h"
 #include "port/params.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -87,7 +88,10 @@ static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts
 	case 'u':
 		if (strcmp(optarg, "start") == 0)
 			more->key_until_ms = DEFERRED_KEY_UNTIL_START;
-		else if (strcmp(optarg, "end") != 0)
+		else if (isalpha((unsigned char)*optarg))
+			ok = strcmp(optarg, "end") == 0 || !cli_bad_value(cli, "use end, start or a span such as 10min",
+									  "--key-until", optarg, "is unknown");
+		else
 			ok = cli_ms(cli, "--key-until", optarg, &more->key_until_ms);
 		break;
 	case 'o':
