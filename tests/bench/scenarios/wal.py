@@ -22,9 +22,13 @@ KINDS = (
 
 def records(cluster, start, end):
     """{kind of record: (number, bytes without images, bytes of page images)} between two places of the WAL."""
+
     # From the file it is in: else pg_waldump learns their size from any one, that of which nothing
-    # has been written yet included.
-    high, low = start.split("/")
+    # has been written yet included. It reads up to the last file that is named.
+    def file_of(place):
+        high, low = place.split("/")
+        return f"00000001{int(high, 16):08X}{int(low, 16) >> 24:08X}"
+
     text = pg.call(
         pg.as_server(
             [
@@ -36,7 +40,8 @@ def records(cluster, start, end):
                 "-e",
                 end,
                 "--stats=record",
-                f"00000001{int(high, 16):08X}{int(low, 16) >> 24:08X}",
+                file_of(start),
+                file_of(end),
             ]
         )
     )
