@@ -90,6 +90,11 @@ void job_list_free(struct job *jobs)
 	}
 }
 
+bool job_same_key(const struct job *a, const struct job *b)
+{
+	return a->key > 0 && a->key == b->key && a->receipt == b->receipt;
+}
+
 void job_list_push(struct job **list, struct job *job)
 {
 	job->next = *list;

@@ -124,6 +124,7 @@ struct job {
 	uint64_t release_ns;  /* not to be given back before: somebody had the row locked; 0: at once */
 	bool found_unbegun;   /* the first of a runner that died without having begun it, so that said */
 	bool limited;         /* claimed under limits: started ahead of others */
+	int32_t key;    /* number of its concurrency key in its claim, which may have more jobs of it; 0: it has not */
 	bool alone;     /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
 	bool asks;      /* it may have waited for others, or saved steps: it gets both before it begins */
 	bool has_steps; /* it has saved steps, in this attempt or before */
@@ -144,6 +145,9 @@ struct job *job_new(const char *queue, const char *fn, const char *label, const 
 /* The same job with these texts as parents and steps, each "" if there are none. It replaces job, which must be in no
  * list and have no other reference. NULL: out of memory; job is unchanged. */
 struct job *job_add_answer(struct job *job, const char *parents, const char *steps);
+
+/* Jobs of one claim and key run one after the other, in their order. */
+bool job_same_key(const struct job *a, const struct job *b);
 
 /* Jobs are chained by `next`. */
 void job_list_push(struct job **list, struct job *job);

@@ -179,6 +179,17 @@ uint64_t calls_limit_ns(struct calls *calls, bool paused, int64_t *timeout_ms)
 	return limit_ns;
 }
 
+bool calls_have_key(const struct calls *calls, const struct job *job)
+{
+	for (unsigned int i = 0; i < calls->used; i++) {
+		const struct job *other = calls->call[calls_slot(calls, i)].job;
+
+		if (other && job_same_key(other, job))
+			return true;
+	}
+	return false;
+}
+
 /* Take one back. False: the runner was faster. Then all calls before its batch have ended, because it takes them in
  * order. */
 static bool recall_slot(struct calls *calls, unsigned int i, bool dead)

@@ -86,6 +86,9 @@ const struct call *calls_current(const struct calls *calls, unsigned int *n);
 /* When the runner must be killed if nothing changes. See runner_limit_ns(). */
 uint64_t calls_limit_ns(struct calls *calls, bool paused, int64_t *timeout_ms);
 
+/* Has it a job of this job's key? */
+bool calls_have_key(const struct calls *calls, const struct job *job);
+
 /* Take back the jobs that have not begun, as a list. A living runner keeps its first one, and the batch of that. */
 struct job *calls_recall(struct calls *calls, bool dead);
 

@@ -185,6 +185,11 @@ uint64_t runner_limit_ns(struct runner *r, int64_t *timeout_ms)
 	return calls_limit_ns(&r->calls, r->inbox.paused, timeout_ms);
 }
 
+bool runner_has_key(const struct runner *r, const struct job *job)
+{
+	return calls_have_key(&r->calls, job);
+}
+
 void runner_each_job(const struct runner *r, void (*f)(void *data, struct job *job), void *data)
 {
 	for (unsigned int i = 0; i < BOARD_SLOTS; i++)

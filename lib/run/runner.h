@@ -82,6 +82,9 @@ size_t runner_running_jobs(struct runner *runner);
  * the reason, timeout_ms is that limit; 0: it has stalled. */
 uint64_t runner_limit_ns(struct runner *runner, int64_t *timeout_ms);
 
+/* Has it a job of this job's key? */
+bool runner_has_key(const struct runner *runner, const struct job *job);
+
 /* Call f for each job it has. */
 void runner_each_job(const struct runner *runner, void (*f)(void *data, struct job *job), void *data);
 

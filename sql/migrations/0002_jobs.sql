@@ -166,13 +166,14 @@ grant select on deferred.__deferred_spooled to deferred_worker, deferred_viewer;
 --
 -- If a job needs the long way, wide is true. Its key allows more than one job at once, or it has
 -- expired, or it needs a lease of its own. The params of all jobs have that many bytes. If nothing
--- but keys limits the jobs, keyed is true. Then limit_tids and key_running are in step with
--- key_tids. They have the limit of each key, and the last job that was taken of the key.
+-- but keys limits the jobs, keyed is true. Then limit_tids has the limit of each key, in step with
+-- key_hashes. A claim may take several jobs of a key. The array key_places has the place of each
+-- job of key_tids among those of its key, from 1.
 alter type deferred.__limited
     drop attribute key_jobs, drop attribute key_fns, drop attribute wanted, drop attribute hashes,
     add attribute key_tids tid[], add attribute key_at integer[], add attribute limit_tids tid[],
     add attribute job_keys integer[], add attribute wide boolean,
-    add attribute keyed boolean, add attribute key_running bigint[], add attribute bytes bigint;
+    add attribute keyed boolean, add attribute key_places integer[], add attribute bytes bigint;
 
 -- ---------------------------------------------------------------- settings of queues
 

@@ -262,6 +262,76 @@ def test_a_key_is_strictly_in_order_also_when_jobs_fail(db):
     assert most_at_once(made) > 1  # different keys do run at once
 
 
+def read_turns(path, key_of, attempts_max):
+    """The jobs that the functions turn and turn_together have run, in the order in which they ended. Fails if two jobs
+    of a key ran at once, or one ran before an older one had ended."""
+    ended, running, failed = [], {}, {}
+    with open(path) as f:
+        for line in f:
+            what, job = line.split()
+            job, key = int(job), key_of[int(job)]
+            if what == "begin":
+                assert key not in running, f"jobs {running.get(key)} and {job} of a key run at once"
+                running[key] = job
+                continue
+            assert running.pop(key) == job
+            failed[job] = failed.get(job, 0) + (what == "failed")
+            if what == "end" or failed[job] == attempts_max:
+                ended.append(job)
+    assert not running
+    for key in set(key_of.values()):
+        order = [job for job in ended if key_of[job] == key]
+        assert order == sorted(order), "a job ran before an older one of its key"
+    return ended
+
+
+def defer_turns(db, path, fns, keys, fail=()):
+    """A job for each of the functions, with keys in turns; their ids in order, and the key of each."""
+    ids = db.sql(
+        "select j.id from unnest(%s::text[], %s::text[]) with ordinality p(fn, params, n) cross join lateral"
+        " deferred.defer(p.fn, p.params::json, json_build_object('concurrency_key', 'key ' || p.n %% %s)) j(id)"
+        " order by p.n",
+        fns,
+        [json.dumps({"file": path, "fail": i in fail}) for i in range(len(fns))],
+        keys,
+    )
+    return [job for (job,) in ids], {job: i % keys for i, (job,) in enumerate(ids)}
+
+
+def most_together(db):
+    """The most jobs of one key that a claim took and that succeeded."""
+    return db.sql(
+        "select max(n) from (select count(*) as n from deferred.__deferred_log l join deferred.__deferred d"
+        " on d.id = l.job_id where l.outcome = 'ok' group by l.receipt, d.concurrency_key) x"
+    )[0][0]
+
+
+@pytest.mark.parametrize("fns", [["turn"], ["turn_together"], ["turn", "turn_together"]], ids="-".join)
+def test_short_jobs_of_a_key_are_claimed_together_and_stay_in_order_also_when_jobs_fail(db, rng, fns):
+    """A claim takes several jobs of a key. When one of them fails, the jobs behind it are given back."""
+    db.plugins("running")
+    db.config('backoff_floor = "1ms"\nbackoff_ceiling = "30ms"\nmax_attempts = 2\n')
+    path, count = f"{db.dir}/turns", 1500
+    fail = {i for i in range(count) if rng.random() < 0.02}
+    jobs, key_of = defer_turns(db, path, [rng.choice(fns) for _ in range(count)], 30, fail)
+    drain(db, 2, "--runners", "3")
+    assert sorted(read_turns(path, key_of, 2)) == jobs
+    assert most_together(db) > 1
+
+
+def test_jobs_behind_one_of_an_unknown_function_wait_though_they_were_claimed_with_it(db):
+    db.plugins("running")
+    path, keys = f"{db.dir}/turns", 10
+    fns = ["turn"] * 1500
+    fns[1000 : 1000 + keys] = ["nosuch"] * keys
+    jobs, key_of = defer_turns(db, path, fns, keys)
+    assert db.run(["check_deferred", "--cnt", "0", "--runners", "3"]).returncode == 0
+    assert sorted(read_turns(path, key_of, 1)) == jobs[:1000]
+    assert most_together(db) > 1
+    assert db.hot() == 500
+    ledger(db)
+
+
 @pytest.mark.slow
 def test_a_key_with_a_number_runs_that_many(db):
     for i in range(24):

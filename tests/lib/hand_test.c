@@ -86,6 +86,46 @@ static void jobs_of_one_function_are_given_back_and_the_others_stay(void **state
 	assert_int_equal(ledger.n[LEDGER_RETURNED], 5);
 }
 
+static struct job *new_keyed(int64_t id, const char *fn, struct job *next)
+{
+	struct job *job = new_job(id, fn);
+
+	job->receipt = 1;
+	job->key = 1;
+	job->limited = true;
+	job->next = next;
+	return job;
+}
+
+static void jobs_behind_one_of_their_key_are_given_back_with_it(void **state)
+{
+	(void)state;
+	begin(4, "f");
+	hand_begin(&pool, new_keyed(1, "f", new_keyed(2, "broken", new_keyed(3, "f", NULL))));
+	assert_int_equal(pending(), 1234);
+	hand_return_unstarted(&pool, &ledger, "broken");
+	assert_int_equal(pending(), 4);
+	assert_int_equal(ledger.n[LEDGER_RETURNED], 1);
+	assert_false(hand_is_empty(&pool, &ledger));
+	job_list_free(pool_take_pending(&pool));
+	ledger_clear(&ledger);
+	assert_false(hand_is_empty(&pool, &ledger)); /* the others are given back in this turn */
+	job_list_free(pool_take_late(&pool));
+	assert_true(hand_is_empty(&pool, &ledger));
+}
+
+static void jobs_that_stay_keep_their_order(void **state)
+{
+	(void)state;
+	for (int64_t id = 1; id <= 4; id++)
+		begin(id, "f");
+	for (struct job *job = pool.pending; job; job = job->next)
+		job->claimed_ns = job->id == 2 ? 0 : NOW;
+	pool.run_us = 1e6;
+	hand_return_waiting(&pool, &ledger, NOW);
+	assert_int_equal(pending(), 134);
+}
+
 static void jobs_wait_for_a_runner_unless_all_are_busy_for_long(void **state)
 {
 	(void)state;
@@ -156,6 +196,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(jobs_of_one_function_are_given_back_and_the_others_stay, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(jobs_behind_one_of_their_key_are_given_back_with_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(jobs_that_stay_keep_their_order, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(jobs_wait_for_a_runner_unless_all_are_busy_for_long, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_cycle_that_came_to_nothing_is_undone, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(receipts_are_those_of_all_jobs_except_recorded_ones, set_up, tear_down),

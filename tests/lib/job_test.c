@@ -124,12 +124,25 @@ static void its_parents_and_steps_are_added_behind_its_texts(void **state)
 	free(told);
 }
 
+static void jobs_of_one_key_are_of_one_claim(void **state)
+{
+	const struct job a = { .receipt = 5, .key = 1 }, same = a, other_key = { .receipt = 5, .key = 2 },
+			 other_claim = { .receipt = 6, .key = 1 }, no_key = { .receipt = 5 };
+
+	(void)state;
+	assert_true(job_same_key(&a, &same));
+	assert_false(job_same_key(&a, &other_key));
+	assert_false(job_same_key(&a, &other_claim));
+	assert_false(job_same_key(&no_key, &no_key));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_owns_copies_of_its_texts),
 		cmocka_unit_test(params_keep_every_byte_and_are_terminated),
 		cmocka_unit_test(its_parents_and_steps_are_added_behind_its_texts),
+		cmocka_unit_test(jobs_of_one_key_are_of_one_claim),
 		cmocka_unit_test(c_and_sql_have_the_same_outcomes),
 		cmocka_unit_test(every_state_is_a_word_of_the_view),
 	};

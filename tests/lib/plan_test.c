@@ -46,6 +46,8 @@ static void jobs_are_wanted_for_runners_and_a_moment_ahead(void **state)
 		{ "long jobs, one runner busy", PLAN(), IN(.run_us = 1e6, .room = 1), 1 },
 		{ "long jobs, all runners busy", PLAN(), IN(.run_us = 1e6, .room = 0), 0 },
 		{ "a job waits for the free runner already", PLAN(), IN(.run_us = 1e6, .room = 2, .unstarted = 2), 0 },
+		{ "a job waits for a running one of its key", PLAN(),
+		  IN(.run_us = 1e6, .room = 1, .unstarted = 9, .held = 9), 1 },
 		{ "long calls of many jobs: as many for each runner", PLAN(), IN(.run_us = 1e4, .per_call = 100), 200 },
 		{ "some of these wait already", PLAN(), IN(.run_us = 1e4, .per_call = 100, .unstarted = 30), 170 },
 		{ "short calls of many jobs: one for each runner at least", PLAN(), IN(.run_us = 10, .per_call = 100),
@@ -129,6 +131,37 @@ static void jobs_under_limits_are_asked_for_as_they_come(void **state)
 		ask = next(table[i].plan, in);
 		if (ask.free != table[i].free || ask.limited != table[i].limited)
 			fail_msg("%s: %lld and %lld", table[i].what, (long long)ask.free, (long long)ask.limited);
+	}
+}
+
+/* How many jobs of one key a claim may take. */
+static void a_run_leaves_each_runner_several_keys(void **state)
+{
+	const struct {
+		const char *what;
+		struct plan plan;
+		struct plan_in in;
+		int run;
+	} table[] = {
+		{ "short jobs", PLAN(.asked = 500, .key_run = 32), IN(.run_us = 10), 31 },
+		{ "many of them", PLAN(.asked = 5000, .key_run = 32), IN(.run_us = 1, .batch = 5000), 32 },
+		{ "many runners", PLAN(.asked = 500, .key_run = 32), IN(.run_us = 10, .runners = 20), 3 },
+		{ "more runners than jobs", PLAN(.asked = 500, .key_run = 32), IN(.run_us = 10, .runners = 200), 1 },
+		{ "few jobs", PLAN(.asked = 10, .key_run = 32), IN(.run_us = 10), 1 },
+		{ "long jobs", PLAN(.asked = 500, .key_run = 32), IN(.run_us = 25000, .room = 500), 1 },
+		{ "nothing is known of jobs", PLAN(.asked = 500, .key_run = 32), IN(.room = 500), 1 },
+		{ "nothing is known of keys", PLAN(.asked = 500), IN(.run_us = 10), 1 },
+		{ "it grows", PLAN(.asked = 500, .key_run = 4), IN(.run_us = 10), 4 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct plan p = table[i].plan;
+
+		p.limits = p.dry = true;
+		p.limited_got = 1;
+		if (next(p, table[i].in).run != table[i].run)
+			fail_msg("%s: %d", table[i].what, next(p, table[i].in).run);
 	}
 }
 
@@ -493,12 +526,47 @@ static void a_round_through_all_lanes_goes_on_while_nothing_was_missed(void **st
 	}
 }
 
+static void a_run_grows_while_only_keys_limit_jobs_and_few_of_these_fail(void **state)
+{
+	struct plan p = PLAN(.limits = true, .limited_got = 1, .dry = true);
+	struct plan_in in = IN(.lanes = false);
+	const struct {
+		const char *what;
+		struct plan_got got;
+		int run;
+	} table[] = {
+		{ "only keys limit the jobs", { .limited_n = 100, .limited_keyed = true }, 2 },
+		{ "again", { .limited_n = 100, .limited_keyed = true }, 4 },
+		{ "nothing was got", { .limited_seen = 1, .waits = true }, 4 },
+		{ "few had failed", { .limited_n = 100, .limited_keyed = true, .dropped = 25 }, 8 },
+		{ "many had failed", { .limited_n = 100, .limited_keyed = true, .dropped = 26 }, 4 },
+		{ "other limits matter", { .limited_n = 100 }, 1 },
+		{ "many had failed again", { .limited_n = 1, .limited_keyed = true, .dropped = 9 }, 0 },
+		{ "none had", { .limited_n = 1, .limited_keyed = true }, 2 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct plan_got got = table[i].got;
+
+		got.limits = true;
+		claim(&p, &in, got);
+		if (p.key_run != table[i].run)
+			fail_msg("%s: %d", table[i].what, p.key_run);
+	}
+	for (int i = 0; i < 9; i++)
+		claim(&p, &in, (struct plan_got){ .limits = true, .limited_n = 1, .limited_keyed = true });
+	assert_int_equal(p.key_run, 32);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(jobs_are_wanted_for_runners_and_a_moment_ahead),
 		cmocka_unit_test(a_round_trip_for_a_few_of_a_crowd_waits),
 		cmocka_unit_test(jobs_under_limits_are_asked_for_as_they_come),
+		cmocka_unit_test(a_run_leaves_each_runner_several_keys),
+		cmocka_unit_test(a_run_grows_while_only_keys_limit_jobs_and_few_of_these_fail),
 		cmocka_unit_test(next_to_jobs_without_limits_a_search_in_vain_for_others_is_rare),
 		cmocka_unit_test(what_must_begin_at_once_is_no_more_than_runners_take),
 		cmocka_unit_test(a_claim_takes_delayed_jobs_and_other_lanes_along_when_it_is_time),

@@ -21,7 +21,8 @@
 static struct config *load_config(void)
 {
 	static const char text[] = "runners = 2\nfunction \"nap\" {\n command = { \"/bin/sleep\", \"600\" }\n}\n"
-				   "function \"quick\" {\n command = { \"/bin/true\" }\n}\n";
+				   "function \"quick\" {\n command = { \"/bin/true\" }\n}\n"
+				   "function \"together\" {\n command = { \"/bin/sleep\", \"600\" }\n batch = 9\n}\n";
 	char path[] = "/tmp/pool_figures_XXXXXX";
 	struct deferred_error err = { 0 };
 	struct config *config = NULL;
@@ -120,6 +121,113 @@ static void each_job_is_pending_or_waits_or_runs(void **state)
 	config_free(config);
 }
 
+/* Of two jobs of a key one waits, though a runner is free. It needs no further runner and keeps none busy. */
+static void a_job_waits_until_the_one_of_its_key_before_it_has_ended(void **state)
+{
+	struct config *config = load_config();
+	struct attempt *a = NULL;
+	struct pool pool;
+
+	(void)state;
+	open_pool(&pool, config);
+	add_jobs(&pool, "nap", 3);
+	for (struct job *job = pool.pending; job; job = job->next)
+		job->key = job->id < 3 ? 1 : 2;
+	assert_true(pool_has_free(&pool));
+	while (pool_running(&pool) < 2)
+		turn_pool(&pool);
+	for (int i = 0; i < 5; i++)
+		turn_pool(&pool);
+	assert_int_equal(pool.pending_len, 1);
+	assert_int_equal(pool.pending->id, 2);
+	assert_false(pool_has_free(&pool));
+	assert_int_equal(pool_busy(&pool), 2);
+	pool_kill(&pool, 3, SIGKILL, JOB_INTERRUPTED, "by the test");
+	while (!(a = pool_take(&pool)))
+		turn_pool(&pool);
+	assert_int_equal(a->job->id, 3);
+	attempt_free(a);
+	for (int i = 0; i < 5; i++)
+		turn_pool(&pool);
+	assert_int_equal(pool.pending_len, 1); /* job 1 still runs */
+	assert_int_equal(pool.alive, 1);
+	assert_int_equal(pool_busy(&pool), 1);
+	pool_kill(&pool, 1, SIGKILL, JOB_INTERRUPTED, "by the test");
+	while (!(a = pool_take(&pool)))
+		turn_pool(&pool);
+	assert_int_equal(a->job->id, 1);
+	attempt_free(a);
+	assert_int_equal(pool.pending_len, 0);
+	assert_int_equal(pool.late->id, 2); /* it must not run before job 1 is tried again */
+	pool_clear(&pool);
+	config_free(config);
+}
+
+static void a_batch_has_one_job_of_a_key_and_none_whose_turn_it_is_not(void **state)
+{
+	static const struct {
+		const char *fn;
+		int32_t key;
+	} jobs[] = { { "together", 1 }, { "together", 2 }, { "together", 1 }, { "together", 2 },
+		     { "nap", 3 },      { "together", 3 }, { "together", 4 } };
+	static const int64_t left[] = { 3, 4, 5, 6 };
+	struct config *config = load_config();
+	struct pool pool;
+
+	(void)state;
+	open_pool(&pool, config);
+	for (int64_t id = 1; id <= 7; id++) {
+		struct job *job = job_new("q", jobs[id - 1].fn, "", "{}", 2);
+
+		job->id = id;
+		job->key = jobs[id - 1].key;
+		job->attempt = 1;
+		job->max_attempts = 9;
+		job->claimed_ns = clock_ns();
+		pool_add(&pool, job);
+		while (id == 1 && pool_running(&pool) < 1)
+			turn_pool(&pool);
+	}
+	while (pool_running(&pool) < 2)
+		turn_pool(&pool);
+	assert_int_equal(pool.pending_len, 4);
+	for (size_t i = 0; i < 4; i++) {
+		struct job *job = pool.pending;
+
+		assert_int_equal(job->id, left[i]);
+		pool.pending = job->next;
+		free(job);
+	}
+	pool.pending_tail = &pool.pending;
+	pool.pending_len = 0;
+	pool_clear(&pool);
+	config_free(config);
+}
+
+static void jobs_of_a_key_run_in_their_order(void **state)
+{
+	struct config *config = load_config();
+	struct attempt *a = NULL;
+	struct pool pool;
+	uint64_t ended_ns = 0;
+
+	(void)state;
+	open_pool(&pool, config);
+	add_jobs(&pool, "quick", 6);
+	for (struct job *job = pool.pending; job; job = job->next)
+		job->key = 1;
+	for (int64_t id = 1; id <= 6; id++) {
+		while (!(a = pool_take(&pool)))
+			turn_pool(&pool);
+		assert_int_equal(a->job->id, id);
+		assert_true(a->started_ns >= ended_ns);
+		ended_ns = a->finished_ns;
+		attempt_free(a);
+	}
+	pool_clear(&pool);
+	config_free(config);
+}
+
 static void an_attempt_that_ended_leaves_the_load_and_its_time(void **state)
 {
 	struct config *config = load_config();
@@ -145,6 +253,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_job_is_pending_or_waits_or_runs),
+		cmocka_unit_test(a_job_waits_until_the_one_of_its_key_before_it_has_ended),
+		cmocka_unit_test(a_batch_has_one_job_of_a_key_and_none_whose_turn_it_is_not),
+		cmocka_unit_test(jobs_of_a_key_run_in_their_order),
 		cmocka_unit_test(an_attempt_that_ended_leaves_the_load_and_its_time),
 	};
 

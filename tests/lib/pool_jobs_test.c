@@ -75,7 +75,8 @@ static void after_all_were_taken_it_begins_anew(void **state)
 
 static void attempts_are_taken_in_the_order_they_ended(void **state)
 {
-	struct attempt attempts[3] = { 0 };
+	struct job job = { .key = 0 };
+	struct attempt attempts[3] = { { .job = &job }, { .job = &job }, { .job = &job, .outcome = JOB_FAILED } };
 
 	(void)state;
 	for (int round = 0; round < 2; round++) {
@@ -87,6 +88,54 @@ static void attempts_are_taken_in_the_order_they_ended(void **state)
 	}
 }
 
+static struct job *make_keyed(int64_t id, int32_t key, struct job *next)
+{
+	struct job *job = make_job(id, next);
+
+	job->key = key;
+	return job;
+}
+
+static void when_a_job_does_not_succeed_those_of_its_key_are_given_back(void **state)
+{
+	static const enum job_outcome bad[] = { JOB_FAILED, JOB_TIMEOUT, JOB_INTERRUPTED, JOB_SNOOZED };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct job job = { .key = 1 };
+		struct attempt ok = { .job = &job, .outcome = JOB_OK }, failed = { .job = &job, .outcome = bad[i] };
+		struct job *late;
+
+		pool_add(&pool, make_keyed(1, 2, make_keyed(2, 1, make_keyed(3, 2, make_keyed(4, 1, NULL)))));
+		pool_add(&pool, make_job(5, NULL));
+		pool_add_ended(&pool, &ok);
+		assert_int_equal(pool.pending_len, 5);
+		assert_null(pool_take_late(&pool));
+		pool_add_ended(&pool, &failed);
+		late = pool_take_late(&pool);
+		assert_int_equal(late->id + late->next->id, 6);
+		assert_int_equal(pool.dropped, 2 * (i + 1));
+		assert_null(late->next->next);
+		job_list_free(late);
+		pool_add(&pool, make_job(6, NULL));
+		expect_pending((int64_t[]){ 1, 3, 5, 6 }, 4);
+		while (pool_take(&pool))
+			;
+	}
+}
+
+static void the_last_pending_job_can_be_given_back(void **state)
+{
+	const struct job job = { .key = 1 };
+
+	(void)state;
+	pool_add(&pool, make_job(1, make_keyed(2, 1, NULL)));
+	pool_drop_key(&pool, &job);
+	job_list_free(pool_take_late(&pool));
+	pool_add(&pool, make_job(3, NULL));
+	expect_pending((int64_t[]){ 1, 3 }, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -94,6 +143,8 @@ int main(void)
 		cmocka_unit_test_setup(a_list_in_front_of_an_empty_one_can_be_appended_to, fresh),
 		cmocka_unit_test_setup(after_all_were_taken_it_begins_anew, fresh),
 		cmocka_unit_test_setup(attempts_are_taken_in_the_order_they_ended, fresh),
+		cmocka_unit_test_setup(when_a_job_does_not_succeed_those_of_its_key_are_given_back, fresh),
+		cmocka_unit_test_setup(the_last_pending_job_can_be_given_back, fresh),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

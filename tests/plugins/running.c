@@ -12,6 +12,8 @@
  *                      how: commit, rollback, or wait (until the file is there, between finish and commit); first_wait:
  *                      before the finish. then: ok, failed, segv (after), segv_before (the commit), hang, defer (one
  *                      more job over host->defer)
+ *     turn             {"file": PATH, "fail": false}: appends "begin ID" and "end ID" to the file, the second one
+ *                      "failed ID" if it is to fail; turn_together: the same for batches, where "fail" is not looked at
  *     tick             its result is the tick of its schedule, microseconds
  *     ticks            its result is the tick before and its own, {"from": ..., "to": ...}
  *     trace            its result is the trace context it was deferred in
@@ -364,6 +366,32 @@ static int save(const struct deferred_call *call)
 	return DEFERRED_OK;
 }
 
+static void append_turn(const struct deferred_call *call, const char *what)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "%s %" PRId64 "\n", what, call->id);
+	append(call, line);
+}
+
+static int turn(const struct deferred_call *call)
+{
+	bool fails = strstr(call->params, "\"fail\": true") != NULL;
+
+	append_turn(call, "begin");
+	append_turn(call, fails ? "failed" : "end");
+	return fails ? DEFERRED_FAILED : DEFERRED_OK;
+}
+
+static int turn_together(const struct deferred_call *const *calls, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		append_turn(calls[i], "begin");
+	for (size_t i = 0; i < n; i++)
+		append_turn(calls[i], "end");
+	return DEFERRED_OK;
+}
+
 static const struct deferred_function functions[] = {
 	{ .name = "steps", .run = steps },
 	{ .name = "steps_apart", .run = steps, .flags = DEFERRED_ISOLATE_JOB },
@@ -372,6 +400,8 @@ static const struct deferred_function functions[] = {
 	{ .name = "deaf", .run = deaf },
 	{ .name = "own", .run = own },
 	{ .name = "extend", .run = extend },
+	{ .name = "turn", .run = turn },
+	{ .name = "turn_together", .run_many = turn_together },
 	{ .name = "tick", .run = tick },
 	{ .name = "ticks", .run = ticks },
 	{ .name = "parents", .run = parents },

@@ -453,7 +453,7 @@ def test_functions_that_are_unknown_are_passed_over_and_fill_no_window(db, worke
     assert sorted(got) == mine
     assert w.take(known=["nowhere"]) == [] and w.limits
     assert w.take(known=None) == []
-    w.ask("job_claim_limited", None, 100, 100, w.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)
+    w.ask("job_claim_limited", None, 100, 100, w.id, MINUTE, 3, None, 1, 1 << 24, 1000, None, 1)
     assert w.held() == sorted(elsewhere + mine)
     w.commit()
 

@@ -614,7 +614,9 @@ def test_marking_waits_for_a_claim_that_is_under_way(db, worker, first):  # noqa
     a.commit()
     assert db.sql("select marked from deferred.__mark(0, 100)") == [(6,)]
     taken = [
-        r[0] for r in b.ask("job_claim_limited", None, 100, 100, b.id, MINUTE, 3, None, 1, 1 << 24, 1000, None) if r[0]
+        r[0]
+        for r in b.ask("job_claim_limited", None, 100, 100, b.id, MINUTE, 3, None, 1, 1 << 24, 1000, None, 1)
+        if r[0]
     ]
     b.commit()
     assert len(taken) == 1 and not set(taken) & set(held) and b.take() == []
@@ -641,7 +643,19 @@ def test_limits_that_come_and_go_while_jobs_are_held_never_have_one_run_twice(db
                 got = w.claim(rng.randint(1, 8), window=rng.choice((1, 10)), seed=step)
             else:
                 rows = w.ask(
-                    "job_claim_limited", None, rng.randint(1, 8), 100, w.id, MINUTE, 3, None, step, 1 << 24, 1000, None
+                    "job_claim_limited",
+                    None,
+                    rng.randint(1, 8),
+                    100,
+                    w.id,
+                    MINUTE,
+                    3,
+                    None,
+                    step,
+                    1 << 24,
+                    1000,
+                    None,
+                    1,
                 )
                 got = [Claimed(r) for r in rows if r[0] is not None]
             if rng.random() < 0.2:
@@ -775,13 +789,13 @@ def test_limited_rows_that_say_they_are_claimed_and_are_in_no_lease_are_repaired
     a = worker()
     jobs = many(db, 3, concurrency_key="k", concurrency=3)
     for n in 1, 100:
-        a.ask("job_claim_limited", None, n, 1, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)
+        a.ask("job_claim_limited", None, n, 1, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None, 1)
         a.commit()
     assert db.one("select deferred.__repair()") == 0
     assert db.one("select count(*) from deferred.__held") == 3
     db.sql("delete from deferred.__deferred_lease where ids = array[%s::bigint]", jobs[0])
     assert db.one("select deferred.__repair()") == 1
-    got = a.ask("job_claim_limited", None, 100, 100, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None)
+    got = a.ask("job_claim_limited", None, 100, 100, a.id, MINUTE, 3, None, 1, 1 << 24, 1000, None, 1)
     assert [r[0] for r in got if r[0]] == jobs[:1]
     a.commit()
 

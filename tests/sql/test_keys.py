@@ -211,7 +211,7 @@ def replace(db, **opts):
 
 
 def take_limited(w):
-    rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, 1, 1 << 24, 5, None)
+    rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, 1, 1 << 24, 5, None, 1)
     w.commit()
     return [Claimed(r) for r in rows if r[0]]
 

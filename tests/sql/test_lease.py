@@ -131,7 +131,7 @@ def test_a_claim_is_flushed_where_its_loss_would_be_an_attempt_and_only_there(db
         queues(db, "max_running = 5")
         db.sql("select * from deferred.__mark(0, 100)")
         db.sql("update deferred.__deferred_hot set suspect = true")
-        assert w.ask("job_claim_limited", None, 3, 3, w.id, MINUTE, 3, None, 1, 1 << 24, 3, None)[0][0] is not None
+        assert w.ask("job_claim_limited", None, 3, 3, w.id, MINUTE, 3, None, 1, 1 << 24, 3, None, 1)[0][0] is not None
     else:
         db.defer("f", max_attempts=1)
         w.claim()
@@ -174,7 +174,7 @@ def test_a_claim_under_limits_leaves_what_a_lease_holds_though_its_row_does_not_
     queues(db, "max_running = 5")
     db.sql("select deferred.__limited_add('default')")
     db.sql("update deferred.__deferred_hot set limited = true")
-    rows = b.ask("job_claim_limited", None, 5, 5, b.id, MINUTE, 3, None, 1, 1 << 24, 5, None)
+    rows = b.ask("job_claim_limited", None, 5, 5, b.id, MINUTE, 3, None, 1, 1 << 24, 5, None, 1)
     b.commit()
     assert [r for r in rows if r[0] is not None] == []
     assert a.finish(*held) == set(ids(held))

@@ -28,11 +28,13 @@ class Limited(Worker):
         size=1 << 24,
         alone=1000000,
         round=None,
+        run=1,
     ):
         rows = self.ask(
-            "job_claim_limited", queues, n, rated, self.id, lease_ms, max_attempts, known, seed, size, alone, round
+            "job_claim_limited", queues, n, rated, self.id, lease_ms, max_attempts, known, seed, size, alone, round, run
         )
         self.seen, self.wait_ms = rows[0][31:33] if rows else (0, None)
+        self.keys = [r[35] for r in rows if r[0] is not None]
         return [Claimed(r) for r in rows if r[0] is not None]
 
     def take(self, *args, **kw):
@@ -367,8 +369,7 @@ def limits_read(w):
 
 @pytest.mark.parametrize("narrowed", [False, True])
 def test_a_key_that_allowed_more_runs_none_until_all_of_its_jobs_have_ended(db, worker, narrowed):
-    """A claim that takes the short way knows one running job of a key. Here the limit lists two, and the job that
-    waits is the first of its key, since it was committed late."""
+    """The limit lists both. The job that waits is the first of its key, since it was committed late."""
     late = db.connect()
     with late.cursor() as cursor:
         cursor.execute("select deferred.defer('f', '{}', '{\"concurrency_key\": \"k\"}')")
@@ -429,6 +430,116 @@ def test_a_short_claim_of_keys_waits_for_nobody(db, worker):
     other.commit()
     other.close()
     assert ids(w.take()) == [held]
+
+
+def test_a_claim_takes_several_jobs_of_a_key_and_no_other_claim_does_meanwhile(db, worker):
+    jobs = many(db, 5, concurrency_key="k")
+    w, other = worker(), worker("other")
+    run = w.take(run=3)
+    assert ids(run) == jobs[:3] and len({j.receipt for j in run}) == 1 and len(set(w.keys)) == 1
+    assert db.sql("select array(select unnest(running) order by 1) from deferred.__deferred_limit") == [(jobs[:3],)]
+    for job in run[:2]:
+        assert other.take(run=3) == []
+        w.done(job)
+    assert other.take(run=3) == []
+    w.release(run[2])
+    w.commit()
+    assert ids(other.take(run=2)) == jobs[2:4]
+
+
+def test_a_claim_of_several_jobs_of_keys_orders_and_counts_them(db, worker):
+    a, b = [], []
+    for _ in range(3):
+        a.append(db.defer("f", concurrency_key="a"))
+        b.append(db.defer("f", concurrency_key="b"))
+    high = many(db, 2, concurrency_key="c", priority=1)
+    w = worker()
+    assert ids(w.limited(run=2)) == [*high, a[0], b[0], a[1], b[1]]
+    assert w.keys[:2] == [w.keys[0]] * 2 and w.keys[2:4] == w.keys[4:] and len(set(w.keys)) == 3
+    w.rollback()
+    assert ids(w.limited(run=3, n=6, known=["f"])) and len(w.keys) == 6
+    w.rollback()
+    assert len(w.limited(run=9, n=1)) == 1
+    w.rollback()
+    limit_another_function(db)
+    assert ids(w.limited(run=2)) == [high[0], a[0], b[0]] and w.keys == [None] * 3
+    w.rollback()
+    db.sql("delete from deferred.__deferred_function")
+    setq(db, "default", key_rate=1, key_burst=9)
+    assert ids(w.limited(run=2)) == [high[0], a[0], b[0]] and w.keys == [None] * 3
+
+
+UNLIKE = {  # what is set of a job, as options and in its hot row
+    "function": ({"fn": "g"}, None),
+    "concurrency": ({"concurrency": 2}, None),
+    "priority": ({"priority": 1}, None),
+    "one attempt": ({"max_attempts": 1}, None),
+    "retry": ({}, "attempt = 1, due_at = now() + interval '1 hour'"),
+    "expired": ({}, "expires_at = now()"),
+    "suspect": ({}, "suspect = true"),
+    "waited for": ({}, "watched = true"),
+    "has waited": ({}, "watched = false"),
+    "claimed": ({}, "receipt = 7"),
+}
+
+
+@pytest.mark.parametrize("odd", UNLIKE)
+def test_a_run_ends_before_a_job_that_is_not_like_those_before_it(db, worker, odd):
+    opts, hot = UNLIKE[odd]
+    first = many(db, 2, concurrency_key="k")
+    unlike = many(db, 1, **{"fn": "f", "concurrency_key": "k", **opts})
+    many(db, 2, concurrency_key="k")
+    if hot:
+        db.sql(f"update deferred.__deferred_hot set {hot} where id = %s", unlike[0])
+    w = worker()
+    assert ids(w.take(run=9, known=["f"])) == first and w.seen == 2
+    db.sql("update deferred.__deferred_hot set receipt = null, attempt = 0, due_at = null where id = %s", unlike[0])
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_job_that_asks_for_its_parents_is_claimed_alone_of_its_key(db, worker, watched):
+    jobs = many(db, 3, concurrency_key="k")
+    db.sql("update deferred.__deferred_hot set watched = %s where id = %s", watched, jobs[0])
+    w = worker()
+    for i in (0, 1):
+        run = w.take(run=9)
+        assert ids(run) == (jobs[:1] if i == 0 else jobs[1:])
+        w.done(*run)
+
+
+def test_a_run_ends_before_a_job_that_somebody_has_locked(db, worker):
+    jobs = many(db, 4, concurrency_key="k")
+    other = db.connect()
+    with other.cursor() as cursor:
+        cursor.execute("select from deferred.__deferred_hot where id = %s for update", (jobs[2],))
+    assert ids(worker().take(run=9)) == jobs[:2]
+    other.close()
+
+
+def test_no_job_is_taken_instead_of_one_that_changes_during_the_claim(db, worker):
+    """The trigger changes the first job of the key between the reading and the choice, as an update would."""
+    jobs = many(db, 3, concurrency_key="k")
+    db.sql(
+        f"""
+        create function public.change_first() returns trigger language plpgsql security definer as $$
+        begin
+            update deferred.__deferred_hot set visible_at = now() where id = {jobs[0]};
+            return new;
+        end $$;
+        create trigger change_first after insert on deferred.__deferred_limit for each row
+        execute function public.change_first()"""
+    )
+    w = worker()
+    assert w.take(run=9) == []
+    assert ids(w.take(run=9)) == jobs
+
+
+def test_the_params_of_all_jobs_of_a_run_count(db, worker):
+    jobs = many(db, 3, concurrency_key="k", params={"a": "x" * 5000})
+    w = worker()
+    assert ids(w.limited(run=3, size=14000)) == jobs[:1]
+    w.rollback()
+    assert ids(w.limited(run=3, size=16000)) == jobs
 
 
 @pytest.mark.parametrize("n", [50, 500])
@@ -1096,7 +1207,7 @@ def test_the_trial_of_a_paused_function_is_of_a_random_role_whatever_the_priorit
     db.sql("select deferred.__mark(0, 1000)")
     w, tried = worker(), []
     for seed in range(40):
-        rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, seed, 1 << 24, 5, None)
+        rows = w.ask("job_claim_limited", None, 5, 5, w.id, MINUTE, 3, None, seed, 1 << 24, 5, None, 1)
         tried.append([r[0] for r in rows if r[0] is not None])
         w.connection.rollback()
     assert {len(jobs) for jobs in tried} == {1} and 5 <= tried.count([other]) <= 35

@@ -39,7 +39,7 @@ def pages(db, name, arguments):
 
 STATEMENTS = {
     "job_claim": "null, 20, 1000, 1, 60000, 3, null, 3, 16777216, '{}', '{}', 1, 20, null",
-    "job_claim_limited": "null, 20, 20, 1, 60000, 3, null, 3, 16777216, 20, null",
+    "job_claim_limited": "null, 20, 20, 1, 60000, 3, null, 3, 16777216, 20, null, 1",
     "run_probe": "null, 'host:/pid', null",
 }
 

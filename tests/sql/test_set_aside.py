@@ -27,7 +27,7 @@ def offer(db, *fns, host="host", refused=()):
 
 def limited(w, n=100, known=None, seed=1, queues=None, at=None):
     """Claim and commit; the jobs, and where the round is."""
-    rows = w.ask("job_claim_limited", queues, n, n, w.id, MINUTE, 3, known, seed, 1 << 24, 1000, at)
+    rows = w.ask("job_claim_limited", queues, n, n, w.id, MINUTE, 3, known, seed, 1 << 24, 1000, at, 1)
     w.commit()
     return [Claimed(r) for r in rows if r[0]], rows[0][-1] if rows else None
 
@@ -175,7 +175,7 @@ def test_a_claim_reads_no_more_beside_unknown_functions(db, worker, where):  # n
     db.defer("f", concurrency_key="k")
     statements = {
         "job_claim": """null, 20, 1000, 1, 60000, 3, '{f}', 3, 16777216, '{default}', '{0}', 0, 20, null""",
-        "job_claim_limited": "null, 20, 20, 1, 60000, 3, '{f}', 3, 16777216, 20, 'default'",
+        "job_claim_limited": "null, 20, 20, 1, 60000, 3, '{f}', 3, 16777216, 20, 'default', 1",
         "run_probe": "null, 'host:/pid', null",
     }
 
@@ -386,7 +386,7 @@ def forget_attempts(db):
 def test_a_round_comes_to_every_queue_in_a_bounded_number_of_claims(db, worker):  # noqa: F811
     """Queues under limits whose first jobs cannot be had; one of them has a job that can."""
     w, rng = worker(), random.Random(1)
-    claim = "null, 1, 1, 1, 60000, 3, null, 3, 16777216, 20, 'q5'"
+    claim = "null, 1, 1, 1, 60000, 3, null, 3, 16777216, 20, 'q5', 1"
     keys_that_wait(db, 600)
     assert pages(db, "job_claim_limited", claim) < 1000, "a tenth of what all of them take"
     for queue in rng.sample([f"q{i}" for i in range(1, 601)], 10) + ["a", "zz"]:
@@ -422,7 +422,7 @@ def test_starts_without_a_round_begin_anywhere(db, worker):  # noqa: F811
 def test_a_claim_and_a_start_do_not_walk_over_delayed_jobs_with_keys(db, worker):  # noqa: F811
     worker()
     statements = {
-        "job_claim_limited": "null, 20, 20, 1, 60000, 3, null, 3, 16777216, 20, null",
+        "job_claim_limited": "null, 20, 20, 1, 60000, 3, null, 3, 16777216, 20, null, 1",
         "run_probe": "null, 'host:/pid', null",
     }
 
@@ -443,7 +443,7 @@ def test_a_claim_and_a_start_do_not_walk_over_delayed_jobs_with_keys(db, worker)
 def test_a_start_looks_at_some_of_many_functions_of_a_queue_under_limits(db, worker):  # noqa: F811
     w = worker()
     db.sql("update deferred.__deferred_queue set max_running = 20")
-    claim = "null, 20, 20, 1, 60000, 3, null, 3, 16777216, 20, null"
+    claim = "null, 20, 20, 1, 60000, 3, null, 3, 16777216, 20, null, 1"
 
     def read():
         db.sql("vacuum (analyze) deferred.__deferred_hot")

@@ -50,6 +50,7 @@ static bool make_fit(struct trip *t, struct attempt *bad, const struct deferred_
 		snprintf(text, sizeof(text), "a call it deferred was refused: %s", err->message);
 		attempt_drop_follow(bad);
 		bad->outcome = JOB_FAILED;
+		pool_drop_key(&t->pool, bad->job);
 		attempt_set_error(bad, text);
 	} else if (!bad->replaced) {
 		replace_texts(bad, err->message);
@@ -106,6 +107,7 @@ static enum ledger_state single_failed(void *data, struct job *job)
 	} else if (f->passing || !make_fit(f->trip, a, f->err)) {
 		log_job(LOG_L_ERROR, job, "job %lld: the attempt cannot be recorded and will count as lost: %s",
 			(long long)job->id, f->err->message);
+		pool_drop_key(&f->trip->pool, job);
 		ledger_abandon(&f->trip->ledger, job->receipt);
 		return LEDGER_NONE;
 	}

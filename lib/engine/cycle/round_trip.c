@@ -133,6 +133,7 @@ static struct plan_in what_is_known(const struct trip *t, bool hold, uint64_t no
 		.idle = hand_idle_runners(&t->pool),
 		.unstarted = pool_unstarted(&t->pool) + children,
 		.load = pool_load(&t->pool) + children,
+		.held = pool_held(&t->pool),
 		.single_lease = in_hand.single_lease,
 		.notes_begun = t->begun.file != NULL,
 		.limited = in_hand.limited,
@@ -153,6 +154,7 @@ static int add_claim(struct trip *t, const struct plan_ask *ask, struct deferred
 		.n = (int)ask->free,
 		.limited = (int)ask->limited,
 		.rated = ask->rated,
+		.run = ask->run,
 		.bytes = ask->bytes,
 		.alone = ask->single_lease,
 		.lanes = &t->lanes,
@@ -349,6 +351,8 @@ static void after_claim(struct trip *t)
 		.look_us = (uint64_t)c->look_us,
 		.free_n = c->claimed_len,
 		.limited_n = c->limited_len,
+		.limited_keyed = c->limited_keyed,
+		.dropped = t->pool.dropped,
 		.single_lease_n = c->claimed_alone,
 		.busy = c->busy,
 		.more = c->more,
@@ -362,8 +366,10 @@ static void after_claim(struct trip *t)
 	};
 	int64_t pause_ms = plan_learn(&t->plan, &got);
 
-	if (c->claims_limited)
+	if (c->claims_limited) {
 		memcpy(t->round, c->round, sizeof(t->round));
+		t->pool.dropped = 0;
+	}
 	if (c->looks)
 		memcpy(t->lanes_round, c->lanes_round, sizeof(t->lanes_round));
 	if (c->claims)

@@ -7,6 +7,8 @@
 #define START_US 20000.0    /* jobs under a rate are to start that soon after their claim */
 #define HAND_OVER_US 200.0  /* and each takes a runner so long at least */
 #define PROMOTE_NS NS_PER_S /* how often delayed jobs are looked at while there is other work */
+#define KEY_RUN_MAX 32      /* jobs of one key in a claim, at most */
+#define KEYS_EACH 8         /* and keys for each runner, at least */
 #define EMPTY_HANDED_MAX 7
 #define SINGLE_LEASE_MAX 64 /* jobs with leases of their own, where it is noted which have begun: a reboot loses that */
 #define LOOK_PAUSE 20       /* all lanes are looked at again after this many times as long as that took, */
@@ -37,10 +39,16 @@ static bool jobs_take_long(const struct plan_in *in)
 	return in->run_us < 0 || in->run_us * (double)per_call(in) >= HOLD_US; /* or nothing is known yet */
 }
 
-/* Calls that will be made of the jobs that no runner has begun. */
+/* Jobs that need a runner. One that waits for another of its key does not: it runs when that one has ended. */
+static int64_t need_runner(const struct plan_in *in)
+{
+	return (int64_t)in->unstarted - (int64_t)in->held;
+}
+
+/* Calls that will be made of these. */
 static int64_t unstarted_calls(const struct plan_in *in)
 {
-	return ((int64_t)in->unstarted + per_call(in) - 1) / per_call(in);
+	return (need_runner(in) + per_call(in) - 1) / per_call(in);
 }
 
 /* A job with a lease of its own must begin when it is claimed, or our death would count as its attempt. So there is one
@@ -86,7 +94,7 @@ static int64_t jobs_wanted(const struct plan *p, const struct plan_in *in)
 	if (in->params >= PARAMS_MAX && in->idle <= in->unstarted)
 		return 0;
 	if (jobs_take_long(in))
-		n = smaller((int64_t)in->room * per_call(in) - (int64_t)in->unstarted,
+		n = smaller((int64_t)in->room * per_call(in) - need_runner(in),
 			    in->batch); /* the others with the next claim, which follows at once */
 	else
 		n = (int64_t)in->unstarted > jobs_ahead(p, in)
@@ -107,6 +115,14 @@ static int64_t limited_share(const struct plan *p, int64_t n, uint64_t now)
 	return p->dry ? n - 1 : n / 2;
 }
 
+/* How many jobs of one key a claim may take. They run one after the other, so the runners need jobs of several keys. */
+static int64_t key_run(const struct plan *p, const struct plan_in *in, int64_t limited)
+{
+	int64_t run = smaller(limited / ((int64_t)in->runners * KEYS_EACH), p->key_run);
+
+	return jobs_take_long(in) || run < 1 ? 1 : run;
+}
+
 struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
 {
 	struct plan_ask ask = { .wanted = jobs_wanted(p, in) };
@@ -120,6 +136,7 @@ struct plan_ask plan_next(const struct plan *p, const struct plan_in *in)
 	ask.limited = limited_share(p, n, in->now);
 	ask.free = n - ask.limited;
 	ask.rated = (int)startable(in);
+	ask.run = (int)key_run(p, in, ask.limited);
 	ask.single_lease = (int)single_lease_room(in);
 	ask.bytes = (int)at_least_0(PARAMS_MAX - in->params);
 	ask.promote = p->look_at_delayed || (in->now >= p->promoted_ns + PROMOTE_NS && !p->woken);
@@ -184,11 +201,27 @@ static void learn_free(struct plan *p, const struct plan_got *got)
 		p->rate_ns = 0;
 }
 
+/* A claim that meets other limits takes one job of each key, so it would get few jobs if it asked for several. Where
+ * jobs fail, those behind them were claimed in vain. */
+static void learn_key_run(struct plan *p, const struct plan_got *got)
+{
+	int run = p->key_run > 1 ? p->key_run : 1;
+
+	if (!got->limited_keyed)
+		p->key_run = 1;
+	else if (got->dropped > got->limited_n / 4)
+		p->key_run = run / 2;
+	else
+		p->key_run = run < KEY_RUN_MAX / 2 ? 2 * run : KEY_RUN_MAX;
+}
+
 static void learn_limited(struct plan *p, const struct plan_got *got)
 {
 	p->limited_dry = got->limited_n == 0 && got->limited_seen == 0 && !got->more;
 	p->round = p->round && got->limited_n == 0 && got->limited_seen == 0;
 	p->limited_got = got->limited_n;
+	if (got->limited_n > 0)
+		learn_key_run(p, got);
 	/* One role can make many queues that give nothing. */
 	if (p->round && got->more)
 		p->limited_ns = pause_end_ns(got, got->limited_us * LIMITED_PAUSE, LOOK_PAUSE_MAX_NS);

@@ -22,6 +22,7 @@ struct plan {
 	size_t asked, asked_free; /* jobs that the last claim was for, and the free ones among them */
 	size_t free_got;          /* jobs that the last claim of free ones got */
 	size_t limited_got;       /* jobs that the last claim of limited ones got */
+	int key_run;              /* at most this many jobs of one key are asked for; 0: one */
 	bool round, lanes_round;  /* through all queues with limits, and all lanes: no news came since it began */
 	bool limited_turn;        /* the next claim for one job asks for a limited one */
 	bool single_lease_only;   /* the last jobs had leases of their own, and more of these are ready */
@@ -52,6 +53,7 @@ struct plan_in {
 	size_t idle;         /* runners free now */
 	size_t unstarted;    /* jobs in hand that no runner has begun, */
 	size_t load;         /* and those with the ones that run */
+	size_t held;         /* of the unstarted ones, jobs that wait for a running one of their key */
 	size_t single_lease; /* of these, jobs with leases of their own */
 	size_t limited;      /* of these, jobs under limits */
 	bool notes_begun;    /* the next start will know which jobs with leases of their own had begun */
@@ -63,6 +65,7 @@ struct plan_ask {
 	int64_t wanted;        /* jobs that could be used: ended attempts are sent with the claim of these */
 	int64_t free, limited; /* jobs to claim now */
 	int rated;             /* at most this many of the limited ones may be under a rate: these start at once */
+	int run;               /* at most this many may have one key */
 	int single_lease;      /* at most this many may have a lease of their own */
 	int bytes;             /* of params */
 	bool promote;          /* delayed jobs and ended leases are looked at */
@@ -79,6 +82,8 @@ struct plan_got {
 	bool looked;              /* all lanes were asked, */
 	uint64_t look_us;         /* which took this long */
 	size_t free_n, limited_n; /* jobs claimed */
+	bool limited_keyed;       /* nothing but keys limits the limited ones */
+	size_t dropped;           /* jobs given back since the last claim, because one of their key had failed */
 	size_t single_lease_n;    /* of the free ones, those with leases of their own */
 	bool busy;                /* another worker had a lane locked */
 	bool more;                /* some were not looked at, of either kind */

@@ -22,7 +22,7 @@ void hand_begin(struct pool *pool, struct job *jobs)
 
 void hand_return_unstarted(struct pool *pool, struct ledger *ledger, const char *fn)
 {
-	struct job *pending = pool_recall(pool), *children = ledger_take(ledger, LEDGER_CHILD), *next;
+	struct job *pending = pool_recall(pool), *children = ledger_take(ledger, LEDGER_CHILD), *returned = NULL, *next;
 
 	for (struct job *job = pending; job; job = next) {
 		next = job->next;
@@ -30,7 +30,12 @@ void hand_return_unstarted(struct pool *pool, struct ledger *ledger, const char 
 		if (fn && strcmp(job->fn, fn) != 0)
 			pool_add(pool, job);
 		else
-			ledger_return(ledger, job);
+			job_list_push(&returned, job);
+	}
+	for (struct job *job = returned; job; job = next) {
+		next = job->next;
+		pool_drop_key(pool, job);
+		ledger_return(ledger, job);
 	}
 	for (struct job *job = children; job; job = next) {
 		next = job->next;
@@ -43,21 +48,22 @@ void hand_return_unstarted(struct pool *pool, struct ledger *ledger, const char 
 
 void hand_return_waiting(struct pool *pool, struct ledger *ledger, uint64_t now)
 {
-	struct job *jobs, *keep = NULL;
+	struct job *jobs, *keep = NULL, **tail = &keep;
 
-	if (pool->pending_len == 0 || hand_idle_runners(pool) > 0 ||
+	if (pool->pending_len == 0 || (hand_idle_runners(pool) > 0 && pool_has_free(pool)) ||
 	    pool_run_us(pool, now) * (double)pool_per_call(pool) < POOL_STUCK_NS / 1000.0)
 		return;
 	jobs = pool_take_pending(pool);
-	while (jobs) {
-		struct job *next = jobs->next;
-
-		if (now > jobs->claimed_ns + POOL_STUCK_NS)
+	for (struct job *next; jobs; jobs = next) {
+		next = jobs->next;
+		if (now > jobs->claimed_ns + POOL_STUCK_NS) {
 			ledger_return(ledger, jobs);
-		else
-			job_list_push(&keep, jobs);
-		jobs = next;
+			continue;
+		}
+		*tail = jobs;
+		tail = &jobs->next;
 	}
+	*tail = NULL;
 	pool_add(pool, keep);
 }
 
@@ -80,7 +86,7 @@ void hand_undo_cycle(struct pool *pool, struct ledger *ledger, struct store_cycl
 
 bool hand_is_empty(const struct pool *pool, const struct ledger *ledger)
 {
-	return pool_load(pool) == 0 && !pool->unknown && ledger_len(ledger) == 0;
+	return pool_load(pool) == 0 && !pool->unknown && !pool->late && ledger_len(ledger) == 0;
 }
 
 size_t hand_idle_runners(const struct pool *pool)

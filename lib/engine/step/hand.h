@@ -10,7 +10,8 @@
 void hand_begin(struct pool *pool, struct job *jobs); /* to the runners */
 /* Jobs of a function, or of all for NULL, that have not begun. The next cycle gives them back. */
 void hand_return_unstarted(struct pool *pool, struct ledger *ledger, const char *fn);
-/* Jobs that wait while all runners are busy with long jobs, so that other workers can take them. */
+/* Jobs that wait while all runners are busy with long jobs, so that other workers can take them. The same where all of
+ * them wait for long jobs of their keys. */
 void hand_return_waiting(struct pool *pool, struct ledger *ledger, uint64_t now);
 /* The cycle under way came to nothing. stopping: jobs that have not begun are given back. */
 void hand_undo_cycle(struct pool *pool, struct ledger *ledger, struct store_cycle *cycle, enum ledger_state recording,

@@ -120,8 +120,8 @@ size_t scale_room(const struct scale *s, const struct pool *pool)
 
 static void grow_runners(struct scale *s, struct pool *pool, uint64_t now)
 {
-	size_t have = pool->runners_max, unstarted = pool_unstarted(pool), busy = pool_running(pool), wanted,
-	       can = next_step(s, pool);
+	size_t have = pool->runners_max, unstarted = pool_unstarted(pool) - pool_held(pool), busy = pool_running(pool),
+	       wanted, can = next_step(s, pool);
 	double us = pool_run_us(pool, now), work_us = (double)(unstarted + s->waiting) * (us < 0 ? 0 : us);
 
 	/* First see the effect of the last step, and what its jobs need. */

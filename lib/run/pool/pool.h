@@ -13,6 +13,8 @@
  * for at most pool_wait_ms(), and calls pool_read() and pool_tick(). After SIGCHLD it calls pool_reap(). pool_take()
  * returns attempts that ended. pool_take_unknown() returns jobs whose function is unknown here.
  *
+ * Jobs of one key are run one after the other. When one of them has not succeeded, the others are given back.
+ *
  * A retired runner is given nothing more, finishes what it runs, and leaves.
  */
 #ifndef POOL_H
@@ -42,7 +44,8 @@ struct pool {
 	size_t waiting;        /* of these, jobs that wait until their batch is full, the last time we looked */
 	uint64_t waits_ns;     /* until then; 0: none does */
 	struct job *unknown;   /* their function is unknown here */
-	struct job *late;      /* their time to start has passed */
+	struct job *late;      /* their time to start has passed, or they waited for a job of their key in vain */
+	size_t dropped;        /* jobs that were given back because one of their key had not succeeded */
 	struct job *abandoned; /* nobody can say how they end: their leases must not be given up */
 
 	struct pool_member {
@@ -104,6 +107,9 @@ int64_t pool_limit_ms(const struct pool *pool, const struct job *job); /* time l
 struct job *pool_recall(struct pool *pool);
 /* Those of them that no runner has been given yet. */
 struct job *pool_take_pending(struct pool *pool);
+/* This job has not succeeded, or will not run here: give back those of its key that no runner has been given yet. */
+void pool_drop_key(struct pool *pool, const struct job *job);
+bool pool_has_free(const struct pool *pool); /* a job is pending and does not wait for another one of its key */
 
 /* Take back, into the pool, jobs that wait in a runner which has been running one job for longer than this. */
 #define POOL_STUCK_NS (250 * NS_PER_MS)
@@ -113,6 +119,7 @@ void pool_recall_stuck(struct pool *pool, uint64_t now);
 void pool_each_job(const struct pool *pool, void (*f)(void *data, struct job *job), void *data);
 
 size_t pool_unstarted(const struct pool *pool); /* jobs pending, or waiting in a runner */
+size_t pool_held(const struct pool *pool);      /* of these, jobs that wait for one of their key in a runner */
 size_t pool_running(const struct pool *pool);   /* runners that run jobs */
 size_t pool_load(const struct pool *pool);      /* jobs, unstarted or run */
 size_t pool_busy(const struct pool *pool);      /* runners with jobs, or being started; all, if jobs are pending */

@@ -26,6 +26,7 @@ static void end_unrun(struct pool *pool, struct job *job, const char *plugin)
 	struct attempt *a = calloc(1, sizeof(*a));
 
 	if (!a) {
+		pool_drop_key(pool, job);
 		job_list_push(&pool->abandoned, job); /* it comes here again when its lease has ended */
 		return;
 	}
@@ -57,6 +58,7 @@ static bool may_run(struct pool *pool, struct job *job, const struct runner_func
 		return false;
 	}
 	if (!f) {
+		pool_drop_key(pool, job);
 		job->next = pool->unknown;
 		pool->unknown = job;
 		return false;
@@ -80,6 +82,53 @@ static bool may_share(const struct job *job, const struct runner_function *f)
 	return f && f->batch > 1 && !job->alone && (job->max_attempts ? job->max_attempts : f->max_attempts) != 1;
 }
 
+static bool key_is_running(const struct pool *pool, const struct job *job)
+{
+	for (size_t i = 0; job->key > 0 && i < pool->places; i++)
+		if (pool->member[i].runner && runner_has_key(pool->member[i].runner, job))
+			return true;
+	return false;
+}
+
+static bool list_has_key(const struct job *list, const struct job *end, const struct job *job)
+{
+	while (list != end && !job_same_key(list, job))
+		list = list->next;
+	return list != end;
+}
+
+/* Must a pending job wait for one of its key: one that runs, or is pending before it, or is in this batch? */
+static bool waits_for_key(const struct pool *pool, const struct job *batch, const struct job *job)
+{
+	return job->key > 0 &&
+	       (key_is_running(pool, job) || list_has_key(pool->pending, job, job) || list_has_key(batch, NULL, job));
+}
+
+/* The first pending job from there on that may start. NULL: all of them wait for others of their keys. The jobs of a
+ * key lie in their order, so none of them lies before the one that is found. */
+static struct job **find_free(const struct pool *pool, struct job **at)
+{
+	while (*at && key_is_running(pool, *at))
+		at = &(*at)->next;
+	return *at ? at : NULL;
+}
+
+bool pool_has_free(const struct pool *pool)
+{
+	struct job *first = pool->pending;
+
+	return find_free(pool, &first) != NULL;
+}
+
+size_t pool_held(const struct pool *pool)
+{
+	size_t n = 0;
+
+	for (const struct job *job = pool->pending; job; job = job->next)
+		n += key_is_running(pool, job);
+	return n;
+}
+
 /* Chain others of its function to this job, until its batch is full. The limit of the batch is the longest one. A job
  * that must start at once joins only if the runner is idle. */
 static void fill_batch(struct pool *pool, struct job *job, const struct runner_function *f, bool idle,
@@ -91,7 +140,8 @@ static void fill_batch(struct pool *pool, struct job *job, const struct runner_f
 	while (*at && n < f->batch) {
 		int64_t limit_ms;
 
-		if (strcmp((*at)->fn, job->fn) != 0 || !may_share(*at, f) || ((*at)->start_by_ns && !idle)) {
+		if (strcmp((*at)->fn, job->fn) != 0 || !may_share(*at, f) || ((*at)->start_by_ns && !idle) ||
+		    waits_for_key(pool, job, *at)) {
 			at = &(*at)->next;
 			continue;
 		}
@@ -109,9 +159,9 @@ static void fill_batch(struct pool *pool, struct job *job, const struct runner_f
 }
 
 /* Returns false when the runner takes no more. */
-static bool give_next_job(struct pool *pool, struct runner *runner)
+static bool give_job(struct pool *pool, struct runner *runner, struct job **at)
 {
-	struct job *job = pool_take_at(pool, &pool->pending);
+	struct job *job = pool_take_at(pool, at);
 	const struct runner_function *f = functions_find(&pool->functions, job->fn);
 	struct call_terms terms;
 
@@ -205,19 +255,20 @@ static void level_load(struct pool *pool, size_t each)
 static void dispatch_ready(struct pool *pool, uint64_t now)
 {
 	size_t each = portion_of(pool), idle = 0;
+	struct job **at;
 
-	if (!pool->stopping && !pool->fatal.code && pool->pending_len == 0)
-		level_load(pool, each);
-
-	if (pool->stopping || pool->fatal.code || pool->pending_len == 0)
+	if (pool->stopping || pool->fatal.code)
 		return;
+	if (!pool_has_free(pool))
+		level_load(pool, each);
+	at = find_free(pool, &pool->pending);
 	for (size_t i = 0; i < pool->places; i++) {
 		struct runner *r = pool->member[i].runner;
 
 		if (r && !pool->member[i].retired && !runner_killed(r) && runner_load(r) == 0)
 			idle++;
 	}
-	for (size_t i = 0; i < pool->places && pool->pending_len > 0; i++) {
+	for (size_t i = 0; i < pool->places && at; i++) {
 		struct pool_member *m = &pool->member[i];
 
 		if (!m->runner) {
@@ -236,10 +287,14 @@ static void dispatch_ready(struct pool *pool, uint64_t now)
 		if (runner_load(m->runner) > each / 2)
 			continue;
 		/* A job that must start at once waits for a runner that has no other job. */
-		while (pool->pending_len > 0 && runner_load(m->runner) < each &&
-		       !((pool->pending->start_by_ns || pool->pending->alone) && runner_load(m->runner) > 0) &&
-		       give_next_job(pool, m->runner))
-			;
+		while (at && runner_load(m->runner) < each &&
+		       !(((*at)->start_by_ns || (*at)->alone) && runner_load(m->runner) > 0)) {
+			if (!give_job(pool, m->runner, at)) {
+				at = find_free(pool, &pool->pending); /* the job is the first one again */
+				break;
+			}
+			at = find_free(pool, at);
+		}
 		runner_flush(m->runner);
 	}
 }

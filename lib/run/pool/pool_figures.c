@@ -42,7 +42,8 @@ size_t pool_busy(const struct pool *pool)
 
 		n += r && !pool->member[i].retired && (!runner_ready(r) || runner_load(r) > 0);
 	}
-	return pool->pending_len > pool->waiting && n < pool->runners_max ? pool->runners_max : n;
+	return pool->pending_len > pool->waiting && n < pool->runners_max && pool_has_free(pool) ? pool->runners_max
+												 : n;
 }
 
 bool pool_starting(const struct pool *pool)

@@ -81,8 +81,24 @@ struct job *pool_take_unknown(struct pool *pool)
 	return job;
 }
 
+void pool_drop_key(struct pool *pool, const struct job *job)
+{
+	struct job **at = &pool->pending;
+
+	while (job->key > 0 && *at) {
+		if (!job_same_key(*at, job)) {
+			at = &(*at)->next;
+			continue;
+		}
+		job_list_push(&pool->late, pool_take_at(pool, at));
+		pool->dropped++;
+	}
+}
+
 void pool_add_ended(struct pool *pool, struct attempt *a)
 {
+	if (a->outcome != JOB_OK)
+		pool_drop_key(pool, a->job);
 	a->next = NULL;
 	*pool->ended_tail = a;
 	pool->ended_tail = &a->next;

@@ -144,6 +144,7 @@ void pool_give_up_stuck(struct pool *pool, uint64_t now)
 			continue;
 		for (jobs = runner_give_up(m->runner); jobs; jobs = next) {
 			next = jobs->next;
+			pool_drop_key(pool, jobs);
 			job_list_push(&pool->abandoned, jobs);
 		}
 		pool_remove_member(pool, m);

@@ -75,6 +75,7 @@ struct store_cycle {
 	bool limits;                 /* there may be jobs under limits; known where jobs were asked for */
 	struct job *limited, **limited_tail; /* claimed under limits */
 	size_t limited_len;
+	bool limited_keyed;      /* nothing but keys limits them: a claim may take several jobs of each */
 	int64_t limited_seen;    /* jobs, or limits, that another claim was at */
 	int64_t limited_us;      /* the claim under limits took so long */
 	int64_t limited_wait_ms; /* until a rate allows the next one; 0: not known */
@@ -110,6 +111,7 @@ struct store_claim {
 	int64_t worker, lease_ms, seed;
 	int window, n;
 	int limited, rated;       /* asked for under limits, and of these with a rate */
+	int run;                  /* of these of one key that allows one at once */
 	int alone;                /* the maximum of jobs with a lease of their own: those that can begin at once */
 	int bytes;                /* of params, that many at most, unless one job has more */
 	const char *const *known; /* functions to be handed out; NULL: all */

@@ -79,6 +79,7 @@ static int claim_limited(struct store_cycle *cycle, const struct store_scope *sc
 	pg_arg_int4(&args, claim->n > 0 ? claim->bytes / 2 : claim->bytes);
 	pg_arg_int4(&args, claim->alone);
 	add_round(&args, cycle->round, claim->round, claim->new_round);
+	pg_arg_int4(&args, claim->run);
 	rc = pg_pipeline_add(cycle->pg, &sql_job_claim_limited, &args, TAG_CLAIM_LIMITED, err);
 	pg_args_clear(&args);
 	return rc;
@@ -212,6 +213,8 @@ void cycle_take_limited_jobs(struct store_cycle *cycle, const struct pg_result *
 		if (!r.has_id || !(job = job_of(cycle, &common, &r)))
 			continue;
 		job->limited = true;
+		job->key = limited.key;
+		cycle->limited_keyed |= limited.key > 0;
 		if (limited.has_start_ms)
 			job->start_by_ns = cycle->sent_ns + (uint64_t)limited.start_ms * NS_PER_MS;
 		*cycle->limited_tail = job;

@@ -7,6 +7,11 @@
 -- leases (sql/functions/claim/__claim.sql). If nothing but keys limits the jobs that were found,
 -- one statement does all that follows the locks. If it takes no job, the long way finds out why.
 --
+-- A claim takes at most p_run jobs of a key that allows one at once: a run. The worker starts each
+-- of them when the one before has succeeded, and gives the others back if it has not. No other
+-- claim takes a job of the key until all of them have been recorded or given back. Where limits of
+-- other kinds matter, a claim takes one job of such a key.
+--
 -- Each limit in play has a row of __deferred_limit. While it is locked, that row is exact about
 -- running jobs and tokens. Running jobs are looked up, not counted up and down. A job listed in the
 -- row counts while its hot row says that it is claimed. So the end of a claim frees its place, even
@@ -20,14 +25,15 @@
 create or replace function deferred.__claim_limited(
     p_queues text[], p_n integer, p_rated integer, p_worker bigint, p_lease_ms bigint,
     p_max_attempts integer, p_known text[], p_seed bigint, p_max_bytes integer, p_singles integer,
-    p_round text)
+    p_round text, p_run integer default 1)
 returns table (
     id bigint, receipt bigint, attempt integer, attempt_base integer, max_attempts integer,
     timeout_ms bigint, backoff_floor_ms bigint, backoff_ceiling_ms bigint,
     backoff_exponent double precision, created_at timestamptz, ready_since timestamptz, fn text,
     label text, params json, queue text, priority integer, lease_ms bigint, alone boolean,
     tick timestamptz, previous_tick timestamptz, traceparent text, parents boolean, tid tid,
-    claimed_at timestamptz, seen bigint, wait_ms bigint, start_ms bigint, round text)
+    claimed_at timestamptz, seen bigint, wait_ms bigint, start_ms bigint, round text,
+    key integer)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -37,7 +43,7 @@ declare
     -- been at other things first.
     v_spent_ms bigint;
 begin
-    w := deferred.__limited_read(p_queues, p_n, p_known, p_seed, p_round);
+    w := deferred.__limited_read(p_queues, p_n, p_known, p_seed, p_round, p_run);
     if not w.idle then
         w := deferred.__limited_keyed(w, p_max_attempts, p_max_bytes);
         if w.keyed then
@@ -46,6 +52,10 @@ begin
             if found then
                 return;
             end if;
+        end if;
+        if p_run > 1 then
+            select array_agg(k.tid), array_agg(k.at) into w.key_tids, w.key_at
+            from unnest(w.key_tids, w.key_at, w.key_places) k(tid, at, place) where k.place = 1;
         end if;
         w := deferred.__limited_lock(w);
         w := deferred.__limited_choose(w, p_n, p_rated, p_seed);
@@ -67,7 +77,7 @@ begin
                now(), w.seen, w.wait_ms,
                case when j.rate is not null then
                    greatest(40, least(86400000, floor(800 / j.rate)))::bigint + v_spent_ms end,
-               w.round
+               w.round, null::integer
         from unnest(w.ids, w.receipts, w.attempts, w.attempt_bases, w.ready_since, w.job_queues,
                     w.priorities, w.job_fns, w.lease_ms, w.singles, w.parents, w.tids, w.rates)
             with ordinality j(id, receipt, attempt, attempt_base, ready_since, queue, priority, fn,

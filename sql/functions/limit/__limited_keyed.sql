@@ -1,7 +1,7 @@
 -- Locks the keys of the jobs that were found, if nothing but keys limits these jobs. Then keyed is
 -- true, and deferred.__limited_taken() takes the jobs in one statement. The usual key allows one
--- job at once. So a job may be taken if its key is locked and the last job of the key is not
--- running any more. The limits need not be put together and counted.
+-- job at once. So its jobs may be taken if the key is locked and no job of it is running any more.
+-- The limits need not be put together and counted.
 --
 -- The short way gives all its jobs one lease and returns all their params. If a job needs more than
 -- that, keyed is false. Locks that were taken are kept.
@@ -13,7 +13,7 @@ as $$
 declare
     v_queue constant text := w.key_queues[1];
     q       deferred.__deferred_queue;
-    v       record;
+    v_busy  boolean;
 begin
     w.keyed := false;
     if w.wide or w.bytes > p_max_bytes or w.lane_fns <> '{}' or v_queue <> any (w.key_queues)
@@ -26,28 +26,18 @@ begin
         return w;
     end if;
     for v_turn in 1..2 loop
-        select array_agg(u.tid) as tids, array_agg(x.tid) as limit_tids,
-               array_agg(x.running[1]) as running,
-               coalesce(bool_or(x.running[2] is not null), false) as several,
-               bool_or(x.tid is null) as busy
-        into v
-        from unnest(w.key_tids, w.key_hashes) u(tid, hash)
+        select array_agg(x.tid), bool_or(x.tid is null) into w.limit_tids, v_busy
+        from unnest(w.key_hashes) u(hash)
         left join lateral (
-            select l.ctid as tid, l.running from deferred.__deferred_limit l
+            select l.ctid as tid from deferred.__deferred_limit l
             where l.kind = 'key' and l.queue = v_queue and l.name = u.hash
             for update skip locked) x on true;
-        if v.several then
-            return w;
-        end if;
-        exit when not v.busy or v_turn = 2;
+        exit when not v_busy or v_turn = 2;
         exit when not deferred.__limited_new(
             array_fill('key'::text, array[cardinality(w.key_hashes)]), w.key_queues, w.key_hashes);
     end loop;
     w.keyed := true;
     w.now := clock_timestamp();
-    w.key_tids := v.tids;
-    w.limit_tids := v.limit_tids;
-    w.key_running := v.running;
     return w;
 end
 $$;

@@ -1,15 +1,17 @@
 -- Adds the jobs of a queue whose key lets them run next to what a claim under limits looks at. The
--- search begins at a random key. Of each key the first job counts, or the first jobs if the key
--- allows more than one. A job that was deferred with a delay has not arrived yet. One that waits
--- for its next attempt has. One statement walks from key to key: a statement for each key would
--- take three times as long.
+-- search begins at a random key. Of each key the first job counts, and those behind it that
+-- deferred.__limited_run() adds, p_run in all. If the key allows more than one at once, its first
+-- jobs count. A job that was deferred with a delay has not arrived yet. One that waits for its next
+-- attempt has. One statement walks from key to key: a statement for each key would take three times
+-- as long.
 create or replace function deferred.__limited_keys(
-    w deferred.__limited, p_queue text, p_n integer, p_known text[], p_seed bigint)
+    w deferred.__limited, p_queue text, p_n integer, p_known text[], p_seed bigint,
+    p_run integer)
 returns deferred.__limited
 language plpgsql
 as $$
 declare
-    -- Keys that are found, or looked at, in a queue. Then the search ends.
+    -- Jobs that are found, or keys looked at, in a queue. Then the search ends.
     v_found_most  constant integer := least(p_n, 500);
     v_looked_most constant integer := greatest(300, 2 * v_found_most);
     v_lowest      constant bigint := -9223372036854775808;
@@ -28,12 +30,12 @@ begin
         with recursive walk as (
             select v_looked as looked, v_found as found,
                    case lap when 0 then v_pivot else v_lowest end as hash, 0::bigint as behind,
-                   null::bigint as id, null::tid as tid, 1 as most, null::integer as bytes,
-                   null::double precision as tokens
+                   null::bigint as first, null::bigint as last, null::tid[] as tids, 1 as most,
+                   null::bigint as bytes, null::double precision as tokens
             union all
-            select k.looked + 1,
-                   k.found + (x.tid is not null and (x.tokens < 1) is not true)::integer,
-                   x.hash, v_highest, x.id, x.tid, x.most, x.bytes, x.tokens
+            select k.looked + 1, k.found + coalesce(cardinality(j.tids), 0), x.hash, v_highest,
+                   x.id, coalesce(r.last, x.id), j.tids, x.most, x.bytes + coalesce(r.bytes, 0),
+                   x.tokens
             from walk k
             cross join lateral (
                 select case when case when h.concurrency > 1 then exists (
@@ -46,7 +48,8 @@ begin
                        case when (h.suspect or h.max_attempts = 1 or h.expires_at <= now())
                                 is not true
                             then coalesce(h.params_bytes, 1024) end as bytes,
-                       hashtextextended(h.concurrency_key, 0) as hash,
+                       hashtextextended(h.concurrency_key, 0) as hash, h.priority,
+                       h.watched is null and coalesce(h.concurrency, 1) = 1 as leads,
                        case when v_rate is not null then (
                            select deferred.__tokens(l.tokens, l.tokens_at, v_rate, v_burst, v_now)
                            from deferred.__deferred_limit l
@@ -60,18 +63,21 @@ begin
                   and h.fn is not null
                   and (h.due_at is null or h.attempt > coalesce(h.attempt_base, 0))
                 order by h.queue, hashtextextended(h.concurrency_key, 0), h.id limit 1) x
+            left join lateral deferred.__limited_run(
+                p_queue, x.hash, x.id, x.priority, least(p_run, v_found_most - k.found) - 1,
+                p_known) r on p_run > 1 and x.tid is not null and x.leads
+            cross join lateral (select case when x.tid is not null and (x.tokens < 1) is not true
+                                            then x.tid || r.tids end as tids) j
             where k.looked < v_looked_most and k.found < v_found_most)
         select max(k.looked) as looked, max(k.found) as found,
-               array_agg(k.hash) filter (where k.tid is not null and (k.tokens < 1) is not true)
-                   as hashes,
-               array_agg(k.tid) filter (where k.tid is not null and (k.tokens < 1) is not true)
-                   as tids,
-               array_agg(k.most) filter (where k.tid is not null and (k.tokens < 1) is not true)
-                   as mosts,
-               min(k.id) filter (where k.tid is not null) as first,
-               max(k.id) filter (where k.tid is not null) as last,
-               sum(k.bytes) filter (where k.tid is not null) as bytes,
-               coalesce(bool_or(k.bytes is null) filter (where k.tid is not null), false) as odd,
+               array_agg(k.hash) filter (where k.tids is not null) as hashes,
+               array_agg(k.most) filter (where k.tids is not null) as mosts,
+               array_agg(cardinality(k.tids)) filter (where k.tids is not null) as runs,
+               array(select unnest(j.tids) from walk j) as tids,
+               min(k.first) filter (where k.tids is not null) as first,
+               max(k.last) filter (where k.tids is not null) as last,
+               sum(k.bytes) filter (where k.tids is not null) as bytes,
+               coalesce(bool_or(k.bytes is null) filter (where k.tids is not null), false) as odd,
                case when bool_or(k.tokens < 1)
                    then greatest(1, ceil(min((1 - k.tokens) / v_rate) * 1000)) end as wait_ms
         into v from walk k;
@@ -82,8 +88,10 @@ begin
         w.last := greatest(w.last, v.last);
         w.bytes := w.bytes + coalesce(v.bytes, 0);
         w.wide := w.wide or v.odd;
-        w := deferred.__limited_keys_add(w, p_queue, p_n, p_known, v.hashes, v.tids,
-                                          v.mosts);
+        if v.hashes is not null then
+            w := deferred.__limited_keys_add(w, p_queue, p_n, p_known, v.hashes, v.mosts, v.tids,
+                                             v.runs);
+        end if;
     end loop;
     w.steps := w.steps + v_looked;
     return w;

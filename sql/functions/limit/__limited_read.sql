@@ -7,7 +7,8 @@
 -- begins at a random queue. Otherwise a worker that begins again each time would never reach the
 -- last queues.
 create or replace function deferred.__limited_read(
-    p_queues text[], p_n integer, p_known text[], p_seed bigint, p_round text)
+    p_queues text[], p_n integer, p_known text[], p_seed bigint, p_round text,
+    p_run integer)
 returns deferred.__limited
 language plpgsql
 as $$
@@ -29,6 +30,7 @@ begin
     w.key_queues := '{}';
     w.key_hashes := '{}';
     w.key_at := '{}';
+    w.key_places := '{}';
     w.wide := false;
     w.bytes := 0;
     if p_queues is null then
@@ -72,7 +74,7 @@ begin
                                   where q.name = v_queue and deferred.__is_paused(q));
         end if;
         w := deferred.__limited_lanes(w, v_queue, p_known);
-        w := deferred.__limited_keys(w, v_queue, p_n, p_known, p_seed);
+        w := deferred.__limited_keys(w, v_queue, p_n, p_known, p_seed, p_run);
     end loop;
     if w.strange_fns is not null then
         perform deferred.__limited_aside(w.strange_queues, w.strange_fns);
