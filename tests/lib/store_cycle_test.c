@@ -340,6 +340,7 @@ static void jobs_with_one_attempt_are_told_apart_with_and_without_limits(void **
 				     .n = 4,
 				     .limited = 4,
 				     .rated = 4,
+				     .run = 1,
 				     .alone = 4,
 				     .bytes = INT32_MAX,
 				     .lanes = &none,
