@@ -124,9 +124,9 @@ struct job {
 	uint64_t release_ns;  /* not to be given back before: somebody had the row locked; 0: at once */
 	bool found_unbegun;   /* the first of a runner that died without having begun it, so that said */
 	bool limited;         /* claimed under limits: started ahead of others */
-	int32_t key;    /* number of its concurrency key in its claim, which may have more jobs of it; 0: it has not */
-	bool alone;     /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
-	bool asks;      /* it may have waited for others, or saved steps: it gets both before it begins */
+	int32_t key; /* number of its concurrency key in a claim that may take several jobs of a key; 0: in any other */
+	bool alone;  /* it has a lease of its own: if this worker dies, it has begun as far as anybody can tell */
+	bool asks;   /* it may have waited for others, or saved steps: it gets both before it begins */
 	bool has_steps; /* it has saved steps, in this attempt or before */
 	bool moved_on;  /* it has saved a new one, so this attempt does not count */
 	bool set_aside; /* this worker does not have its function: the job is given back and set aside */

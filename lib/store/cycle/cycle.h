@@ -111,7 +111,7 @@ struct store_claim {
 	int64_t worker, lease_ms, seed;
 	int window, n;
 	int limited, rated;       /* asked for under limits, and of these with a rate */
-	int run;                  /* of these of one key that allows one at once */
+	int run;                  /* and of these with the same key, if it allows one job at once */
 	int alone;                /* the maximum of jobs with a lease of their own: those that can begin at once */
 	int bytes;                /* of params, that many at most, unless one job has more */
 	const char *const *known; /* functions to be handed out; NULL: all */

@@ -1,7 +1,7 @@
 -- The jobs of a key behind its first one that a claim may take along with it. The worker runs them
--- one after the other. The run ends before the first job that is not like these. They are ready, of
--- known functions, and of the same priority. They need no lease of their own, and nothing is known
--- about them that only the next claim would find out. The planner inlines this.
+-- one after the other. Each is ready, has a known function and the priority of the first one, needs
+-- no lease of its own, and is not watched. The run ends before the first job of which that is not
+-- true. The planner inlines this.
 create or replace function deferred.__limited_run(
     p_queue text, p_hash bigint, p_first bigint, p_priority smallint, p_most integer,
     p_known text[])

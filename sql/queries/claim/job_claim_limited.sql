@@ -27,7 +27,7 @@
 --   job must start or be given back (NULL: no rate). That is less than the time of one job at that
 --   rate, so that late starts exceed it by at most one. Column look_us: microseconds that the claim
 --   took. Column key: the number of the job's key in this claim. NULL: other limits than those of
---   keys matter, so the claim took one job of such a key, whatever $12. Column round: where the
+--   keys matter, so the claim took one job of such a key, whatever $12 is. Column round: where the
 --   round is. With a "/" in it some queues are left, and asking again makes sense. No row: nothing
 --   is ready.
 -- Locks: the rows taken, and the rows of __deferred_limit in play. Those locked by others are
