@@ -7,13 +7,11 @@
 #include "base/text/utf8.h"
 #include "base/traceparent.h"
 #include "port/params.h"
+#include "store/job_options.h"
 
 #include <string.h>
 
 /* Limits of texts, in characters. */
-#define LABEL_MAX_CHARS 1000
-#define KEY_MAX_CHARS 1000
-#define CONCURRENCY_MAX 10000
 #define TAG_MAX_CHARS 100
 #define TAGS_MAX 32
 #define AFTER_MAX 1000
@@ -34,30 +32,30 @@ static int check_text(const char *name, const char *s, size_t max_chars, struct 
 	return 0;
 }
 
+static int check_option_text(const struct job_option *k, const char *s, struct deferred_error *err)
+{
+	if (s && !*s && k->min > 0)
+		return error_set(err, DEFERRED_EINVAL, "opts", "option '%s' is empty\nuse %g to %g characters, or NULL",
+				 k->name, k->min, k->max);
+	return check_text(k->name, s, (size_t)k->max, err);
+}
+
+/* 0 stands for the default, whatever the range is. */
+static int check_number(const struct job_option *k, double n, struct deferred_error *err)
+{
+	if (n == 0 || (n >= k->min && n <= k->max))
+		return 0;
+	return error_set(err, DEFERRED_EINVAL, "opts", "option '%s' is out of range: %.15g\nuse %s", k->name, n,
+			 k->hint);
+}
+
 static int check_span(const char *name, int64_t ms, struct deferred_error *err)
 {
 	if (ms >= 0 && ms <= SPAN_MAX_MS)
 		return 0;
 	return error_set(err, DEFERRED_EINVAL, "opts",
-			 "option '%s' is out of range: %lld ms\nuse 0 to 3155760000000 ms, a hundred years", name,
+			 "option '%s_ms' is out of range: %lld ms\nuse 0 to 3155760000000 ms, a hundred years", name,
 			 (long long)ms);
-}
-
-static int check_concurrency(const struct deferred_opts *o, struct deferred_error *err)
-{
-	if (check_text("concurrency_key", o->concurrency_key, KEY_MAX_CHARS, err) < 0)
-		return DEFERRED_EINVAL;
-	if (o->concurrency_key && !*o->concurrency_key)
-		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'concurrency_key' is empty\nuse 1 to 1000 characters, or NULL");
-	if (o->concurrency < 0 || o->concurrency > CONCURRENCY_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'concurrency' is out of range: %d\nuse 1 to 10000", o->concurrency);
-	if (o->concurrency && !o->concurrency_key)
-		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'concurrency' is %d, but 'concurrency_key' is missing\nset both",
-				 o->concurrency);
-	return 0;
 }
 
 static int check_tags(const char *const *tags, struct deferred_error *err)
@@ -146,18 +144,69 @@ static int check_traceparent(const char *s, struct deferred_error *err)
 	return DEFERRED_EINVAL;
 }
 
-static int check_more(const struct deferred_more_opts *more, const char *key, struct deferred_error *err)
+static int check_key_until(const struct job_option *k, const struct deferred_opts *o, struct deferred_error *err)
 {
-	if (more->key_until_ms != DEFERRED_KEY_UNTIL_START && check_span("key_until_ms", more->key_until_ms, err) < 0)
+	int64_t ms = job_option_number(k, o);
+
+	if (ms != -1 && check_span(k->name, ms, err) < 0)
 		return DEFERRED_EINVAL;
-	if (more->key_until_ms && !key)
+	if (ms != -1 && !o->key)
 		return error_set(err, DEFERRED_EINVAL, "opts",
 				 "option 'key_until_ms' is given, but 'key' is missing\nset both");
-	for (size_t i = 0; i < sizeof(more->reserved) / sizeof(more->reserved[0]); i++)
+	return 0;
+}
+
+static int check_reserved(const struct deferred_more_opts *more, struct deferred_error *err)
+{
+	for (size_t i = 0; more && i < sizeof(more->reserved) / sizeof(more->reserved[0]); i++)
 		if (more->reserved[i])
 			return error_set(
 				err, DEFERRED_EINVAL, "opts",
 				"reserved[%zu] is not zero: the options were not initialised\nbegin with { 0 }", i);
+	return 0;
+}
+
+static int check_duplicate(const struct deferred_opts *o, struct deferred_error *err)
+{
+	if ((unsigned int)o->on_duplicate <= DEFERRED_DUPLICATE_UPDATE)
+		return 0;
+	return error_set(err, DEFERRED_EINVAL, "opts",
+			 "option 'on_duplicate' has the invalid value %d\nuse a value of enum deferred_on_duplicate",
+			 (int)o->on_duplicate);
+}
+
+static int check_flow(const struct deferred_opts *o, struct deferred_error *err)
+{
+	if (o->flow >= 0)
+		return 0;
+	return error_set(err, DEFERRED_EINVAL, "opts",
+			 "option 'flow' is not the number of a flow: %lld\nan id is 1 or more", (long long)o->flow);
+}
+
+static int check_option(const struct job_option *k, const struct deferred_opts *o, struct deferred_error *err)
+{
+	switch (k->kind) {
+	case JOB_OPTION_TEXT:
+	case JOB_OPTION_TIME:
+		return check_option_text(k, job_option_text(k, o), err);
+	case JOB_OPTION_NUMBER:
+		return check_number(k, (double)job_option_number(k, o), err);
+	case JOB_OPTION_FACTOR:
+		return check_number(k, job_option_factor(k, o), err);
+	case JOB_OPTION_SPAN:
+	case JOB_OPTION_FROM_NOW:
+		return check_span(k->name, job_option_number(k, o), err);
+	case JOB_OPTION_DUPLICATE:
+		return check_duplicate(o, err);
+	case JOB_OPTION_TAGS:
+		return check_tags(o->tags, err);
+	case JOB_OPTION_AFTER:
+		return check_after(o, err);
+	case JOB_OPTION_FLOW:
+		return check_flow(o, err);
+	case JOB_OPTION_KEY_UNTIL:
+		return check_key_until(k, o, err);
+	}
 	return 0;
 }
 
@@ -169,46 +218,16 @@ static int check_opts(const struct deferred_opts *o, struct deferred_error *err)
 				 "a name has 1 to 88 letters, digits, '_', '.' and '-', and begins with a letter, "
 				 "a digit or '_'",
 				 o->queue);
-	if (check_text("label", o->label, LABEL_MAX_CHARS, err) < 0 ||
-	    check_text("key", o->key, KEY_MAX_CHARS, err) < 0 || check_text("run_at", o->run_at, 0, err) < 0 ||
-	    check_text("expires_at", o->expires_at, 0, err) < 0)
-		return DEFERRED_EINVAL;
-	if (o->key && !*o->key)
+	for (const struct job_option *k = job_options; k->name; k++)
+		if (check_option(k, o, err) < 0)
+			return DEFERRED_EINVAL;
+	if (o->concurrency && !o->concurrency_key)
 		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'key' is empty\nuse 1 to 1000 characters, or NULL");
-	if (o->priority < INT16_MIN || o->priority > INT16_MAX)
-		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'priority' is out of range: %d\nuse -32768 to 32767; jobs with a larger "
-				 "priority run earlier",
-				 o->priority);
-	if (check_span("delay_ms", o->delay_ms, err) < 0 || check_span("expires_ms", o->expires_ms, err) < 0 ||
-	    check_span("timeout_ms", o->timeout_ms, err) < 0 ||
-	    check_span("backoff_floor_ms", o->backoff_floor_ms, err) < 0 ||
-	    check_span("backoff_ceiling_ms", o->backoff_ceiling_ms, err) < 0)
+				 "option 'concurrency' is %d, but 'concurrency_key' is missing\nset both",
+				 o->concurrency);
+	if (check_traceparent(o->traceparent, err) < 0)
 		return DEFERRED_EINVAL;
-	if (o->flow < 0)
-		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'flow' is not the number of a flow: %lld\nan id is 1 or more",
-				 (long long)o->flow);
-	if (o->max_attempts < 0)
-		return error_set(
-			err, DEFERRED_EINVAL, "opts",
-			"option 'max_attempts' is out of range: %d\nuse a number from 1 on, or 0 for the setting",
-			o->max_attempts);
-	if (o->backoff_exponent != 0 && !(o->backoff_exponent >= 1 && o->backoff_exponent <= 100))
-		return error_set(err, DEFERRED_EINVAL, "opts",
-				 "option 'backoff_exponent' is out of range: %g\nuse 1 to 100", o->backoff_exponent);
-	if (check_concurrency(o, err) < 0 || check_tags(o->tags, err) < 0 || check_after(o, err) < 0 ||
-	    check_traceparent(o->traceparent, err) < 0)
-		return DEFERRED_EINVAL;
-	if (o->more && check_more(o->more, o->key, err) < 0)
-		return DEFERRED_EINVAL;
-	if ((unsigned int)o->on_duplicate > DEFERRED_DUPLICATE_UPDATE)
-		return error_set(
-			err, DEFERRED_EINVAL, "opts",
-			"option 'on_duplicate' has the invalid value %d\nuse a value of enum deferred_on_duplicate",
-			(int)o->on_duplicate);
-	return 0;
+	return check_reserved(o->more, err);
 }
 
 int defer_check(const struct deferred_call_spec *call, int64_t params_max_bytes, struct deferred_error *err)

@@ -4,6 +4,7 @@
 #include "port/params.h"
 #include "port/pg.h"
 #include "store/enqueue.h"
+#include "store/job_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,16 +22,8 @@ static void spool_ms(struct params_text *t, const char *key, int64_t ms)
 {
 	char text[32];
 
-	if (!ms)
-		return;
 	snprintf(text, sizeof(text), "%" PRId64 "ms", ms);
 	params_string(t, key, text);
-}
-
-static void spool_number(struct params_text *t, const char *key, double value)
-{
-	if (value < 0 || value > 0)
-		params_number(t, key, value);
 }
 
 /* A time that is written wins over one that is counted from now. */
@@ -55,36 +48,55 @@ static void spool_time(struct params_text *t, const char *key, const char *writt
 	params_string(t, key, text);
 }
 
+static void spool_tags(struct params_text *t, const char *key, const char *const *tags)
+{
+	params_open(t, key, '[');
+	for (size_t i = 0; tags[i]; i++)
+		params_string(t, NULL, tags[i]);
+	params_close(t, ']');
+}
+
+static void spool_option(struct params_text *t, const struct job_option *k, const struct deferred_opts *o)
+{
+	switch (k->kind) {
+	case JOB_OPTION_TEXT:
+	case JOB_OPTION_DUPLICATE:
+		params_string(t, k->name, job_option_text(k, o));
+		break;
+	case JOB_OPTION_NUMBER:
+		params_number(t, k->name, (double)job_option_number(k, o));
+		break;
+	case JOB_OPTION_FACTOR:
+		params_number(t, k->name, job_option_factor(k, o));
+		break;
+	case JOB_OPTION_SPAN:
+		spool_ms(t, k->name, job_option_number(k, o));
+		break;
+	case JOB_OPTION_KEY_UNTIL:
+		if (job_option_number(k, o) == 0)
+			params_string(t, k->name, "start");
+		else
+			spool_ms(t, k->name, job_option_number(k, o));
+		break;
+	case JOB_OPTION_TAGS:
+		spool_tags(t, k->name, o->tags);
+		break;
+	case JOB_OPTION_TIME:
+	case JOB_OPTION_FROM_NOW:
+	case JOB_OPTION_AFTER: /* see needs_database() */
+	case JOB_OPTION_FLOW:
+		break;
+	}
+}
+
 static void spool_options(struct params_text *t, const struct deferred_opts *o)
 {
-	static const char *const duplicate[] = { NULL, "error", "replace", "update" };
-
 	spool_text(t, "queue", o->queue);
-	spool_text(t, "label", o->label);
-	spool_number(t, "priority", o->priority);
-	spool_time(t, "run_at", o->run_at, o->delay_ms);
-	spool_time(t, "expires_at", o->expires_at, o->expires_ms);
-	spool_text(t, "key", o->key);
-	if (o->key)
-		spool_text(t, "on_duplicate", duplicate[o->on_duplicate]);
-	if (o->more && o->more->key_until_ms == DEFERRED_KEY_UNTIL_START)
-		params_string(t, "key_until", "start");
-	else if (o->more)
-		spool_ms(t, "key_until", o->more->key_until_ms);
-	spool_number(t, "max_attempts", o->max_attempts);
-	spool_ms(t, "timeout", o->timeout_ms);
-	spool_ms(t, "backoff_floor", o->backoff_floor_ms);
-	spool_ms(t, "backoff_ceiling", o->backoff_ceiling_ms);
-	spool_number(t, "backoff_exponent", o->backoff_exponent);
-	spool_text(t, "concurrency_key", o->concurrency_key);
-	spool_number(t, "concurrency", o->concurrency);
-	spool_text(t, "traceparent", o->traceparent);
-	if (!store_has_tags(o))
-		return;
-	params_open(t, "tags", '[');
-	for (size_t i = 0; o->tags[i]; i++)
-		params_string(t, NULL, o->tags[i]);
-	params_close(t, ']');
+	for (const struct job_option *k = job_options; k->name; k++)
+		if (k->kind == JOB_OPTION_TIME)
+			spool_time(t, k->name, job_option_text(k, o), job_option_from_now(k, o));
+		else if (job_option_is_given(k, o))
+			spool_option(t, k, o);
 }
 
 static int call_json(const struct deferred_call_spec *call, char **json, struct deferred_error *err)

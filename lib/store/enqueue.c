@@ -4,6 +4,7 @@
 #include "port/params.h"
 #include "rows/job.h"
 #include "store/columns.h"
+#include "store/job_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,31 +18,6 @@ const struct deferred_opts *store_opts_of(const struct deferred_call_spec *call)
 	return call->opts ? call->opts : &none;
 }
 
-/* Only a job with a key can meet another one. */
-static const char *on_duplicate_of(const struct deferred_opts *o)
-{
-	if (!o->key)
-		return NULL;
-	switch (o->on_duplicate) {
-	case DEFERRED_DUPLICATE_ERROR:
-		return "error";
-	case DEFERRED_DUPLICATE_REPLACE:
-		return "replace";
-	case DEFERRED_DUPLICATE_UPDATE:
-		return "update";
-	default:
-		return NULL;
-	}
-}
-
-/* As the statements take it: -1 stands for NULL here, and 0 for the start. */
-static int64_t key_until_of(const struct deferred_opts *o)
-{
-	int64_t ms = o->more ? o->more->key_until_ms : 0;
-
-	return ms == DEFERRED_KEY_UNTIL_START ? 0 : ms ? ms : -1;
-}
-
 static void add_int4_or_null(struct pg_args *args, int32_t v)
 {
 	if (v)
@@ -50,21 +26,33 @@ static void add_int4_or_null(struct pg_args *args, int32_t v)
 		pg_arg_null(args);
 }
 
-static void add_int8_or_null(struct pg_args *args, int64_t v)
+static void add_int8_or_null(struct pg_args *args, int64_t v, int64_t none)
 {
-	if (v)
+	if (v != none)
 		pg_arg_int8(args, v);
 	else
 		pg_arg_null(args);
 }
 
-/* on_duplicate says nothing where there is no key. */
+static void add_float8_or_null(struct pg_args *args, double v)
+{
+	if (v > 0)
+		pg_arg_float8(args, v);
+	else
+		pg_arg_null(args);
+}
+
 static bool is_simple(const struct deferred_opts *o)
 {
-	return !o->label && !o->priority && !o->delay_ms && !o->run_at && !o->expires_ms && !o->expires_at && !o->key &&
-	       !o->max_attempts && !o->timeout_ms && !o->backoff_floor_ms && !o->backoff_ceiling_ms &&
-	       !(o->backoff_exponent > 0) && !o->concurrency_key && !o->concurrency && !store_has_tags(o) &&
-	       !o->after_len && !o->traceparent && !o->flow;
+	for (const struct job_option *k = job_options; k->name; k++)
+		if (job_option_is_given(k, o))
+			return false;
+	return true;
+}
+
+static bool has_tags(const struct deferred_opts *o)
+{
+	return o->tags && o->tags[0];
 }
 
 /* The tags as a JSON array. Arrays of jobs can hold such texts of any length. *json: to be freed; NULL: none. */
@@ -73,7 +61,7 @@ static int tags_json(const struct deferred_opts *o, char **json, struct deferred
 	struct params_text t = { 0 };
 
 	*json = NULL;
-	if (!store_has_tags(o))
+	if (!has_tags(o))
 		return 0;
 	params_open(&t, NULL, '[');
 	for (size_t i = 0; o->tags[i]; i++)
@@ -131,34 +119,36 @@ static int after_json(const struct deferred_opts *o, char **json, struct deferre
 	return params_take(&t, json, err);
 }
 
-static void add_options(struct pg_args *args, const struct deferred_opts *o, const char *tags, const char *after)
+/* json: for the tags, or the jobs it waits for; to be freed after the statement was sent. */
+static int add_option(struct pg_args *args, const struct job_option *k, const struct deferred_opts *o, char **json,
+		      struct deferred_error *err)
 {
-	pg_arg_text(args, o->label);
-	add_int4_or_null(args, o->priority);
-	add_int8_or_null(args, o->delay_ms);
-	pg_arg_text(args, o->run_at);
-	add_int8_or_null(args, o->expires_ms);
-	pg_arg_text(args, o->expires_at);
-	pg_arg_text(args, o->key);
-	pg_arg_text(args, on_duplicate_of(o));
-	add_int4_or_null(args, o->max_attempts);
-	add_int8_or_null(args, o->timeout_ms);
-	add_int8_or_null(args, o->backoff_floor_ms);
-	add_int8_or_null(args, o->backoff_ceiling_ms);
-	if (o->backoff_exponent > 0)
-		pg_arg_float8(args, o->backoff_exponent);
-	else
-		pg_arg_null(args);
-	pg_arg_text(args, o->concurrency_key);
-	add_int4_or_null(args, o->concurrency);
-	pg_arg_json(args, tags, tags ? strlen(tags) : 0);
-	pg_arg_text(args, o->traceparent);
-	pg_arg_json(args, after, after ? strlen(after) : 0);
-	add_int8_or_null(args, o->flow);
-	if (key_until_of(o) >= 0)
-		pg_arg_int8(args, key_until_of(o));
-	else
-		pg_arg_null(args);
+	int rc;
+
+	switch (k->kind) {
+	case JOB_OPTION_TEXT:
+	case JOB_OPTION_TIME:
+	case JOB_OPTION_DUPLICATE:
+		pg_arg_text(args, job_option_text(k, o));
+		return 0;
+	case JOB_OPTION_NUMBER:
+		add_int4_or_null(args, (int32_t)job_option_number(k, o));
+		return 0;
+	case JOB_OPTION_FACTOR:
+		add_float8_or_null(args, job_option_factor(k, o));
+		return 0;
+	case JOB_OPTION_TAGS:
+	case JOB_OPTION_AFTER:
+		rc = k->kind == JOB_OPTION_TAGS ? tags_json(o, json, err) : after_json(o, json, err);
+		pg_arg_json(args, *json, *json ? strlen(*json) : 0);
+		return rc;
+	case JOB_OPTION_KEY_UNTIL:
+		add_int8_or_null(args, job_option_number(k, o), -1);
+		return 0;
+	default:
+		add_int8_or_null(args, job_option_number(k, o), 0);
+		return 0;
+	}
 }
 
 int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t *id, struct deferred_error *err)
@@ -169,22 +159,18 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	struct pg_result *res = NULL;
 	struct pg_args args;
 	char *tags = NULL, *after = NULL;
-	int rc = tags_json(o, &tags, err);
+	int rc = 0;
 
 	pg_args_init(&args);
-	if (rc == 0)
-		rc = after_json(o, &after, err);
-	if (rc < 0)
-		goto out;
 	pg_arg_text(&args, call->fn);
 	pg_arg_json(&args, params, strlen(params));
 	pg_arg_text(&args, o->queue);
-	if (!simple)
-		add_options(&args, o, tags, after);
-	rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : &sql_job_enqueue, &args, PG_BINARY, &res, err);
+	for (const struct job_option *k = job_options; k->name && !simple && rc == 0; k++)
+		rc = add_option(&args, k, o, k->kind == JOB_OPTION_TAGS ? &tags : &after, err);
+	if (rc == 0)
+		rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
 		*id = job_enqueue_row(res, 0).id;
-out:
 	pg_result_free(res);
 	pg_args_clear(&args);
 	free(tags);
@@ -192,33 +178,46 @@ out:
 	return rc;
 }
 
-/* The option of call i. */
-#define OPT(name) store_opts_of(&calls[i])->name
+static void add_column(struct pg_args *args, struct columns *c, const struct job_option *k,
+		       const struct deferred_call_spec *calls, char **tags)
+{
+	switch (k->kind) {
+	case JOB_OPTION_TEXT:
+	case JOB_OPTION_TIME:
+	case JOB_OPTION_DUPLICATE:
+		COLUMN_TEXT_OR_NULL(args, c, job_option_text(k, store_opts_of(&calls[i])), strlen(c->text[i]));
+		break;
+	case JOB_OPTION_NUMBER:
+		COLUMN_INT4_OR_NULL(args, c, (int32_t)job_option_number(k, store_opts_of(&calls[i])), 0);
+		break;
+	case JOB_OPTION_SPAN:
+	case JOB_OPTION_FROM_NOW:
+		COLUMN_INT8_OR_NULL(args, c, job_option_number(k, store_opts_of(&calls[i])), 0);
+		break;
+	case JOB_OPTION_FACTOR:
+		COLUMN_FLOAT8_OR_NULL(args, c, job_option_factor(k, store_opts_of(&calls[i])), 0);
+		break;
+	case JOB_OPTION_TAGS:
+		pg_arg_json_array(args, (const char *const *)tags, NULL, c->n);
+		break;
+	case JOB_OPTION_AFTER: /* such a call is stored alone */
+		break;
+	case JOB_OPTION_FLOW:
+		add_int8_or_null(args, store_flow_of(calls), 0);
+		break;
+	case JOB_OPTION_KEY_UNTIL:
+		COLUMN_INT8_OR_NULL(args, c, job_option_number(k, store_opts_of(&calls[i])), -1);
+		break;
+	}
+}
 
 static void add_columns(struct pg_args *args, struct columns *c, const struct deferred_call_spec *calls, char **tags)
 {
 	COLUMN_TEXT(args, c, calls[i].fn);
 	COLUMN_JSON(args, c, store_params_of(&calls[i]));
-	COLUMN_TEXT_OR_NULL(args, c, OPT(queue), strlen(c->text[i]));
-	COLUMN_TEXT_OR_NULL(args, c, OPT(label), strlen(c->text[i]));
-	COLUMN_INT4_OR_NULL(args, c, OPT(priority), 0);
-	COLUMN_INT8_OR_NULL(args, c, OPT(delay_ms), 0);
-	COLUMN_TEXT_OR_NULL(args, c, OPT(run_at), strlen(c->text[i]));
-	COLUMN_INT8_OR_NULL(args, c, OPT(expires_ms), 0);
-	COLUMN_TEXT_OR_NULL(args, c, OPT(expires_at), strlen(c->text[i]));
-	COLUMN_TEXT_OR_NULL(args, c, OPT(key), strlen(c->text[i]));
-	COLUMN_TEXT_OR_NULL(args, c, on_duplicate_of(store_opts_of(&calls[i])), strlen(c->text[i]));
-	COLUMN_INT4_OR_NULL(args, c, OPT(max_attempts), 0);
-	COLUMN_INT8_OR_NULL(args, c, OPT(timeout_ms), 0);
-	COLUMN_INT8_OR_NULL(args, c, OPT(backoff_floor_ms), 0);
-	COLUMN_INT8_OR_NULL(args, c, OPT(backoff_ceiling_ms), 0);
-	COLUMN_FLOAT8_OR_NULL(args, c, OPT(backoff_exponent) > 0 ? OPT(backoff_exponent) : 0, 0);
-	COLUMN_TEXT_OR_NULL(args, c, OPT(concurrency_key), strlen(c->text[i]));
-	COLUMN_INT4_OR_NULL(args, c, OPT(concurrency), 0);
-	pg_arg_json_array(args, (const char *const *)tags, NULL, c->n);
-	COLUMN_TEXT_OR_NULL(args, c, OPT(traceparent), strlen(c->text[i]));
-	add_int8_or_null(args, store_flow_of(calls));
-	COLUMN_INT8_OR_NULL(args, c, key_until_of(store_opts_of(&calls[i])), -1);
+	COLUMN_TEXT_OR_NULL(args, c, store_opts_of(&calls[i])->queue, strlen(c->text[i]));
+	for (const struct job_option *k = job_options; k->name; k++)
+		add_column(args, c, k, calls, tags);
 }
 
 static void free_tags(char **tags, size_t n)
@@ -234,7 +233,7 @@ static int all_tags_json(const struct deferred_call_spec *calls, size_t n, char 
 	int rc = 0;
 
 	for (size_t i = 0; i < n && rc == 0; i++) {
-		if (!store_has_tags(store_opts_of(&calls[i])))
+		if (!has_tags(store_opts_of(&calls[i])))
 			continue;
 		if (!*tags && !(*tags = calloc(n, sizeof(**tags))))
 			return error_set(err, DEFERRED_ENOMEM, "job_enqueue_many", "out of memory for %zu calls", n);

@@ -25,11 +25,6 @@ static inline const char *store_params_of(const struct deferred_call_spec *call)
 	return call->params ? call->params : "{}";
 }
 
-static inline bool store_has_tags(const struct deferred_opts *o)
-{
-	return o->tags && o->tags[0];
-}
-
 /* Does it wait for other jobs? Then it is stored alone. */
 bool store_waits(const struct deferred_call_spec *call);
 

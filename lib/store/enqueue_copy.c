@@ -2,6 +2,7 @@
 #include "store/enqueue.h"
 
 #include "rows/job.h"
+#include "store/job_options.h"
 
 #include <endian.h>
 #include <stdio.h>
@@ -36,10 +37,10 @@ int store_enqueue_may_copy(struct pg *pg, bool *may, struct deferred_error *err)
 
 bool store_copy_takes(const struct deferred_call_spec *call)
 {
-	const struct deferred_opts *o = store_opts_of(call);
-
-	return call->fn && !o->key && !o->concurrency_key && !o->run_at && !o->expires_at && !store_has_tags(o) &&
-	       !o->after_len && !o->traceparent && !o->flow;
+	for (const struct job_option *k = job_options; k->name && call->opts; k++)
+		if (!k->copied && job_option_is_given(k, call->opts))
+			return false;
+	return call->fn;
 }
 
 /* The queues of a COPY, sorted by name. */

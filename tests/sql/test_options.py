@@ -66,6 +66,14 @@ def test_the_list_is_whole(db):
     assert [o for o in VALUES if not re.search(rf"\b{o}\b", page)] == []
 
 
+def test_the_table_in_c_has_the_same_options_in_the_order_of_the_statement():
+    table = re.findall(r'(?m)^\t\{ "(\w+)", JOB_OPTION_', read("lib", "store", "job_options.c"))
+    assert set(table) == set(VALUES) - {"queue", "wait_for"}
+    head = read("sql", "queries", "job", "job_enqueue.sql").split("-- returns")[0]
+    parameters = re.findall(r"(\w+) (?:text|json|int\d|float8)\b", head)
+    assert [re.sub("_ms$", "", p) for p in parameters] == ["fn", "params", "queue", *table]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_an_option_is_taken_or_refused_on_purpose(db, way):
     statement, refused = WAYS[way]

@@ -5,6 +5,7 @@
 #include "add_spread.h"
 #include "deferred.h"
 #include "port/params.h"
+#include "store/job_options.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -56,75 +57,66 @@ static const struct program_option options[] = {
 	{ 0 },
 };
 
+static bool read_duplicate(const struct cli *cli, struct deferred_opts *opts)
+{
+	int n = 0;
+
+	while (duplicate[n] && strcmp(optarg, duplicate[n]) != 0)
+		n++;
+	opts->on_duplicate = (enum deferred_on_duplicate)n;
+	return duplicate[n] ||
+	       !cli_bad_value(cli, "use skip, error, replace or update", "--on-duplicate", optarg, "is unknown");
+}
+
+static bool read_key_until(const struct cli *cli, int64_t *ms)
+{
+	if (!isalpha((unsigned char)*optarg))
+		return cli_ms(cli, "--key-until", optarg, ms);
+	if (strcmp(optarg, "start") == 0)
+		*ms = DEFERRED_KEY_UNTIL_START;
+	else if (strcmp(optarg, "end") != 0)
+		return !cli_bad_value(cli, "use end, start or a span such as 10min", "--key-until", optarg,
+				      "is unknown");
+	return true;
+}
+
 /* One option of a job. False: it was wrong, and reported. */
 static bool read_option(const struct cli *cli, int c, struct deferred_opts *opts, struct deferred_more_opts *more)
 {
-	int64_t n = 0;
-	bool ok = true;
+	const struct program_option *p = options;
+	const struct job_option *k;
+	char flag[24];
+	void *member;
+	int64_t n;
 
-	switch (c) {
-	case 'q':
+	if (c == 'q') {
 		opts->queue = optarg;
-		break;
-	case 'l':
-		opts->label = optarg;
-		break;
-	case 'p':
-		ok = cli_int(cli, "--priority", optarg, -32768, 32767, &n);
-		opts->priority = (int)n;
-		break;
-	case 'd':
-		ok = cli_ms(cli, "--delay", optarg, &opts->delay_ms);
-		break;
-	case 'r':
-		opts->run_at = optarg;
-		break;
-	case 'e':
-		ok = cli_ms(cli, "--expires", optarg, &opts->expires_ms);
-		break;
-	case 'k':
-		opts->key = optarg;
-		break;
-	case 'u':
-		if (strcmp(optarg, "start") == 0)
-			more->key_until_ms = DEFERRED_KEY_UNTIL_START;
-		else if (isalpha((unsigned char)*optarg))
-			ok = strcmp(optarg, "end") == 0 || !cli_bad_value(cli, "use end, start or a span such as 10min",
-									  "--key-until", optarg, "is unknown");
-		else
-			ok = cli_ms(cli, "--key-until", optarg, &more->key_until_ms);
-		break;
-	case 'o':
-		while (duplicate[n] && strcmp(optarg, duplicate[n]) != 0)
-			n++;
-		ok = duplicate[n];
-		if (!ok)
-			cli_bad_value(cli, "use skip, error, replace or update", "--on-duplicate", optarg,
-				      "is unknown");
-		opts->on_duplicate = (enum deferred_on_duplicate)n;
-		break;
-	case 'm':
-		ok = cli_int(cli, "--max-attempts", optarg, 1, 1000000, &n);
-		opts->max_attempts = (int)n;
-		break;
-	case 'c':
-		opts->concurrency_key = optarg;
-		break;
-	case 'n':
-		ok = cli_int(cli, "--concurrency", optarg, 1, 10000, &n);
-		opts->concurrency = (int)n;
-		break;
-	case 'f':
-		ok = cli_int(cli, "--flow", optarg, 1, INT64_MAX, &opts->flow);
-		break;
-	case 'P':
-		opts->traceparent = optarg;
-		break;
-	case 't':
-		ok = cli_ms(cli, "--timeout", optarg, &opts->timeout_ms);
-		break;
+		return true;
 	}
-	return ok;
+	while (p->code != c)
+		p++;
+	snprintf(flag, sizeof(flag), "--%s", p->name);
+	k = job_option_find(p->name);
+	member = (k->more ? (char *)more : (char *)opts) + k->at;
+	switch (k->kind) {
+	case JOB_OPTION_DUPLICATE:
+		return read_duplicate(cli, opts);
+	case JOB_OPTION_KEY_UNTIL:
+		return read_key_until(cli, member);
+	case JOB_OPTION_NUMBER:
+		if (!cli_int(cli, flag, optarg, (int64_t)k->min, (int64_t)k->max, &n))
+			return false;
+		*(int *)member = (int)n;
+		return true;
+	case JOB_OPTION_FLOW:
+		return cli_int(cli, flag, optarg, 1, INT64_MAX, &opts->flow);
+	case JOB_OPTION_SPAN:
+	case JOB_OPTION_FROM_NOW:
+		return cli_ms(cli, flag, optarg, member);
+	default:
+		*(const char **)member = optarg;
+		return true;
+	}
 }
 
 /* "17,18": jobs that are waited for, added to those there are. False: it was wrong, and reported. */
