@@ -215,7 +215,7 @@ static size_t statement_size(const struct deferred_call_spec *calls, size_t n)
 {
 	size_t bytes = 0, i;
 
-	for (i = 0; i < n && i < STORE_MANY_MAX && bytes < STORE_MANY_BYTES && !store_waits(&calls[i]) &&
+	for (i = 0; i < n && i < STORE_MANY_MAX && bytes < STORE_MANY_BYTES && !store_is_alone(&calls[i]) &&
 		    store_flow_of(&calls[i]) == store_flow_of(calls);
 	     i++)
 		bytes += calls[i].params ? strlen(calls[i].params) : 2;
@@ -229,8 +229,8 @@ static int many_by_statements(struct pg *pg, const struct deferred_call_spec *ca
 
 	for (size_t i = 0, len; i < n && rc == 0; i += len) {
 		len = statement_size(calls + i, n - i);
-		rc = store_waits(calls + i) ? store_enqueue(pg, calls + i, ids ? ids + i : NULL, err)
-					    : store_enqueue_many(pg, calls + i, len, ids ? ids + i : NULL, err);
+		rc = store_is_alone(calls + i) ? store_enqueue(pg, calls + i, ids ? ids + i : NULL, err)
+					       : store_enqueue_many(pg, calls + i, len, ids ? ids + i : NULL, err);
 		if (rc == DEFERRED_EDB && len < n)
 			error_prefix(err, "calls %zu to %zu", i, i + len - 1);
 	}
@@ -285,7 +285,7 @@ static int defer_many(struct pg *pg, void *arg, struct deferred_error *err)
 	bool copy, own_transaction = !pg_in_transaction(pg);
 	int rc;
 
-	if (m->n <= STORE_MANY_MAX && statement_size(m->calls, m->n) == m->n && !store_waits(m->calls))
+	if (m->n <= STORE_MANY_MAX && statement_size(m->calls, m->n) == m->n && !store_is_alone(m->calls))
 		return store_enqueue_many(pg, m->calls, m->n, m->ids, err);
 	rc = may_copy_all(pg, m, &copy, err);
 	if (rc == 0 && own_transaction)

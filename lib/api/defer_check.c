@@ -175,7 +175,7 @@ static int check_duplicate(const struct deferred_opts *o, struct deferred_error 
 			 (int)o->on_duplicate);
 }
 
-static int check_flow(const struct deferred_opts *o, struct deferred_error *err)
+static int check_flow_id(const struct deferred_opts *o, struct deferred_error *err)
 {
 	if (o->flow >= 0)
 		return 0;
@@ -203,7 +203,7 @@ static int check_option(const struct job_option *k, const struct deferred_opts *
 	case JOB_OPTION_AFTER:
 		return check_after(o, err);
 	case JOB_OPTION_FLOW:
-		return check_flow(o, err);
+		return check_flow_id(o, err);
 	case JOB_OPTION_KEY_UNTIL:
 		return check_key_until(k, o, err);
 	}

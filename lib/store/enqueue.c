@@ -70,9 +70,12 @@ static int tags_json(const struct deferred_opts *o, char **json, struct deferred
 	return params_take(&t, json, err);
 }
 
-bool store_waits(const struct deferred_call_spec *call)
+bool store_is_alone(const struct deferred_call_spec *call)
 {
-	return store_opts_of(call)->after_len > 0;
+	for (const struct job_option *k = job_options; k->name && call->opts; k++)
+		if (k->alone && job_option_is_given(k, call->opts))
+			return true;
+	return false;
 }
 
 int64_t store_flow_of(const struct deferred_call_spec *call)
@@ -120,7 +123,7 @@ static int after_json(const struct deferred_opts *o, char **json, struct deferre
 }
 
 /* json: for the tags, or the jobs it waits for; to be freed after the statement was sent. */
-static int add_option(struct pg_args *args, const struct job_option *k, const struct deferred_opts *o, char **json,
+static int arg_option(struct pg_args *args, const struct job_option *k, const struct deferred_opts *o, char **json,
 		      struct deferred_error *err)
 {
 	int rc;
@@ -166,7 +169,7 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	pg_arg_json(&args, params, strlen(params));
 	pg_arg_text(&args, o->queue);
 	for (const struct job_option *k = job_options; k->name && !simple && rc == 0; k++)
-		rc = add_option(&args, k, o, k->kind == JOB_OPTION_TAGS ? &tags : &after, err);
+		rc = arg_option(&args, k, o, k->kind == JOB_OPTION_TAGS ? &tags : &after, err);
 	if (rc == 0)
 		rc = pg_exec(pg, simple ? &sql_job_enqueue_simple : &sql_job_enqueue, &args, PG_BINARY, &res, err);
 	if (rc == 0 && id)
@@ -178,7 +181,7 @@ int store_enqueue(struct pg *pg, const struct deferred_call_spec *call, int64_t 
 	return rc;
 }
 
-static void add_column(struct pg_args *args, struct columns *c, const struct job_option *k,
+static void arg_column(struct pg_args *args, struct columns *c, const struct job_option *k,
 		       const struct deferred_call_spec *calls, char **tags)
 {
 	switch (k->kind) {
@@ -200,7 +203,7 @@ static void add_column(struct pg_args *args, struct columns *c, const struct job
 	case JOB_OPTION_TAGS:
 		pg_arg_json_array(args, (const char *const *)tags, NULL, c->n);
 		break;
-	case JOB_OPTION_AFTER: /* such a call is stored alone */
+	case JOB_OPTION_AFTER:
 		break;
 	case JOB_OPTION_FLOW:
 		add_int8_or_null(args, store_flow_of(calls), 0);
@@ -211,13 +214,14 @@ static void add_column(struct pg_args *args, struct columns *c, const struct job
 	}
 }
 
-static void add_columns(struct pg_args *args, struct columns *c, const struct deferred_call_spec *calls, char **tags)
+static void arg_columns(struct pg_args *args, struct columns *c, const struct deferred_call_spec *calls, char **tags)
 {
 	COLUMN_TEXT(args, c, calls[i].fn);
 	COLUMN_JSON(args, c, store_params_of(&calls[i]));
 	COLUMN_TEXT_OR_NULL(args, c, store_opts_of(&calls[i])->queue, strlen(c->text[i]));
 	for (const struct job_option *k = job_options; k->name; k++)
-		add_column(args, c, k, calls, tags);
+		if (!k->alone)
+			arg_column(args, c, k, calls, tags);
 }
 
 static void free_tags(char **tags, size_t n)
@@ -257,7 +261,7 @@ int store_enqueue_many(struct pg *pg, const struct deferred_call_spec *calls, si
 		rc = all_tags_json(calls, n, &tags, err);
 	if (rc < 0)
 		goto out;
-	add_columns(&args, &c, calls, tags);
+	arg_columns(&args, &c, calls, tags);
 	rc = pg_exec(pg, &sql_job_enqueue_many, &args, PG_BINARY, &res, err);
 	if (rc < 0)
 		goto out;

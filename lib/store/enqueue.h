@@ -25,8 +25,8 @@ static inline const char *store_params_of(const struct deferred_call_spec *call)
 	return call->params ? call->params : "{}";
 }
 
-/* Does it wait for other jobs? Then it is stored alone. */
-bool store_waits(const struct deferred_call_spec *call);
+/* Has it an option that only the statement for one job takes? */
+bool store_is_alone(const struct deferred_call_spec *call);
 
 /* The flow it is added to; 0: none. All calls of one statement are of one flow. */
 int64_t store_flow_of(const struct deferred_call_spec *call);

@@ -28,7 +28,7 @@ const struct job_option job_options[] = {
 	{ "concurrency", JOB_OPTION_NUMBER, AT(concurrency), .min = 1, .max = 10000, .hint = "1 to 10000" },
 	{ "tags", JOB_OPTION_TAGS },
 	{ "traceparent", JOB_OPTION_TEXT, AT(traceparent) },
-	{ "after", JOB_OPTION_AFTER },
+	{ "after", JOB_OPTION_AFTER, .alone = true },
 	{ "flow", JOB_OPTION_FLOW, AT(flow) },
 	{ "key_until", JOB_OPTION_KEY_UNTIL, offsetof(struct deferred_more_opts, key_until_ms), .more = true },
 	{ 0 },

@@ -34,6 +34,7 @@ struct job_option {
 	double min, max;  /* of a number or factor; of a text: its characters */
 	const char *hint; /* what to use instead of a number or factor that is out of range */
 	bool copied;      /* COPY stores it, too */
+	bool alone;       /* job_enqueue_many.sql does not take it */
 	bool more;
 };
 

@@ -384,7 +384,7 @@ SQL = [
     ("select deferred.defer('f', '{}', '{\"after\": 7}')", "22023", "option 'after': job 7 does not exist"),
     (
         "select deferred.defer('f', '{}', '{\"concurrency\": 2}')",
-        "22003",
+        "22023",
         "option 'concurrency' is 2, but 'concurrency_key' is missing",
     ),
     ("select deferred.defer(null)", "22023", "the function is missing"),

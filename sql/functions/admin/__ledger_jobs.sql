@@ -70,9 +70,9 @@ as $$
     from deferred.__deferred d
     -- deferred-alert: __alert_job.sql
     where (d.fn !~ '^[A-Za-z_][A-Za-z0-9_.]{0,126}$' and d.fn <> 'deferred-alert')
-       or not deferred.__opts_ok(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms,
-                                 d.backoff_ceiling_ms, d.backoff_exponent,
-                                 key_until_ms => d.key_until_ms)
+       or deferred.__opts_bad(d.label, d.key, d.max_attempts, d.timeout_ms, d.backoff_floor_ms,
+                              d.backoff_ceiling_ms, d.backoff_exponent,
+                              key_until_ms => d.key_until_ms) is not null
        or not deferred.__tags_ok(d.tags)
   union all
     -- A job with key_until start has the row of its key while it holds the key.

@@ -55,8 +55,9 @@ begin
     v_delay_ms := deferred.__ms('delay', o->>'delay');
     v_timeout_ms := deferred.__ms('timeout', o->>'timeout');
     v_run_at := deferred.__moment('run_at', o->>'run_at');
-    perform deferred.__opts_refuse(v_label, null, v_run_at, null, v_delay_ms, null, v_max_attempts,
-                                   v_timeout_ms, null, null, null, v_priority);
+    perform deferred.__opts_refuse(deferred.__opts_bad(
+        label => v_label, run_at => v_run_at, delay_ms => v_delay_ms,
+        max_attempts => v_max_attempts, timeout_ms => v_timeout_ms, priority => v_priority));
     if o ? 'queue' then perform deferred.__name_check('queue', o->>'queue'); end if;
     if v_run_at is null and v_delay_ms is not null then
         v_run_at := clock_timestamp() + v_delay_ms * interval '1 millisecond';

@@ -20,6 +20,7 @@ declare
     v_expires timestamptz;
     v_label   text;  -- of a mail that was given none
     v_tags    text[];
+    v_bad     text[];  -- what is wrong with the options
     v_key     text collate "C";
     v_lane    text collate "C";
     v_flow    bigint;
@@ -38,11 +39,9 @@ begin
             v_fn := deferred.__enqueue_fn($1, $2, $3, $17,
                 case when $21 is not null then 'after' when $22 is not null then 'flow' end);
         end if;
-        if not deferred.__opts_ok($4, $10, $12, $13, $14, $15, $16, $7, $9, $6, $8, $5, $11, $17,
-                                  $18, $23) then
-            perform deferred.__opts_refuse($4, $10, $7, $9, $6, $8, $12, $13, $14, $15, $16, $5,
-                                           $11, $17, $18, $23);
-        end if;
+        v_bad := deferred.__opts_bad($4, $10, $12, $13, $14, $15, $16, $7, $9, $6, $8, $5, $11,
+                                     $17, $18, $23);
+        if v_bad is not null then perform deferred.__opts_refuse(v_bad); end if;
         if v_fn = 'send_mail' then v_label := deferred.__subject($2); end if;
         v_tags := deferred.__tags($19);
         if $20 is not null then perform deferred.__traceparent($20); end if;

@@ -29,10 +29,10 @@ begin
                              j.expires_at, j.on_duplicate, j.max_attempts, j.timeout_ms,
                              j.floor_ms, j.ceiling_ms, j.exponent, j.concurrency_key,
                              j.concurrency) > 0
-                         and not deferred.__opts_ok(j.label, null, j.max_attempts, j.timeout_ms,
+                         and deferred.__opts_bad(j.label, null, j.max_attempts, j.timeout_ms,
                              j.floor_ms, j.ceiling_ms, j.exponent, j.run_at, j.expires_at,
                              j.delay_ms, j.expires_ms, j.priority, j.on_duplicate,
-                             j.concurrency_key, j.concurrency))
+                             j.concurrency_key, j.concurrency) is not null)
                      or (octet_length(j.params::text) > 512
                          and not deferred.__depth_ok(j.params))) as bad,
                  max(octet_length(j.params::text)) as bytes,

@@ -27,9 +27,10 @@ begin
     v.backoff_floor_ms := deferred.__ms('backoff_floor', opts->>'backoff_floor');
     v.backoff_ceiling_ms := deferred.__ms('backoff_ceiling', opts->>'backoff_ceiling');
     v.backoff_exponent := deferred.__number('backoff_exponent', opts->>'backoff_exponent');
-    perform deferred.__opts_refuse(v.label, null, null, null, null, null, v.max_attempts,
-                                   v.timeout_ms, v.backoff_floor_ms, v.backoff_ceiling_ms,
-                                   v.backoff_exponent);
+    perform deferred.__opts_refuse(deferred.__opts_bad(
+        label => v.label, max_attempts => v.max_attempts, timeout_ms => v.timeout_ms,
+        backoff_floor_ms => v.backoff_floor_ms, backoff_ceiling_ms => v.backoff_ceiling_ms,
+        backoff_exponent => v.backoff_exponent));
     return v;
 end
 $$;

@@ -18,15 +18,16 @@ begin
             hint = 'known options: ' || array_to_string(own || jobs, ', ');
     end if;
     perform deferred.__tags((o->'tags')::json);
-    perform deferred.__opts_refuse(o->>'label', null, null, null, null,
-        deferred.__ms('expires', o->>'expires'),
-        deferred.__number('max_attempts', o->>'max_attempts')::integer,
-        deferred.__ms('timeout', o->>'timeout'),
-        deferred.__ms('backoff_floor', o->>'backoff_floor'),
-        deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
-        deferred.__number('backoff_exponent', o->>'backoff_exponent'),
-        deferred.__number('priority', o->>'priority')::integer, null, o->>'concurrency_key',
-        deferred.__number('concurrency', o->>'concurrency')::integer);
+    perform deferred.__opts_refuse(deferred.__opts_bad(
+        label => o->>'label', expires_ms => deferred.__ms('expires', o->>'expires'),
+        max_attempts => deferred.__number('max_attempts', o->>'max_attempts')::integer,
+        timeout_ms => deferred.__ms('timeout', o->>'timeout'),
+        backoff_floor_ms => deferred.__ms('backoff_floor', o->>'backoff_floor'),
+        backoff_ceiling_ms => deferred.__ms('backoff_ceiling', o->>'backoff_ceiling'),
+        backoff_exponent => deferred.__number('backoff_exponent', o->>'backoff_exponent'),
+        priority => deferred.__number('priority', o->>'priority')::integer,
+        concurrency_key => o->>'concurrency_key',
+        concurrency => deferred.__number('concurrency', o->>'concurrency')::integer));
     if o ? 'concurrency_key' and overlap = 'queue' then
         raise exception using errcode = '22023',
             message = format('schedule ''%s'': option ''concurrency_key'' contradicts overlap '
