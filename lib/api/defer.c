@@ -4,7 +4,7 @@
 #include "api/defer_check.h"
 #include "api/spool_call.h"
 #include "port/params.h"
-#include "store/enqueue.h"
+#include "store/enqueue/enqueue.h"
 #include "store/flow.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "base/text/utf8.h"
 #include "base/traceparent.h"
 #include "port/params.h"
-#include "store/job_options.h"
+#include "store/enqueue/job_options.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 
 #include "port/params.h"
 #include "port/pg.h"
-#include "store/enqueue.h"
-#include "store/job_options.h"
+#include "store/enqueue/enqueue.h"
+#include "store/enqueue/job_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of job options (lib/store/job_options.c) reads each member of struct deferred_opts. */
-#include "store/job_options.h"
+/* The table of job options (lib/store/enqueue/job_options.c) reads each member of struct deferred_opts. */
+#include "store/enqueue/job_options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,5 +116,6 @@ int main(void)
 		cmocka_unit_test(a_name_may_have_dashes),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("job_options", tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ def test_the_list_is_whole(db):
 
 
 def test_the_table_in_c_has_the_same_options_in_the_order_of_the_statement():
-    table = re.findall(r'(?m)^\t\{ "(\w+)", JOB_OPTION_', read("lib", "store", "job_options.c"))
+    table = re.findall(r'(?m)^\t\{ "(\w+)", JOB_OPTION_', read("lib", "store", "enqueue", "job_options.c"))
     assert set(table) == set(VALUES) - {"queue", "wait_for"}
     head = read("sql", "queries", "job", "job_enqueue.sql").split("-- returns")[0]
     parameters = re.findall(r"(\w+) (?:text|json|int\d|float8)\b", head)

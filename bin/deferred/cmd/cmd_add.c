@@ -5,7 +5,7 @@
 #include "add_spread.h"
 #include "deferred.h"
 #include "port/params.h"
-#include "store/job_options.h"
+#include "store/enqueue/job_options.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/job_options.h"
+#include "store/enqueue/job_options.h"
 
 #include "base/span.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/enqueue.h"
+#include "store/enqueue/enqueue.h"
 
 #include "port/params.h"
 #include "rows/job.h"
 #include "store/columns.h"
-#include "store/job_options.h"
+#include "store/enqueue/job_options.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/enqueue.h"
+#include "store/enqueue/enqueue.h"
 
 #include "rows/job.h"
-#include "store/job_options.h"
+#include "store/enqueue/job_options.h"
 
 #include <endian.h>
 #include <stdio.h>
