@@ -25,6 +25,7 @@
 
 #define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 #define DEADLINE_MS 20000
+#define OPTIONS_TO_COME (sizeof(((struct deferred_more_opts *)0)->reserved) / sizeof(uint64_t))
 
 static const char *conninfo;
 static PGconn *db; /* to look at what was stored */
@@ -279,7 +280,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 				 *const long_tag[] = { "a", TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "!", NULL };
 	static const char *many_tags[34];
 	static const struct deferred_more_opts no_key = { .key_until_ms = 1 }, no_span = { .key_until_ms = -2 },
-					       not_zero = { .reserved = { [6] = 7 } };
+					       not_zero = { .reserved = { [OPTIONS_TO_COME - 1] = 7 } };
 	static const struct deferred_after no_job = { 0 }, no_condition = { 1, (enum deferred_after_on)3, NULL },
 					   no_name = { 1, DEFERRED_AFTER_OK, "" };
 	static const struct {
@@ -318,7 +319,7 @@ static void bad_arguments_are_refused_before_anything_is_sent(void **state)
 		  "'on_duplicate' has the invalid value 4" },
 		{ "f", NULL, { .more = &no_key }, "'key_until_ms' is given, but 'key' is missing" },
 		{ "f", NULL, { .key = "k", .more = &no_span }, "option 'key_until_ms' is out of range: -2 ms" },
-		{ "f", NULL, { .more = &not_zero }, "reserved[6] is not zero" },
+		{ "f", NULL, { .more = &not_zero }, "is not zero: the options were not initialised" },
 		{ "f", NULL, { .concurrency = 2 }, "'concurrency' is 2, but 'concurrency_key' is missing" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = -1 }, "'concurrency' is out of range: -1" },
 		{ "f", NULL, { .concurrency_key = "k", .concurrency = 10001 }, "'concurrency' is out of range: 10001" },

@@ -10,64 +10,89 @@
 
 #include <cmocka.h>
 
-static const char *tags[] = { "t", NULL };
-static const struct deferred_after after = { .job = 7 };
-static const struct deferred_more_opts more = { .key_until_ms = 15 };
-
-/* A number of its own for each member that is one. */
-static const struct deferred_opts all = {
-	.label = "label",
-	.priority = 2,
-	.delay_ms = 3,
-	.run_at = "run_at",
-	.expires_ms = 5,
-	.expires_at = "expires_at",
-	.key = "key",
-	.on_duplicate = DEFERRED_DUPLICATE_REPLACE,
-	.max_attempts = 8,
-	.timeout_ms = 9,
-	.backoff_floor_ms = 10,
-	.backoff_ceiling_ms = 11,
-	.backoff_exponent = 12,
-	.concurrency_key = "concurrency_key",
-	.concurrency = 13,
-	.tags = tags,
-	.after = &after,
-	.after_len = 1,
-	.traceparent = "traceparent",
-	.flow = 14,
-	.more = &more,
-};
-
-static void each_option_is_read_from_its_member(void **state)
+/* The member of the option gets a value other than zero; nothing else does. */
+static void give(const struct job_option *k, struct deferred_opts *o, struct deferred_more_opts *more)
 {
-	int numbers = 0;
+	static const char *tags[] = { "t", NULL };
+	static const struct deferred_after after = { .job = 7 };
+	char *at = (k->more ? (char *)more : (char *)o) + k->at;
 
+	*more = (struct deferred_more_opts){ 0 };
+	*o = (struct deferred_opts){ .more = more };
+	switch (k->kind) {
+	case JOB_OPTION_TEXT:
+	case JOB_OPTION_TIME:
+		*(const char **)at = "text";
+		break;
+	case JOB_OPTION_NUMBER:
+		*(int *)at = -7;
+		break;
+	case JOB_OPTION_FACTOR:
+		*(double *)at = 1.5;
+		break;
+	case JOB_OPTION_DUPLICATE:
+		o->on_duplicate = DEFERRED_DUPLICATE_REPLACE;
+		o->key = "k";
+		break;
+	case JOB_OPTION_TAGS:
+		o->tags = tags;
+		break;
+	case JOB_OPTION_AFTER:
+		o->after = &after;
+		o->after_len = 1;
+		break;
+	default:
+		*(int64_t *)at = 7000000000;
+	}
+}
+
+static void check_value(const struct job_option *k, const struct deferred_opts *o)
+{
+	switch (k->kind) {
+	case JOB_OPTION_TEXT:
+	case JOB_OPTION_TIME:
+		assert_string_equal(job_option_text(k, o), "text");
+		break;
+	case JOB_OPTION_NUMBER:
+		assert_int_equal(job_option_number(k, o), -7);
+		break;
+	case JOB_OPTION_FACTOR:
+		assert_true(job_option_factor(k, o) == 1.5);
+		break;
+	case JOB_OPTION_DUPLICATE:
+		assert_string_equal(job_option_text(k, o), "replace");
+		break;
+	case JOB_OPTION_TAGS:
+	case JOB_OPTION_AFTER:
+		break;
+	default:
+		assert_int_equal(job_option_number(k, o), 7000000000);
+	}
+}
+
+static void each_option_is_read_from_a_member_of_its_own(void **state)
+{
 	(void)state;
 	for (const struct job_option *k = job_options; k->name; k++) {
-		assert_true(job_option_is_given(k, &all));
-		switch (k->kind) {
-		case JOB_OPTION_TEXT:
-			assert_string_equal(job_option_text(k, &all), k->name);
-			break;
-		case JOB_OPTION_TIME:
-			assert_string_equal(job_option_text(k, &all), k->name);
-			assert_int_equal(job_option_from_now(k, &all), strcmp(k->name, "run_at") == 0 ? 3 : 5);
-			break;
-		case JOB_OPTION_DUPLICATE:
-			assert_string_equal(job_option_text(k, &all), "replace");
-			break;
-		case JOB_OPTION_FACTOR:
-			assert_true(job_option_factor(k, &all) == 12);
-			break;
-		case JOB_OPTION_TAGS:
-		case JOB_OPTION_AFTER:
-			break;
-		default:
-			numbers += (int)job_option_number(k, &all);
-		}
+		struct deferred_more_opts more;
+		struct deferred_opts o;
+
+		give(k, &o, &more);
+		assert_true(job_option_is_given(k, &o));
+		check_value(k, &o);
+		for (const struct job_option *other = job_options; other->name; other++)
+			if (other != k && strcmp(other->name, "key") != 0)
+				assert_false(job_option_is_given(other, &o));
 	}
-	assert_int_equal(numbers, 2 + 3 + 5 + 8 + 9 + 10 + 11 + 13 + 14 + 15);
+}
+
+static void a_time_overrides_the_span_next_to_it(void **state)
+{
+	const struct deferred_opts o = { .delay_ms = 3, .expires_ms = 5 };
+
+	(void)state;
+	assert_int_equal(job_option_from_now(job_option_find("run_at"), &o), 3);
+	assert_int_equal(job_option_from_now(job_option_find("expires_at"), &o), 5);
 }
 
 static void what_is_zero_is_not_given(void **state)
@@ -110,7 +135,8 @@ static void a_name_may_have_dashes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_option_is_read_from_its_member),
+		cmocka_unit_test(each_option_is_read_from_a_member_of_its_own),
+		cmocka_unit_test(a_time_overrides_the_span_next_to_it),
 		cmocka_unit_test(what_is_zero_is_not_given),
 		cmocka_unit_test(a_key_can_last_until_the_start),
 		cmocka_unit_test(a_name_may_have_dashes),

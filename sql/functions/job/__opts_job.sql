@@ -1,18 +1,20 @@
--- The options of a rule or schedule, read and checked, as a row of __deferred. Options that are
--- missing are NULL. Only the known options are allowed; NULL: they were checked before.
-create or replace function deferred.__opts_job(opts json, known text[] default null)
-returns deferred.__deferred
+-- The options of a rule, read and checked, as a row of __deferred. Options that are missing are
+-- NULL. Queue and priority are arguments of the rule, and the key is a column of each of its rows.
+-- The queue limits how many jobs run. A job of a rule does not wait for other jobs.
+create or replace function deferred.__opts_job(opts json) returns deferred.__deferred
 language plpgsql set search_path = pg_catalog, pg_temp
 as $$
 declare
+    c_known constant text[] := '{label,delay,expires,key_until,max_attempts,timeout,backoff_floor,
+                                 backoff_ceiling,backoff_exponent,tags}';
     v         deferred.__deferred;
     v_unknown text := (select o.key from json_object_keys(opts) as o(key)
-                       where o.key <> all (known) limit 1);
+                       where o.key <> all (c_known) limit 1);
 begin
     if v_unknown is not null then
         raise exception using errcode = '22023',
             message = format('option ''%s'' is unknown', left(v_unknown, 200)),
-            hint = 'known options: ' || array_to_string(known, ', ');
+            hint = 'known options: ' || array_to_string(c_known, ', ');
     end if;
     v.created_at := clock_timestamp();
     v.run_at := v.created_at

@@ -54,11 +54,7 @@ begin
             message = format('rule ''%s'': statement timeout %s ms is out of range', $1, $9),
             hint = 'use 1 ms to 24 days';
     end if;
-    -- Queue and priority are arguments, and the key is a column of each row. The queue limits how
-    -- many jobs run. A job of a rule does not wait for other jobs.
-    v_job := deferred.__opts_job(v_opts, deferred.__job_options(
-        '{queue,priority,run_at,expires_at,key,on_duplicate,concurrency_key,concurrency,
-          traceparent,after,wait_for,flow}'));
+    v_job := deferred.__opts_job(v_opts);
     if v_job.key_until_ms = 0 then
         raise exception using errcode = '22023',
             message = format('rule ''%s'': option ''key_until'' has the invalid value ''start''',

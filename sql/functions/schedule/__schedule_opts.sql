@@ -6,9 +6,9 @@ declare
     own    constant text[] := '{timezone,missed,late,overlap,jitter,queue}';
     -- A tick says when, and its schedule in which queue. It waits for no other job and is in no
     -- flow, and overlap stands in place of a key.
-    jobs   constant text[] := deferred.__job_options(
-        '{queue,delay,run_at,expires_at,key,key_until,on_duplicate,traceparent,after,wait_for,
-          flow}');
+    jobs   constant text[] := '{label,priority,expires,max_attempts,timeout,backoff_floor,
+                                backoff_ceiling,backoff_exponent,concurrency_key,concurrency,
+                                tags}';
     o      jsonb := opts::jsonb - own;
 begin
     if o - jobs <> '{}' then
