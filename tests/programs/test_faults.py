@@ -436,12 +436,24 @@ def test_the_next_attempt_gets_the_steps_behind_the_parents(db):
 
 
 def test_a_step_that_came_with_the_end_of_its_attempt_is_stored(db):
+    """The worker is stopped while the program sends them, and so finds both."""
     db.config(LIMITS + 'backoff_floor = "1ms"\n' + program(db))
+    os.mkfifo(f"{db.dir}/go")
     job = act(
         db,
-        STEP + "if head['attempt'] == 1: step('a', b'1'); done('failed', 'no')\n"
-        "else: done(body=body[head['params']:].decode())",
+        STEP + "if head['attempt'] == 1:\n print('began', flush=True)\n"
+        f" open('{db.dir}/go').read()\n step('a', b'1')\n done('failed', 'no')\n sys.exit()\n"
+        "done(body=body[head['params']:].decode())",
     )
+    run = db.spawn(["check_deferred", "--cnt", "0"])
+    wait_for(lambda: "began" in run.output(), 30)
+    (pid,) = pids(db)
+    run.signal(signal.SIGSTOP)
+    with open(f"{db.dir}/go", "w"):
+        pass
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"), 30, "its runner has read all that it sent")
+    run.signal(signal.SIGCONT)
+    assert run.wait(60) == 0
     while db.hot():
         drain(db)
     assert [row[0] for row in ended(db, job)] == ["failed", "ok"]
