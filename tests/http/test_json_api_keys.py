@@ -1,6 +1,8 @@
 """Requests with an Idempotency-Key: what they do is done once, however often they are repeated, and whatever dies."""
 
 import contextlib
+import hashlib
+import json
 import uuid
 
 import pytest
@@ -66,6 +68,18 @@ def test_answers_are_kept_for_a_day(f, api, db):
     db.sql("update deferred.__deferred_upkeep set repaired_at = now() - interval '6 minutes'")
     db.sql("select deferred.maintain()")
     assert db.sql("select key from deferred.__deferred_idempotency") == [("k2",)]
+
+
+def test_requests_that_are_stored_together_are_repeated_each_by_its_key(api, db):
+    token, body = hashlib.sha256(api.token.encode()).hexdigest(), json.dumps({"fn": "echo"})
+    ask = "select answer, replayed from deferred.__api_many(%s, %s, %s::text[]) order by item"
+    first = db.sql(ask, [token] * 3, [body] * 3, ["k1", None, "k2"])
+    assert [replayed for _, replayed in first] == [False] * 3
+    assert db.one("select count(distinct xmin::text) from deferred.__deferred") == 1, "by one statement"
+    for (answer, _), key in zip(first[::2], ("k1", "k2")):
+        again = post(api, {"fn": "echo"}, key)
+        assert (again.status, again.json, again.header("idempotent-replayed")) == (201, json.loads(answer), "true")
+    assert db.hot() == 3
 
 
 class Second(front.Front):
