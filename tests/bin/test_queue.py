@@ -712,11 +712,16 @@ def test_a_pause_ends_at_its_time(db):
     assert json.loads(queue(db, "ls", "q", "--json"))[0]["paused"] is False
     assert db.run(["check_deferred", "--cnt", "0"]).returncode == 0
     assert db.log(job) == [(1, "ok")]
-    queue(db, "set", "q", "--weight", "2")
-    assert setting(db, "paused_until") is None
-    # Another pause does not inherit the end of that one, and resume removes an end.
+    # Another pause does not inherit the end of that one, whether it has come or not, and resume removes an end.
     queue(db, "pause", "q")
-    assert setting(db, "paused_until") is None
+    assert (setting(db, "paused"), setting(db, "paused_until")) == (True, None)
+    queue(db, "set", "q", "--paused-until", "tomorrow")
+    queue(db, "pause", "q")
+    assert (setting(db, "paused"), setting(db, "paused_until")) == (True, None)
+    queue(db, "set", "q", "--paused-until", "tomorrow")
+    db.sql("update deferred.__deferred_queue set paused_until = now() - interval '1 s' where name = 'q'")
+    queue(db, "set", "q", "--weight", "2")
+    assert (setting(db, "paused"), setting(db, "paused_until")) == (False, None)
     queue(db, "set", "q", "--paused-until", "tomorrow")
     queue(db, "resume", "q")
     assert (setting(db, "paused"), setting(db, "paused_until")) == (False, None)
