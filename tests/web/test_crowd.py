@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import resource
 import socket
+import time
 
 import pytest
 
@@ -78,10 +79,12 @@ def test_a_login_has_a_share_and_who_waits_too_long_is_told(start_web, db):
               as 'begin perform pg_sleep(60); end'"""
     )  # until the page has taken too long
     with crowd(40) as pool:
+        began = time.monotonic()
         answers = [pool.submit(ask, web, "/recurring", "vic") for _ in range(40)]
         status, headers = next(concurrent.futures.as_completed(answers)).result()
         assert (status, headers["Retry-After"]) == (503, "10")
         harness.wait_for(lambda: sum(a.done() for a in answers) >= 6, what="answers for which there is no room")
+        assert time.monotonic() - began < 10, "before any of them has waited too long"
         waiting = [a for a in answers if not a.done()]
         assert 30 <= len(waiting) <= 34
         for _ in range(3):
