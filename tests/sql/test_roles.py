@@ -332,7 +332,7 @@ def test_one_row_that_a_worker_forges_stops_no_other_worker_and_blinds_nobody(db
             worker.connection.rollback()
     done = db.run(["check_deferred", "--cnt", "0"])
     assert done.returncode == 0 and not re.search(r"error: (?!job 1: )", done.stderr), done.stderr
-    db.sql("update deferred.__deferred_lease set expires_at = now() where ids <> '{1}'")
+    db.sql("update deferred.__deferred_lease set expires_at = now() where receipt <> 1")  # that of LEASE
     assert db.one("select count(*) from deferred.__lost(null, 'lost', 3)") <= 1
     for job in jobs:
         assert [outcome for _, outcome in db.log(job) if outcome == "ok"] == ["ok"], done.stderr
