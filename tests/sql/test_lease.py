@@ -44,28 +44,28 @@ def test_what_commits_behind_a_claim_is_claimed_by_the_next_one_however_late(db,
 
 def test_a_snapshot_taken_before_the_lock_of_a_lane_is_not_used(db, worker):  # noqa: F811
     """Between the two another claim may have taken a later one: what that has handed out would be so once more."""
-    a, b = worker(), worker()
+    a, b, c = worker(), worker(), worker()
     db.defer("f")
     a.take()
-    jobs = many(db, 1) + many(db, 2, delay="1h")
-    a.ask_plain(
-        "lock table deferred.__deferred_queue in access exclusive mode; select 1"
-    )  # which a claim of a lane that has jobs looks at first
-    b.ask("job_patience", "20s")
+    jobs = many(db, 1)
+    c.ask_plain("select from deferred.__deferred_cursor for update")
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        waiting = pool.submit(b.claim, lanes=[("default", 0)])
-        wait_for(
-            lambda: db.one(
-                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        waiting = []
+        for w, n in ((a, 1), (b, 100)):  # a waits for the lane, and b behind a
+            w.ask("job_patience", "20s")
+            waiting.append(pool.submit(w.claim, n, window=5, lanes=[("default", 0)]))
+            wait_for(
+                lambda: db.one(
+                    "select count(*) from pg_stat_activity "
+                    "where datname = current_database() and wait_event_type = 'Lock'"
+                )
+                == len(waiting)
             )
-            == 1
-        )
-        db.sql(
-            "update deferred.__deferred_hot set due_at = null, visible_at = now(), xid = pg_current_xact_id() "
-            "where due_at is not null"
-        )
-        first = a.take(1, window=5)
-        second = waiting.result()
+        jobs += many(db, 2)
+        c.rollback()
+        first = waiting[0].result()
+        a.commit()
+        second = waiting[1].result()
     b.commit()
     assert sorted(ids(first) + ids(second)) == jobs and len(first) == 1
     assert a.take() == []
