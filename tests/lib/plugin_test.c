@@ -140,7 +140,7 @@ static void assert_refused(const char *text)
 
 	if (strstr(refusals, text))
 		return;
-	/* cmocka cuts off what is longer than 1,023 bytes, and the line end with it. The line of one file is shorter. */
+	/* cmocka cuts a message off after 1,023 bytes. So only the line of this file is printed. */
 	while (*line && strncmp(line, text, file_len) != 0) {
 		line += strcspn(line, "\n");
 		line += *line == '\n';

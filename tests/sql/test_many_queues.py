@@ -23,8 +23,8 @@ def add_queues(db, n, removed="null"):
 
 
 def pages(db, name, arguments):
-    """Pages a statement of a worker touches as it is prepared in its session, without what it reads of the catalog:
-    the first time, and again after autovacuum has analyzed some table of that."""
+    """Pages that a prepared statement of a worker touches. The first time it reads the catalog too. It does so again
+    after autovacuum has analyzed a table. So the least of three counts."""
     connection, touched = db.connect(), []
     with connection.cursor() as cursor:
         cursor.execute("prepare s as " + text("session_setup"))

@@ -25,7 +25,7 @@ WAYS = {
 
 
 def companions(way, option):
-    """What the option needs beside it, as far as this way of deferring takes it."""
+    """The options that must be given with this one, if this way of deferring takes them."""
     return {name: value for name, value in TOGETHER.get(option, {}).items() if name in WAYS[way][1]}
 
 

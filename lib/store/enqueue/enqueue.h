@@ -25,7 +25,7 @@ static inline const char *store_params_of(const struct deferred_call_spec *call)
 	return call->params ? call->params : "{}";
 }
 
-/* Has it an option that only the statement for one job takes? */
+/* True if the call has an option that only the statement for one job takes. */
 bool store_is_alone(const struct deferred_call_spec *call);
 
 /* The flow it is added to; 0: none. All calls of one statement are of one flow. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/enqueue/job_options.h"
 
-#include "base/span.h"
-
 #include <limits.h>
 
 #define AT(member) offsetof(struct deferred_opts, member)

@@ -35,7 +35,7 @@ struct job_option {
 	const char *hint; /* what to use instead of a number or factor that is out of range */
 	bool copied;      /* COPY stores it, too */
 	bool alone;       /* job_enqueue_many.sql does not take it */
-	bool more;
+	bool more;        /* it is a member of struct deferred_more_opts */
 };
 
 /* In the order in which job_enqueue.sql has them, behind the queue. The last one has no name. */
@@ -44,8 +44,8 @@ extern const struct job_option job_options[];
 /* The value of a text, time or on_duplicate; NULL: not given. */
 const char *job_option_text(const struct job_option *k, const struct deferred_opts *o);
 
-/* The value of a number, span or flow; 0: not given. Of key_until, ms after the end, 0: until the start; -1: not given.
- */
+/* The value of a number, span or flow; 0: not given. Of key_until, the milliseconds after the end of the job; 0: until
+ * its start; -1: not given. */
 int64_t job_option_number(const struct job_option *k, const struct deferred_opts *o);
 
 /* The span that a time overrides. */

@@ -1,6 +1,6 @@
--- The first option of a job that is wrong: its name, its value, and what it takes. NULL: all are
--- right. A span needs no word on what it takes. If another option is missing, that is the fourth
--- text. Each range is here only.
+-- Returns the first option of a job that is wrong. The array has its name, its value, and what it
+-- takes, which is NULL for a span. A fourth element names an option that must be given too.
+-- NULL means that no option is wrong.
 --
 -- An option that is NULL was not given. run_at may be -infinity, which means at once. A delay of a
 -- hundred years can be added to the clock. One expression, so that the planner puts it in the place
