@@ -567,7 +567,8 @@ def test_how_it_was_before_is_told_by_a_few_pages_of_the_log(db):
     db.sql(
         "insert into deferred.__deferred_log (job_id, attempt, outcome, final, started_at, finished_at, run_us, "
         "plugin) "
-        "select 1, 1, 'ok', false, t, t, us, plugin from (values (1, interval '25 hours', 60000, 7000000, 'older'), "
+        "select 1, 1, 'ok', false, t, t, us, plugin from (values (0, interval '10 days', 60000, 7000000, 'oldest'), "
+        "(1, interval '25 hours', 60000, 7000000, 'older'), "
         "(2, interval '20 hours', 5000, 1000000, 'old'), "
         "(3, interval '10 s', 300, 3000000, 'new')) v(i, ago, n, us, plugin) cross "
         "join lateral (select now() - ago as t from generate_series(1, n)) x order by i"

@@ -10,15 +10,21 @@
 -- Locks: none. Index: none for the log. It reads the end of the week's partition, and before that a
 --   few pages at distances that double. Primary key of __deferred for each attempt in these pages,
 --   and for 1,000 of the time before.
-with tail as materialized (
-    select greatest(coalesce(pg_relation_size(to_regclass(
-               'deferred.__deferred_log_'
-               || to_char(date_trunc('week', now() at time zone 'UTC'), 'YYYYMMDD'))), 0)
-               / current_setting('block_size')::int8 - $2::int8, 0) as near),
+with week as materialized (
+    select date_trunc('week', now() at time zone 'UTC') as first),
+tail as materialized (
+    select greatest(pg_relation_size(coalesce(
+               to_regclass('deferred.__deferred_log_' || to_char(w.first, 'YYYYMMDD')),
+               'deferred.__deferred_log_default'))
+               / current_setting('block_size')::int8 - $2::int8, 0) as near
+    from week w),
+-- Without both ends of the week, the other partitions are read too.
 near as materialized (
     select l.job_id, l.outcome, deferred.__measure(l.run_us) as run_us, l.finished_at, l.plugin
     from deferred.__deferred_log l
     where l.finished_at > now() - interval '15 min' and l.started_at is not null
+      and l.finished_at >= (select w.first at time zone 'UTC' from week w)
+      and l.finished_at < (select w.first at time zone 'UTC' + interval '7 days' from week w)
       and l.ctid >= (select format('(%s,0)', t.near)::tid from tail t)),
 recent as materialized (
     select n.*, d.fn from near n
