@@ -12,6 +12,8 @@ lock table deferred.__deferred_queue, deferred.__deferred, deferred.__deferred_u
 -- ---------------------------------------------------------------- keys
 
 alter table deferred.__deferred add column key_until_ms bigint;
+grant select (backoff_floor_ms, backoff_ceiling_ms, backoff_exponent, key_until_ms)
+    on deferred.__deferred to deferred_viewer;
 comment on column deferred.__deferred.key_until_ms is
     'How long the job holds its key. NULL: until it has ended. 0: until its first attempt starts. '
     'Above 0: for that many milliseconds after its end.';

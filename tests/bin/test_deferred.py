@@ -14,6 +14,7 @@ import pytest
 import documents
 import pg
 from harness import wait_for
+from job_options import SPANS, STORED, TOGETHER, VALUES
 
 OK, NOT_DONE, USAGE, DATA, UNAVAILABLE, NOPERM, CONFIG = 0, 1, 64, 65, 69, 77, 78
 
@@ -857,6 +858,25 @@ def test_show_shows_job_params_and_every_attempt(db):
         (1, "crashed", False, 11, None, "killed by signal 11", None),
         (2, "failed", True, None, 3, "line one\nline two", "so far"),
     ]
+
+
+@pytest.mark.parametrize("option", sorted(STORED))
+def test_show_tells_each_option_of_a_job(db, option):
+    """On the terminal and in JSON, it differs from a job without that option."""
+
+    def shown(options):
+        job = int(db.one("select deferred.defer('noop', '{}', %s)", json.dumps(options)))
+        try:
+            value = json.loads(ok(db.run(["deferred", "show", job, "--json"])))
+            value = value[option + "_ms" if option in SPANS else option]
+            text = ok(db.run(["deferred", "show", job]))
+        finally:
+            db.run(["deferred", "cancel", str(job)])
+        return value, {line for line in text.splitlines() if not re.match("job |deferred |(ready since|due) ", line)}
+
+    others = TOGETHER.get(option, {})
+    (without, few), (value, lines) = shown(others), shown({**others, option: VALUES[option]})
+    assert value != without and lines - few, (few, lines)
 
 
 def test_text_of_a_job_cannot_play_with_the_terminal(db):

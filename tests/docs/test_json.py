@@ -2,7 +2,8 @@
 
 In a section JSON OUTPUT each .Ql is the name of a member, and nothing else is. Each .It Cm lists
 what a subcommand prints. A paragraph that begins with "With .Fl" lists what the command prints with that option. "As in
-.Xr" and "list of .Cm" include the list of another command."""
+.Xr" and "list of .Cm" include the list of another command. "Each option of the job" stands for those that the row of
+a job has."""
 
 import glob
 import os
@@ -16,6 +17,7 @@ import pytest
 import harness
 import pg
 from documents import read, section
+from job_options import SPANS, STORED
 from made_log import history, starts, write_log
 
 # What is in these members is the user's.
@@ -48,6 +50,8 @@ def documented():
         for key, text in lists_of(command, section(page, "JSON OUTPUT")):
             names = " ".join(re.findall(r"(?m)^\.(?:It )?Ql (.*)", text))
             own.setdefault(key, set()).update(re.findall(r"[a-z][a-z0-9_]*", names))
+            if "\neach option of the job" in text:
+                own[key] |= {name + "_ms" if name in SPANS else name for name in STORED}
             for word in re.findall(r"list of\n\.Cm ([a-z]+)", text):
                 others.setdefault(key, set()).add(f"{command} {word}")
             for name, word in re.findall(

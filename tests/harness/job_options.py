@@ -24,6 +24,10 @@ VALUES = {
     "wait_for": "e",
     "flow": 1,
 }
+# The row of a job has these.
+STORED = set(VALUES) - {"delay", "expires", "on_duplicate", "after", "wait_for", "flow"}
+# Their columns are in milliseconds, and are named so.
+SPANS = {"key_until", "timeout", "backoff_floor", "backoff_ceiling"}
 TOGETHER = {
     "concurrency": {"concurrency_key": "c"},
     "on_duplicate": {"key": "k"},

@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from job_options import STORED, TOGETHER, VALUES
+
 # What the navigation marks for each page, and the tab below it.
 WHERE = {
     "/": ("deferred: overview", None),
@@ -92,7 +94,7 @@ def test_an_action_names_its_object_and_times_name_their_zone(web, db):
     assert [plain(cells[3]).split() for cells in on] == [["queue", "default"], ["job", str(job)]]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", cells[0]) for cells in on)
     facts = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", web.page(f"/jobs/{job}", "vic")))
-    assert all(facts[name].endswith(" UTC") for name in ("Deferred", "Not before", "Ended"))
+    assert all(plain(facts[name]).endswith(" UTC") for name in ("Deferred", "Not before", "Ended"))
     assert 'href="/functions/noop"' in facts["Function"] and 'href="/queues/default"' in facts["Queue"]
 
 
@@ -227,3 +229,19 @@ def test_what_stands_nowhere_else_is_not_cut_off(web, db):
     assert db.run(["deferred", "account", "add", "shop"]).returncode == 0
     assert db.run(["deferred", "account", "allow", "shop", "charge_card", "send_mail"]).returncode == 0
     assert '<td class="told"><bdi>charge_card, send_mail</bdi></td>' in web.page("/accounts")
+
+
+def test_the_page_of_a_job_tells_each_of_its_options(web, db):
+    """For each, it differs from the page of a job without that option."""
+
+    def told(options):
+        job = db.one("select deferred.defer('noop', '{}', %s)", json.dumps(options))
+        page = web.page(f"/jobs/{job}", "vic")
+        facts = re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", page) + re.findall('<p class="(label)">(.*?)</p>', page)
+        db.run(["deferred", "cancel", str(job)])
+        return {(name, plain(value)) for name, value in facts if name not in ("State", "Deferred")}
+
+    for option in sorted(STORED):
+        others = TOGETHER.get(option, {})
+        without = told(others)
+        assert told({**others, option: VALUES[option]}) - without, option

@@ -245,7 +245,7 @@ def test_jobs_are_found_and_paged_by_all_that_is_offered(web, db):
     )
     assert "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01</bdi></dd>" in web.page(
         f"/jobs/{traced}"
-    ) and "Trace context" not in web.page(f"/jobs/{tagged}")
+    ) and "<dt>Trace</dt>" not in web.page(f"/jobs/{tagged}")
     assert (
         web.json(f"/jobs/{traced}.json")["job"]["traceparent"][:5] == "00-0a"
         and web.json(f"/jobs/{tagged}.json")["job"]["traceparent"] is None

@@ -27,7 +27,7 @@ static void show_print_line(const char *name, const char *value)
 	show_print_text(name, value, TABLE_ONE_LINE);
 }
 
-static void print_job(const struct pg_result *res)
+static void print_job(const struct pg_result *res, const struct pg_result *facts)
 {
 	struct admin_show_row r = admin_show_row(res, 0);
 	const char *state = r.state;
@@ -48,14 +48,8 @@ static void print_job(const struct pg_result *res)
 				r.visible);
 	show_print_line("held by", r.held_by);
 	show_print_line("label", r.label);
-	show_print_line("key", r.key);
-	show_print_line("key is", r.key_state);
-	show_print_line("rule", r.rule);
-	show_print_line("tags", r.tags);
-	show_print_line("trace", r.traceparent);
-	show_print_line("run at", r.run_at);
-	show_print_line("expires", r.expires);
-	show_print_line("limits", r.limits);
+	for (size_t i = 0; i < pg_rows(facts); i++)
+		show_print_line(job_facts_row(facts, i).name, job_facts_row(facts, i).value);
 	show_print_line("worker", r.worker);
 	show_print_line("progress", table_progress(progress, r.has_done ? &r.done : NULL, r.has_total ? &r.total : NULL,
 						   r.text, r.has_reported_s ? &r.reported_s : NULL));
@@ -172,7 +166,7 @@ static void print_steps(const struct pg_result *res)
 
 static int cmd_show_job(struct cli *cli, int64_t id)
 {
-	struct pg_result *job = NULL, *attempts = NULL, *edges = NULL, *events = NULL, *steps = NULL;
+	struct pg_result *job = NULL, *facts = NULL, *attempts = NULL, *edges = NULL, *events = NULL, *steps = NULL;
 	struct deferred_error err = { 0 };
 	int rc = store_admin_look(cli->pg, CLI_LOOK_MS, &err);
 
@@ -180,6 +174,8 @@ static int cmd_show_job(struct cli *cli, int64_t id)
 		rc = admin_show_exec(cli->pg, id, &job, &err);
 	if (rc == 0 && pg_rows(job) == 0)
 		rc = error_not_there(&err, "job", id);
+	if (rc == 0 && !cli->json)
+		rc = job_facts_exec(cli->pg, id, &facts, &err);
 	if (rc == 0 && !cli->json)
 		rc = admin_show_attempts_exec(cli->pg, id, &attempts, &err);
 	if (rc == 0 && !cli->json)
@@ -193,7 +189,7 @@ static int cmd_show_job(struct cli *cli, int64_t id)
 	} else if (cli->json) {
 		puts(admin_show_row(job, 0).json);
 	} else {
-		print_job(job);
+		print_job(job, facts);
 		print_events(events);
 		print_edges(edges, true);
 		print_edges(edges, false);
@@ -204,6 +200,7 @@ static int cmd_show_job(struct cli *cli, int64_t id)
 		}
 	}
 	pg_result_free(job);
+	pg_result_free(facts);
 	pg_result_free(attempts);
 	pg_result_free(edges);
 	pg_result_free(events);

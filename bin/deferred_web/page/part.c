@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "part.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -352,7 +353,7 @@ static bool has_value(const struct rows *rows, const struct column *c)
 	return *text_of(rows, 0, c->at) || (c->cell == CELL_PROGRESS && *text_of(rows, 0, c->also[1]));
 }
 
-void part_facts(struct web_request *r, const struct part *part, const struct pg_result *res)
+void part_facts_open(struct web_request *r, const struct part *part, const struct pg_result *res)
 {
 	const struct rows rows = { .res = res };
 
@@ -368,5 +369,24 @@ void part_facts(struct web_request *r, const struct part *part, const struct pg_
 		show_cell(r, &rows, 0, c);
 		html_raw(&r->reply.body, "</dd></div>");
 	}
-	html_raw(&r->reply.body, "</dl>");
+}
+
+void part_fact(struct web_request *r, const char *name, const char *value)
+{
+	if (r->json)
+		return;
+	html_printf(&r->reply.body, "<div><dt>%s</dt><dd><bdi>%s</bdi></dd></div>",
+		    arena_printf(&r->arena, "%c%s", toupper((unsigned char)*name), name + 1), value);
+}
+
+void part_facts_close(struct web_request *r)
+{
+	if (!r->json)
+		html_raw(&r->reply.body, "</dl>");
+}
+
+void part_facts(struct web_request *r, const struct part *part, const struct pg_result *res)
+{
+	part_facts_open(r, part, res);
+	part_facts_close(r);
 }

@@ -86,6 +86,12 @@ size_t part_result(struct web_request *r, const struct part *part, const struct 
 /* The first row as a list of names and values; in JSON as part_result(). NULL as title: in JSON only. */
 void part_facts(struct web_request *r, const struct part *part, const struct pg_result *res);
 
+/* The same without the end, for facts that are not columns of the row. JSON has none of these. The name begins with a
+ * small letter, which the page shows as a capital. */
+void part_facts_open(struct web_request *r, const struct part *part, const struct pg_result *res);
+void part_fact(struct web_request *r, const char *name, const char *value);
+void part_facts_close(struct web_request *r);
+
 /* One value of a result, in HTML. */
 void part_cell(struct web_request *r, enum cell cell, const struct pg_result *res, size_t i, int at);
 

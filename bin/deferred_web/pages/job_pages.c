@@ -165,21 +165,25 @@ static const struct column fact_columns[] = {
 	{ AT(web_job, queue), CELL_QUEUE, NULL, "Queue" },
 	{ AT(web_job, created), CELL_TIME, NULL, "Deferred" },
 	{ AT(web_job, created_by), CELL_TEXT, NULL, "By" },
-	{ AT(web_job, run_at), CELL_TIME, NULL, "Not before" },
-	{ AT(web_job, expires), CELL_TIME, NULL, "Expires" },
-	{ AT(web_job, key), CELL_TEXT, NULL, "Key" },
-	{ AT(web_job, key_state), CELL_TEXT, NULL, "Key is" },
-	{ AT(web_job, concurrency_key), CELL_TEXT, NULL, "Concurrency key" },
-	{ AT(web_job, rule), CELL_TEXT, NULL, "Rule" },
 	{ AT(web_job, priority), CELL_INT, NULL, "Priority" },
 	{ AT(web_job, attempt), CELL_INT, NULL, "Attempts" },
-	{ AT(web_job, max_attempts), CELL_INT, NULL, "Max attempts" },
-	{ AT(web_job, timeout_ms), CELL_INT, NULL, "Timeout (ms)" },
 	{ AT(web_job, worker), CELL_TEXT, NULL, "Worker" },
 	{ AT(web_job, finished), CELL_TIME, NULL, "Ended" },
-	{ AT(web_job, traceparent), CELL_TEXT, NULL, "Trace context" },
 };
 static const struct part fact_part = PART(NULL, NULL, NULL, fact_columns);
+
+static int show_facts(struct web_request *r, const struct pg_result *job, struct deferred_error *err)
+{
+	struct pg_result *res = NULL;
+	int rc = job_facts_exec(r->pg, r->number, &res, err);
+
+	part_facts_open(r, &fact_part, job);
+	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
+		part_fact(r, job_facts_row(res, i).name, job_facts_row(res, i).value);
+	part_facts_close(r);
+	pg_result_free(res);
+	return rc;
+}
 
 static void show_job_buttons(struct web_request *r, const struct web_job_row *job)
 {
@@ -392,7 +396,7 @@ static int show_job(struct web_request *r, const struct pg_result *res, struct d
 	struct web_job_row job = web_job_row(res, 0);
 	bool may_see = pages_may_see_params(r, job.fn, job.created_by);
 	struct buf *b = &r->reply.body;
-	int rc;
+	int rc = 0;
 
 	pages_outcome(r);
 	if (r->json) {
@@ -404,13 +408,14 @@ static int show_job(struct web_request *r, const struct pg_result *res, struct d
 		page_live(r, "state");
 		if (!*job.finished)
 			pages_why(r);
-		part_facts(r, &fact_part, res);
+		rc = show_facts(r, res, err);
 		page_live_end(r);
 		html_raw(b, "<div class=\"acts\">");
 		show_job_buttons(r, &job);
 		html_raw(b, "</div>");
 	}
-	rc = show_events(r, err);
+	if (rc == 0)
+		rc = show_events(r, err);
 	if (rc == 0)
 		rc = pages_neighbours(r, err);
 	if (rc == 0)

@@ -1,39 +1,25 @@
 -- admin_show: all there is to know of one job.
 -- params: job int8
--- returns: id int8, state text, queue text, fn text, label text, key text, priority int4,
---   attempt int4, created text, age_s int8, created_by text, run_at text, expires text,
---   visible text?, worker text, limits text, params text, json text, done int8?, total int8?,
---   text text, reported_s int8?, held_by text, rule text, tags text, traceparent text,
---   key_state text
+-- returns: id int8, state text, queue text, fn text, label text, priority int4, attempt int4,
+--   created text, age_s int8, created_by text, visible text?, worker text, params text, json text,
+--   done int8?, total int8?, text text, reported_s int8?, held_by text
 -- Rows: no row if there is no such job, else one. Column json: the job with its attempts. Columns
 --   done, total, text, reported_s: progress of the attempt, if its function reports any. Column
---   held_by: what holds a ready or delayed job back, as far as the database knows. Column tags:
---   separated by commas.
+--   held_by: what holds a ready or delayed job back, as far as the database knows.
 -- Locks: none. Index: primary keys of __deferred, __deferred_hot, __deferred_edge,
 --   __deferred_progress, __deferred_step, __deferred_queue and __deferred_function,
 --   __deferred_log_job, __deferred_awaited and __deferred_event, __deferred_edge_parent; all of
 --   __deferred_offer.
-select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt,
+select d.id, j.state, d.queue, d.fn, d.label, d.priority::int4, j.attempt,
        to_char(d.created_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as created,
        deferred.__age_s(d.created_at) as age_s,
-       d.created_by::text, to_char(d.run_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as run_at,
-       to_char(d.expires_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as expires,
-       to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as visible,
+       d.created_by::text, to_char(j.visible_at, 'YYYY-MM-DD HH24:MI:SS TZH:TZM') as visible,
        (select format('%s (%s pid %s)', w.id, w.host, w.pid) from deferred.__deferred_worker w
         where w.id = j.worker) as worker,
-       concat_ws(', ', 'attempts ' || d.max_attempts, 'timeout ' || d.timeout_ms || ' ms',
-                 'back-off floor ' || d.backoff_floor_ms || ' ms',
-                 'ceiling ' || d.backoff_ceiling_ms || ' ms', 'exponent ' || d.backoff_exponent,
-                 coalesce(d.concurrency, 1) || ' at once with key ' ||
-                     quote_literal(d.concurrency_key)) as limits,
        d.params::text,
        (select row_to_json(x)::text
-        from (select d.id, j.state, d.queue, d.fn, d.params, d.label, d.key, d.key_until_ms,
-                     deferred.__key_state(d.id) as key_state, d.priority, j.attempt,
-                     d.created_at, d.created_by, d.run_at, d.expires_at, j.visible_at, j.worker,
-                     j.finished_at, d.max_attempts, d.timeout_ms, d.backoff_floor_ms,
-                     d.backoff_ceiling_ms, d.backoff_exponent, d.concurrency_key, d.concurrency,
-                     d.rule, d.tags, d.traceparent,
+        from (select j.state, d.*, deferred.__key_state(d.id) as key_state, j.attempt,
+                     j.visible_at, j.worker, j.finished_at,
                      case when h.nobody is not null then 'function'
                           when h.pause is not null then 'paused'
                           when h.limits is not null then 'limit' end as held_by,
@@ -73,8 +59,7 @@ select d.id, j.state, d.queue, d.fn, d.label, d.key, d.priority::int4, j.attempt
                       from (select e.child from deferred.__deferred_edge e where e.parent = d.id
                             order by e.child limit 1000) y) as children) x) as json,
        p.done, p.total, p.text, deferred.__age_s(p.reported_at) as reported_s,
-       concat_ws('; ', h.nobody, h.pause, h.limits) as held_by, d.rule,
-       array_to_string(d.tags, ', ') as tags, d.traceparent, deferred.__key_state(d.id) as key_state
+       concat_ws('; ', h.nobody, h.pause, h.limits) as held_by
 from deferred.__deferred d
 cross join lateral (select * from deferred.job x where x.id = d.id offset 0) j
 left join deferred.__deferred_progress p on p.job_id = d.id and p.attempt = j.attempt
