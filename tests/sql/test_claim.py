@@ -341,6 +341,31 @@ def test_who_waits_for_a_claim_gets_what_it_left(db, worker):
         b.rollback()
 
 
+def test_who_waits_for_a_claim_that_leaves_nothing_stores_nothing(db, worker):
+    """Where many workers come to an empty lane, each would make the next ones wait."""
+    a, b = worker(), worker()
+    many(db, 10)
+    assert len(a.take(4, window=4)) == 4
+    assert len(a.claim()) == 6
+    query = "select seq, xid from deferred.__deferred_cursor"
+    cursor = a.connection.cursor()
+    cursor.execute(query)
+    left = cursor.fetchall()
+    b.ask("job_patience", "20s")
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        waiting = pool.submit(b.claim)
+        wait_for(
+            lambda: db.one(
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            == 1
+        )
+        a.commit()
+    assert waiting.result() == []
+    b.commit()
+    assert db.sql(query) == left and left[0][1] is None
+
+
 def test_a_claim_is_seen_by_the_next_one_even_with_the_same_draw(db, worker):
     jobs = many(db, 9)
     a, b = worker(), worker()

@@ -94,6 +94,11 @@ begin
               order by h.queue, h.priority, h.xid, h.id limit p_most)
              limit greatest(0, p_most - (select count(*) from rest r where not r.touched)))) o) f;
     w.idle := v_begins and w.found = 0 and w.rest_id = '{}';
+    if w.idle then
+        -- Else each later claim would store a cursor, too, though there is nothing to claim.
+        w.cur := w.done;
+        w.xid := null;
+    end if;
     return w;
 end
 $$;
