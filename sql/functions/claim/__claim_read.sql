@@ -1,10 +1,8 @@
 -- Reads the next window of a lane: up to p_most jobs behind its cursor, in order, besides those
 -- that were left before.
 --
--- All that a claim has to know of a job lies in its hot row. So one scan decides, and only the
--- calls of jobs that are taken are read.
--- The columns come as arrays: a row that went through the steps of a claim would cost as much as
--- reading it.
+-- One scan of hot rows decides. Only the calls of jobs that are taken are read. The columns come as
+-- arrays: a row that went through the steps of a claim would cost as much as reading it.
 create or replace function deferred.__claim_read(
     w deferred.__window, p_of deferred.__deferred_queue, p_most integer, p_max_attempts integer,
     p_known text[])
@@ -94,11 +92,7 @@ begin
               order by h.queue, h.priority, h.xid, h.id limit p_most)
              limit greatest(0, p_most - (select count(*) from rest r where not r.touched)))) o) f;
     w.idle := v_begins and w.found = 0 and w.rest_id = '{}';
-    if w.idle then
-        -- Else each later claim would store a cursor, too, though there is nothing to claim.
-        w.cur := w.done;
-        w.xid := null;
-    end if;
+    if w.idle then w.cur := w.done; w.xid := null; end if;  -- later claims store no cursor either
     return w;
 end
 $$;
