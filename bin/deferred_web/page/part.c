@@ -371,12 +371,14 @@ void part_facts_open(struct web_request *r, const struct part *part, const struc
 	}
 }
 
-void part_fact(struct web_request *r, const char *name, const char *value)
+void part_fact(struct web_request *r, const char *name, enum cell cell, const char *value)
 {
 	if (r->json)
 		return;
-	html_printf(&r->reply.body, "<div><dt>%s</dt><dd><bdi>%s</bdi></dd></div>",
-		    arena_printf(&r->arena, "%c%s", toupper((unsigned char)*name), name + 1), value);
+	html_printf(&r->reply.body, "<div><dt>%s</dt><dd>",
+		    arena_printf(&r->arena, "%c%s", toupper((unsigned char)*name), name + 1));
+	show_text(r, cell, value);
+	html_raw(&r->reply.body, "</dd></div>");
 }
 
 void part_facts_close(struct web_request *r)

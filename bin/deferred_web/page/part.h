@@ -89,7 +89,7 @@ void part_facts(struct web_request *r, const struct part *part, const struct pg_
 /* The same without the end, for facts that are not columns of the row. JSON has none of these. The name begins with a
  * small letter, which the page shows as a capital. */
 void part_facts_open(struct web_request *r, const struct part *part, const struct pg_result *res);
-void part_fact(struct web_request *r, const char *name, const char *value);
+void part_fact(struct web_request *r, const char *name, enum cell cell, const char *value);
 void part_facts_close(struct web_request *r);
 
 /* One value of a result, in HTML. */

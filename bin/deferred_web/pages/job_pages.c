@@ -178,8 +178,11 @@ static int show_facts(struct web_request *r, const struct pg_result *job, struct
 	int rc = job_facts_exec(r->pg, r->number, &res, err);
 
 	part_facts_open(r, &fact_part, job);
-	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++)
-		part_fact(r, job_facts_row(res, i).name, job_facts_row(res, i).value);
+	for (size_t i = 0; rc == 0 && i < pg_rows(res); i++) {
+		struct job_facts_row f = job_facts_row(res, i);
+
+		part_fact(r, f.name, f.timed ? CELL_ZONED : CELL_TEXT, f.value);
+	}
 	part_facts_close(r);
 	pg_result_free(res);
 	return rc;
