@@ -13,7 +13,7 @@ import pytest
 
 import documents
 import pg
-from harness import wait_for
+from harness import WAITING, wait_for
 from job_options import SPANS, STORED, TOGETHER, VALUES
 
 OK, NOT_DONE, USAGE, DATA, UNAVAILABLE, NOPERM, CONFIG = 0, 1, 64, 65, 69, 77, 78
@@ -1083,7 +1083,7 @@ def test_an_interrupt_leaves_done_what_is_done(db, wait_for, ledger):
     other = db.connect()
     other.cursor().execute("select from deferred.__deferred_hot where id = 1500 for update")
     started = db.spawn(["deferred", "cancel", "--fn", "noop"])
-    wait_for(lambda: db.hot() == 1101 and db.one("select exists (select from pg_locks where not granted)"))
+    wait_for(lambda: db.hot() == 1101 and db.one(WAITING) > 0)
     started.signal(signal.SIGINT)
     other.rollback()
     other.close()

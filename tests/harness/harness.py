@@ -139,6 +139,10 @@ class Started:
         self.process.wait(20)
 
 
+# How many sessions wait for a lock, of this database only: other tests run at the same time.
+WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+
 def wait_for(condition, timeout=30, what=None):
     """Wait until condition() is true and return what it returned; fail when the time is up."""
     deadline = time.monotonic() + timeout

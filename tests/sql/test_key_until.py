@@ -13,7 +13,7 @@ import psycopg2
 import pytest
 from psycopg2 import errors as pgerror
 
-from harness import ledger, wait_for
+from harness import WAITING, ledger, wait_for
 from test_claim import ids, worker  # noqa: F401
 from test_keys import take_limited
 
@@ -659,7 +659,7 @@ def test_a_rule_that_meets_the_first_such_key_is_run_again(db):
         p.defer(key="k1")
         with concurrent.futures.ThreadPoolExecutor() as pool:
             run = pool.submit(db.run, ["deferred", "rule", "run", "r"])
-            wait_for(lambda: db.one("select count(*) from pg_locks where not granted") == 1)
+            wait_for(lambda: db.one(WAITING) == 1)
             first = defer(db, key="k0", key_until="start")
             p.connection.rollback()
             done = run.result()

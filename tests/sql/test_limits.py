@@ -7,7 +7,7 @@ import random
 import psycopg2
 import pytest
 
-from harness import ledger, wait_for
+from harness import WAITING, ledger, wait_for
 from test_claim import Claimed, Worker, ids, lapse, many, queues, row
 
 MINUTE = 60000
@@ -1162,9 +1162,7 @@ def test_a_worker_that_comes_back_while_it_is_taken_for_gone_is_not_ended(db, wo
         other.ask("worker_look", other.id)
         other.connection.cursor().execute("set local lock_timeout = '20s'")
         burying = pool.submit(other.ask, "worker_bury", [cut.id], 0, 3)
-        wait_for(
-            lambda: db.one("select exists (select from pg_locks where not granted and locktype = 'transactionid')")
-        )
+        wait_for(lambda: db.one(WAITING) > 0)
         back.commit()
         assert burying.result() == []
     other.commit()
