@@ -58,9 +58,6 @@ declare
     v_more     boolean := false;   -- some lane may have more
     v_held     boolean := false;   -- this claim holds the lock of a lane
     v_found    deferred.__claimed; -- what the last row says
-    v_near     boolean;            -- one walk finds all calls but the first
-    v_picks    integer[];          -- jobs whose calls are found one by one
-    v_read     integer;            -- calls that the walk has found
     v_begun    timestamptz;
     v_look     interval;           -- time spent on lanes that had nothing
     v_said     text;
@@ -112,27 +109,7 @@ begin
             w := deferred.__claim_choose(w, p_window, p_seed, p_max_bytes);
             if w.picks is not null then
                 w := deferred.__claim_grant(w, p_worker, v_of.visibility_timeout_ms);
-                v_near := w.receipts is null and cardinality(w.picks) = w.found and w.found >= 16
-                    and w.last - w.first < 4 * w.found;
-                v_picks := case when v_near then '{1}' else w.picks end;
-                loop
-                    return query
-                    select c.* from deferred.__claim_calls(
-                        w, v_of, v_picks, w.ids, w.tids, w.attempts, w.attempt_bases,
-                        w.ready_since, w.flags, w.receipts, w.first, w.last) c;
-                    exit when not v_near;
-                    return query
-                    select c.* from deferred.__claim_calls_near(
-                        v_of, w.ids, w.tids, w.attempts, w.attempt_bases, w.ready_since, w.flags,
-                        w.first, w.last) c;
-                    get diagnostics v_read = row_count;
-                    exit when v_read = w.found - 1;
-                    v_near := false;
-                    v_picks := array(
-                        select i from generate_series(2, w.found) i
-                        where not exists (
-                            select from deferred.__call(w.ids[i], w.first, w.last)));
-                end loop;
+                return query select c.* from deferred.__claim_rows(w, v_of) c;
             end if;
             v_found.cut := v_found.cut or w.cut;
             exit when w.want <= 0 or w.spare <= 0 or w.cut

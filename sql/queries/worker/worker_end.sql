@@ -1,6 +1,6 @@
 -- worker_end: a run ends in order, with nothing in hand. A lease under which a result was refused
--- still holds a job. It stays until it is given up like any other (sql/functions/claim/__lost.sql):
--- otherwise nobody would find that job.
+-- still holds a job. It stays until it is given up like any other, otherwise nobody would find that
+-- job: see sql/functions/worker/__lost.sql.
 -- params: worker int8
 -- returns: nothing
 -- Locks: its row, its track, what is left of its leases.
