@@ -24,9 +24,9 @@ VALUES = {
     "wait_for": "e",
     "flow": 1,
 }
-# The row of a job has these.
+# Options that the row of a job has.
 STORED = set(VALUES) - {"delay", "expires", "on_duplicate", "after", "wait_for", "flow"}
-# Their columns are in milliseconds, and are named so.
+# Options whose column is NAME_ms.
 SPANS = {"key_until", "timeout", "backoff_floor", "backoff_ceiling"}
 TOGETHER = {
     "concurrency": {"concurrency_key": "c"},

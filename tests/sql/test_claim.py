@@ -14,7 +14,7 @@ import psycopg2.extensions
 import pytest
 
 import pg
-from harness import ledger, wait_for
+from harness import WAITING, ledger, wait_for
 
 MINUTE = 60000
 ALL = "-infinity"  # delayed jobs, whenever they were due
@@ -327,13 +327,7 @@ def test_who_waits_for_a_claim_gets_what_it_left(db, worker):
         b.ask("job_patience", "20s")
         with concurrent.futures.ThreadPoolExecutor() as pool:
             waiting = pool.submit(b.claim)
-            wait_for(
-                lambda: db.one(
-                    "select count(*) from pg_stat_activity where datname = current_database() "
-                    "and wait_event_type = 'Lock'"
-                )
-                == 1
-            )
+            wait_for(lambda: db.one(WAITING) == 1)
             last()
         assert sorted(ids(waiting.result())) == jobs[4:] and sorted(taken) == (
             jobs[:4] if last == a.commit else jobs[4:8]
@@ -354,12 +348,7 @@ def test_who_waits_for_a_claim_that_leaves_nothing_stores_nothing(db, worker):
     b.ask("job_patience", "20s")
     with concurrent.futures.ThreadPoolExecutor() as pool:
         waiting = pool.submit(b.claim)
-        wait_for(
-            lambda: db.one(
-                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-            )
-            == 1
-        )
+        wait_for(lambda: db.one(WAITING) == 1)
         a.commit()
     assert waiting.result() == []
     b.commit()

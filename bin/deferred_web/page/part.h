@@ -86,8 +86,8 @@ size_t part_result(struct web_request *r, const struct part *part, const struct 
 /* The first row as a list of names and values; in JSON as part_result(). NULL as title: in JSON only. */
 void part_facts(struct web_request *r, const struct part *part, const struct pg_result *res);
 
-/* The same without the end, for facts that are not columns of the row. JSON has none of these. The name begins with a
- * small letter, which the page shows as a capital. */
+/* The same in steps. part_fact() adds a fact that is not a column of the row, and nothing in JSON. The page shows the
+ * first letter of its name as a capital. */
 void part_facts_open(struct web_request *r, const struct part *part, const struct pg_result *res);
 void part_fact(struct web_request *r, const char *name, enum cell cell, const char *value);
 void part_facts_close(struct web_request *r);

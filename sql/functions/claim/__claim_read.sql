@@ -92,7 +92,8 @@ begin
               order by h.queue, h.priority, h.xid, h.id limit p_most)
              limit greatest(0, p_most - (select count(*) from rest r where not r.touched)))) o) f;
     w.idle := v_begins and w.found = 0 and w.rest_id = '{}';
-    if w.idle then w.cur := w.done; w.xid := null; end if;  -- later claims store no cursor either
+    -- The old cursor stays. With the new snapshot each claim that finds nothing would store one.
+    if w.idle then w.cur := w.done; w.xid := null; end if;
     return w;
 end
 $$;

@@ -1,6 +1,6 @@
--- The jobs that a claim took from a window, with their calls, in order. Where their ids lie close
+-- Returns the jobs that a claim took from a window, with their calls. Where their ids lie close
 -- together, one walk finds all calls but the first. A call that the walk does not find is looked up
--- by its id: so a job whose call is gone is handed out too.
+-- by its id. So a job whose call is gone is handed out too.
 create or replace function deferred.__claim_rows(
     w deferred.__window, p_of deferred.__deferred_queue)
 returns setof deferred.__claimed
